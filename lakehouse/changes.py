@@ -1,0 +1,187 @@
+"""`Changes`: what changed in a source since this asset last read it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.log import NO_ROWS, Commit, Rows
+from lakehouse.tables import Pinned
+from lakehouse.touched import Touched, require
+from lakehouse.versions import VersionRange
+
+CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """The whole source counts as inserted: a first read, or a comparison of everything.
+
+    Args:
+        reason: Why a position that was known is not continued from; None at a first read.
+        committed: When the version that is read was committed, in milliseconds since the epoch.
+    """
+
+    reason: str | None = None
+    committed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No row changed in the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The change data feed of the range.
+
+    Args:
+        frame: The rows that changed, with the feed's three columns.
+        rows: How many there are, where they were few enough to be brought to the driver; None where not.
+        via: How they were read where the plain feed could not answer; None where it could.
+    """
+
+    frame: DataFrame
+    rows: int | None = None
+    via: str | None = None
+
+
+Content: TypeAlias = Everything | Nothing | Feed
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed in `source` in the versions `range`: `after` exclusive, `upto` inclusive.
+
+    As the annotation of an input it makes the input incremental. The first read is the whole source as inserts.
+
+    Args:
+        source_at: The source, pinned at the end of the range.
+        range: The versions.
+        content: What is in them.
+        commits: The commits of the range; empty where everything is read.
+        behind: Versions that a limit left to the next run.
+    """
+
+    source_at: Pinned
+    range: VersionRange
+    content: Content
+    commits: tuple[Commit, ...] = ()
+    behind: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.source_at.ref.name
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether the whole source is presented as inserts."""
+        return isinstance(self.content, Everything)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row changed."""
+        match self.content:
+            case Everything():
+                return False
+            case Nothing():
+                return True
+            case Feed(rows=rows):
+                return rows == 0
+
+    @cached_property
+    def source(self) -> DataFrame:
+        """The source as it was at the end of the range."""
+        return self.source_at.rows()
+
+    @cached_property
+    def feed(self) -> DataFrame:
+        """The change data feed of the range: the source's columns and the feed's own three."""
+        match self.content:
+            case Everything(committed=committed):
+                return self._with_feed_columns(self.source, F.lit(INSERT), F.timestamp_millis(F.lit(committed)))
+            case Nothing():
+                nothing = self.source.limit(0)
+                return self._with_feed_columns(nothing, F.lit(INSERT), F.timestamp_millis(F.lit(0)))
+            case Feed(frame=frame):
+                return frame
+
+    def appended(self) -> DataFrame:
+        """The rows inserted in the range, without the feed's columns.
+
+        Raises:
+            NotAppendOnlyError: The source updated or deleted rows in the range; where its commits do not say,
+                that is found while the rows are read, and nothing is written.
+        """
+        for commit in self.commits if isinstance(self.content, Feed) else ():
+            if commit.rows.updated or commit.rows.deleted:
+                raise NotAppendOnlyError(
+                    self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
+                )
+        problem = F.raise_error(
+            F.concat(
+                F.lit(f"'{self.name}' is not append-only: version "), F.col(VERSION), F.lit(" has "), F.col(CHANGE)
+            )
+        )
+        only_inserts = F.when(F.col(CHANGE) == INSERT, F.lit(True)).otherwise(problem.cast("boolean"))
+        return self.feed.where(only_inserts).drop(*LOG_NAMES)
+
+    def net(self, *keys: str) -> DataFrame:
+        """One row per key: its net `insert`, `update` or `delete` over the range, in `_change_type`.
+
+        A key that was inserted and deleted again within the range stays a `delete`: a reader that has seen half
+        of the range before must still remove it.
+
+        Args:
+            keys: The columns that identify a row of the source.
+        """
+        require(self.feed, keys, self.name)
+        before = F.col(CHANGE).isin(DELETE, BEFORE)
+        order = (F.col(VERSION), F.when(before, 0).otherwise(1))
+        of_key = Window.partitionBy(*(F.col(key) for key in keys))
+        first = F.first(before).over(of_key.orderBy(*order))
+        newest = F.row_number().over(of_key.orderBy(*(column.desc() for column in order)))
+        existed, exists = F.col("__existed"), ~before
+        net = F.when(~exists, DELETE).when(existed, "update").otherwise(INSERT)
+        return (
+            self.feed.withColumn("__existed", first)
+            .withColumn("__newest", newest)
+            .where(F.col("__newest") == 1)
+            .withColumn(CHANGE, net)
+            .drop("__existed", "__newest")
+        )
+
+    def touched(self, *keys: str) -> Touched:
+        """The distinct keys of the range's changes, from the images before and after.
+
+        Args:
+            keys: The columns, at least one; they need not identify a row.
+        """
+        if not keys:
+            raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
+        require(self.source, keys, self.name)
+        found = None if isinstance(self.content, Everything) else self.feed.select(*keys)
+        return Touched(keys, found, self.source, self.name)
+
+    def log(self) -> DataFrame:
+        """The feed under column names that a table with a change data feed of its own may hold."""
+        clash = [name for name in LOG_NAMES.values() if name in {column.lower() for column in self.source.columns}]
+        if clash:
+            raise ReadError(
+                f"'{self.name}' already has a column {clash[0]}, which log() would add. Nothing was written. "
+                f"Rename the feed's columns in the asset instead of calling log()."
+            )
+        return self.feed.withColumnsRenamed(LOG_NAMES)
+
+    @property
+    def counts(self) -> Rows:
+        """What the range's commits did to rows, by their own metrics."""
+        return sum((commit.rows for commit in self.commits), NO_ROWS)
+
+    def _with_feed_columns(self, rows: DataFrame, change: Column, at: Column) -> DataFrame:
+        return rows.withColumns({CHANGE: change, VERSION: F.lit(self.range.upto).cast("bigint"), TIMESTAMP: at})

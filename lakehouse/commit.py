@@ -1,0 +1,319 @@
+"""From a write to exactly one Delta commit (DESIGN sections 4 and 6).
+
+The inputs are pinned, so a write that lost its commit may be planned and tried again. An exception never means
+"not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakehouse.conflicts import Conflict, Kind, classify, first_line
+from lakehouse.cursor import Fresh, Known, find_cursor
+from lakehouse.difference import broken_promise
+from lakehouse.errors import (
+    ConflictError,
+    ForeignApplicationIdError,
+    ForeignTableError,
+    LakehouseError,
+    LateGapError,
+    PlanError,
+    StaleInputsError,
+    UnknownOutcomeError,
+    UnsafeTableError,
+)
+from lakehouse.ladder import why_unreadable
+from lakehouse.log import Commit, Head, Log
+from lakehouse.mark import Mark
+from lakehouse.retry import Retry
+from lakehouse.run import Run
+from lakehouse.statement import Insert, MergeRows, Skip, Statement, execute, plan
+from lakehouse.table import UNSAFE_PROPERTIES
+from lakehouse.tables import Pinned
+from lakehouse.writes import Merge, Write
+
+
+class Verdict(Enum):
+    """Whether a rival changed rows that this write is about."""
+
+    OTHER_ROWS = "other rows"
+    SAME_ROWS = "the same rows"
+    UNKNOWN = "rows that cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """One attempt that did not commit."""
+
+    conflict: Conflict
+    rivals: tuple[Commit, ...]
+    verdict: Verdict
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The write is in the table, as `commit`."""
+
+    commit: Commit
+    statement: Statement
+    lost: tuple[LostAttempt, ...] = ()
+    recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyApplied:
+    """Another run, or an earlier attempt that was taken for dead, had committed the same changes."""
+
+    mark: Mark
+    commit: Commit
+    lost: tuple[LostAttempt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """There was nothing to commit; the table stays at `version`."""
+
+    version: int
+
+
+Outcome: TypeAlias = Committed | AlreadyApplied | Unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance as arguments, so that tests neither sleep nor guess."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+def commit(
+    spark: SparkSession,
+    run: Run,
+    write: Write,
+    retry: Retry,
+    clock: Clock = Clock(),
+    tell: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Makes the write true of its table in one commit, or says why not.
+
+    Args:
+        spark: The session.
+        run: What the run has pinned.
+        write: What the asset returned.
+        retry: How often a lost commit is tried again.
+        clock: Time and chance.
+        tell: Takes one readable line about each attempt that was lost.
+
+    Raises:
+        ConflictError: Rivals won every attempt. Nothing was written.
+        StaleInputsError: Another run of this asset committed first, and had read other versions.
+        BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
+        UnknownOutcomeError: The commit may have landed, and the log cannot be read.
+    """
+    log = run.ref.log(lambda: spark)
+    began = clock.now()
+    lost: list[LostAttempt] = []
+    kept: Statement | None = None
+    while True:
+        head = log.head()
+        check_target(run, head)
+        found = _moved(log, head, run)
+        if found is not None:
+            return replace(found, lost=tuple(lost))
+        statement = kept or _planned(spark, run, write, head)
+        if isinstance(statement, Skip):
+            assert head is not None
+            return Unchanged(head.version)
+        base = -1 if head is None else head.version
+        mark = run.mark(uuid4().hex, base)
+        started, error = clock.now(), _attempt(spark, statement, run, mark, head)
+        own = _find_attempt(log, mark, run, error)
+        if own is not None:
+            if _slipped(spark, log, run, write, mark, own):
+                tell(f"A rival changed rows of {run.asset} just before version {own.version}; writing them again.")
+                run = replace(run, cursor=Known(mark, own.version, mark.generation, mark.epoch, mark.reads))
+                kept = None
+                continue
+            return Committed(own, statement, tuple(lost), recovered=error is not None)
+        conflict = Conflict(Kind.TWIN) if error is None else _classified(run, error)
+        attempt = _lost(spark, log, run, write, conflict, base, clock.now() - started)
+        lost.append(attempt)
+        _give_up_if_due(run, attempt, lost, clock.now() - began, retry, error)
+        reusable = isinstance(statement, (MergeRows, Insert)) and conflict.kind is Kind.FILES
+        kept = statement if reusable and attempt.verdict is Verdict.OTHER_ROWS else None
+        wait = retry.wait(len(lost), clock.random)
+        tell(f"{_sentence(run, attempt, len(lost))} Attempt {len(lost) + 1} in {wait:.1f} s.")
+        clock.sleep(wait)
+
+
+def check_target(run: Run, head: Head | None) -> None:
+    """Refuses a table on which "exactly once" could not be kept, or that is somebody else's.
+
+    Raises:
+        UnsafeTableError, ForeignTableError: See there. Nothing was written.
+    """
+    if head is None:
+        return
+    for key, why in UNSAFE_PROPERTIES.items():
+        if key in head.properties:
+            raise UnsafeTableError(run.asset, run.ref.identifier, key, head.properties[key], why)
+    if isinstance(run.cursor, Fresh) and run.cursor.foreign is not None and run.full is None:
+        raise ForeignTableError(run.asset, run.ref.location, run.cursor.foreign)
+
+
+def _planned(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement:
+    try:
+        return plan(spark, run, write, head)
+    except LakehouseError:
+        raise
+    except Exception as error:
+        raise _explained(run, error) from error
+
+
+def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark, head: Head | None) -> Exception | None:
+    """Executes once. Whatever is raised is evidence, not yet an outcome."""
+    try:
+        target = None if head is None else Pinned(spark, run.ref, head.table_id, head.version).rows().schema
+        execute(spark, statement, run, mark, target)
+    except Exception as error:
+        return error
+    return None
+
+
+def _moved(log: Log, head: Head | None, run: Run) -> AlreadyApplied | None:
+    """The commit of a twin that took our epoch; None while the cursor is where this run found it."""
+    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes))
+    if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):
+        own = now.mark if isinstance(now, Known) else None
+        if own is None or not run.is_own(own) or run.changes or run.partitions:
+            return None
+    known = now if isinstance(now, Known) else _newest_of(log, head, run)
+    if known is None:
+        raise StaleInputsError(run.asset, "another", -1 if head is None else head.version)
+    if not run.is_covered_by(known.mark):
+        raise StaleInputsError(run.asset, known.mark.run, known.version)
+    found = next(log.commits(known.version, known.version))
+    return AlreadyApplied(known.mark, found)
+
+
+def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
+    cursor = find_cursor(log, head, run.asset, run.partitions, reads=True)
+    return cursor if isinstance(cursor, Known) else None
+
+
+def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
+    """Our commit, if this attempt landed; its version is its own, whatever rivals committed since."""
+    try:
+        head = log.head()
+        if head is None:
+            return None
+        for found in log.commits(head.version, mark.base + 1):
+            if found.user_metadata and mark.attempt in found.user_metadata:
+                return found
+    except Exception as unreadable:
+        raise UnknownOutcomeError(run.asset, mark.attempt, first_line(unreadable)) from (error or unreadable)
+    return None
+
+
+def _classified(run: Run, error: Exception) -> Conflict:
+    conflict = classify(error)
+    if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
+        raise _explained(run, error) from error
+    return conflict
+
+
+def _explained(run: Run, error: Exception) -> LakehouseError:
+    broken = broken_promise(run.asset, error)
+    if broken is not None:
+        return broken
+    reason = why_unreadable(error)
+    if reason is not None and run.changes:
+        return LateGapError(run.asset, reason)
+    return PlanError(run.asset, first_line(error))
+
+
+def _lost(
+    spark: SparkSession, log: Log, run: Run, write: Write, conflict: Conflict, base: int, seconds: float
+) -> LostAttempt:
+    head = log.head()
+    rivals = () if head is None else tuple(log.commits(head.version, base + 1))
+    return LostAttempt(conflict, rivals, _verdict(spark, run, write, rivals), seconds)
+
+
+def _verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Verdict:
+    """Whether the rivals changed rows in the part of the table that this write is about."""
+    loud = [rival.version for rival in rivals if not rival.is_quiet]
+    if not loud:
+        return Verdict.OTHER_ROWS if rivals else Verdict.UNKNOWN
+    head = run.ref.log(lambda: spark).head()
+    if head is None or not head.keeps_feed:
+        return Verdict.UNKNOWN
+    try:
+        changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
+        if isinstance(write, Merge) and not write.touched.is_everything:
+            changed = write.touched.of(changed)
+        if run.slice is not None:
+            kinds = {c.name.lower(): c.dataType.simpleString() for c in changed.schema.fields}
+            changed = changed.where(run.slice.predicate({c: kinds[c.lower()] for c in run.slice.columns}))
+        return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
+    except Exception as error:
+        if why_unreadable(error) is None:
+            raise _explained(run, error) from error
+        return Verdict.UNKNOWN
+
+
+def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> bool:
+    """Whether a rival changed our rows after they were compared and before our transaction began.
+
+    Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
+    """
+    if own.version == mark.base + 1 or not isinstance(write, Merge):
+        return False
+    between = tuple(rival for rival in log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
+    return bool(between) and _verdict(spark, run, write, between) is not Verdict.OTHER_ROWS
+
+
+def _give_up_if_due(
+    run: Run, attempt: LostAttempt, lost: list[LostAttempt], elapsed: float, retry: Retry, error: Exception | None
+) -> None:
+    disagrees = attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
+    if retry.allows(len(lost), elapsed) and not disagrees:
+        return
+    if attempt.conflict.kind is Kind.TWIN and error is None:
+        raise ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
+    unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
+    raise ConflictError(
+        run.asset, len(lost), elapsed, describe(attempt), unread or "its inputs are as they were", _advice(run, attempt)
+    ) from error
+
+
+def _advice(run: Run, attempt: LostAttempt) -> str:
+    if attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail":
+        return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
+    return (
+        "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "
+        "they write different partitions."
+    )
+
+
+def describe(attempt: LostAttempt) -> str:
+    """The rivals of a lost attempt, in words."""
+    if not attempt.rivals:
+        return f"a rival that left no commit ({attempt.conflict.kind.value})"
+    newest = attempt.rivals[0]
+    others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
+    partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
+    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.verdict.value}"
+
+
+def _sentence(run: Run, attempt: LostAttempt, number: int) -> str:
+    return f"Attempt {number} to commit {run.asset} lost to {describe(attempt)}."

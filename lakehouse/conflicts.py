@@ -1,0 +1,155 @@
+"""What an exception of Spark or Delta means for a commit (DESIGN section 4).
+
+Delta's seven conflict classes share no base in Python and carry no condition in classic mode, and they arrive
+wrapped in Spark, Py4J or streaming errors; so the causes are walked and the texts are read, once, here. Pinned
+by tests/upstream.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Kind(Enum):
+    """The closed set of answers that a failed commit can have."""
+
+    FILES = "a rival changed files that this write had read"
+    TWIN = "another run of this asset committed"
+    METADATA = "the table's schema or properties were changed"
+    PROTOCOL = "the table was created or upgraded by a rival"
+    UNKNOWN = "the outcome is not known"
+    NOT_A_CONFLICT = "not a conflict"
+
+
+_BY_CLASS = {
+    "ConcurrentAppendException": Kind.FILES,
+    "ConcurrentDeleteReadException": Kind.FILES,
+    "ConcurrentDeleteDeleteException": Kind.FILES,
+    "ConcurrentTransactionException": Kind.TWIN,
+    "MetadataChangedException": Kind.METADATA,
+    "ProtocolChangedException": Kind.PROTOCOL,
+    "ConcurrentWriteException": Kind.UNKNOWN,
+}
+_BY_CONDITION = {
+    "DELTA_CONCURRENT_APPEND": Kind.FILES,
+    "DELTA_CONCURRENT_DELETE_READ": Kind.FILES,
+    "DELTA_CONCURRENT_DELETE_DELETE": Kind.FILES,
+    "DELTA_CONCURRENT_TRANSACTION": Kind.TWIN,
+    "DELTA_METADATA_CHANGED": Kind.METADATA,
+    "DELTA_PROTOCOL_CHANGED": Kind.PROTOCOL,
+    "DELTA_CONCURRENT_WRITE": Kind.UNKNOWN,
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": Kind.UNKNOWN,
+    "DELTA_CANNOT_CREATE_LOG_PATH": Kind.NOT_A_CONFLICT,
+    "TABLE_OR_VIEW_ALREADY_EXISTS": Kind.PROTOCOL,
+    "DELTA_TABLE_ALREADY_EXISTS": Kind.PROTOCOL,
+    "DELTA_PATH_EXISTS": Kind.PROTOCOL,
+}
+_LOST_ANSWER = re.compile(
+    r"Py4JNetworkError|Connection reset|Connection refused|Answer from Java side is empty|StatusCode\.UNAVAILABLE|"
+    r"Stream removed|Socket closed|RST_STREAM|FileAlreadyExistsException|RemoteFileChangedException|"
+    r"java\.io\.IOException|CommitFailedException|SESSION_CLOSED|INVALID_HANDLE|SparkContext was shut down|"
+    r"RetriesExceeded|ConnectionRefusedError|BrokenPipeError",
+)
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
+_METADATA_DOMAIN = "conflicting metadata domain"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What Delta said about a commit that failed.
+
+    Args:
+        kind: What it means.
+        operation: The rival's operation, where the message names it.
+        version: The rival's version, where the message names it.
+        partition: The rival's partition ("[day=2013-01-01]"), where the message names it.
+        condition: Delta's or Spark's error condition.
+    """
+
+    kind: Kind
+    operation: str | None = None
+    version: int | None = None
+    partition: str | None = None
+    condition: str | None = None
+
+
+def classify(error: BaseException) -> Conflict:
+    """What an exception from a write means; the first cause that says anything decides."""
+    chain = list(causes(error))
+    for cause in chain:
+        text = message(cause)
+        condition = _condition(cause, text)
+        kind = _kind(cause, text, condition)
+        if kind is not None:
+            return Conflict(kind, *_rival(text), condition)
+    if any(_LOST_ANSWER.search(f"{type(cause).__name__}: {message(cause)}") for cause in chain):
+        return Conflict(Kind.UNKNOWN)
+    return Conflict(Kind.NOT_A_CONFLICT, condition=next((c for e in chain if (c := _condition(e, message(e)))), None))
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The exception and everything behind it, outermost first, each once."""
+    seen: set[int] = set()
+    queue: list[Any] = [error]
+    while queue:
+        current = queue.pop(0)
+        if not isinstance(current, BaseException) or id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        queue += [current.__cause__, getattr(current, "_cause", None), current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            queue += current.exceptions  # pyright: ignore[reportUnknownMemberType]
+
+
+def message(error: BaseException) -> str:
+    """The exception's own sentence, without a JVM stack trace where the class keeps it apart."""
+    description = getattr(error, "_desc", None)
+    return str(description) if description else str(error)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the exception's own sentence, for a message of ours."""
+    text = message(error).strip()
+    return text.splitlines()[0][:400] if text else type(error).__name__
+
+
+def _condition(error: BaseException, text: str) -> str | None:
+    getter = getattr(error, "getCondition", None)
+    condition = getter() if callable(getter) else None
+    if isinstance(condition, str):
+        return condition
+    found = _CONDITION.search(text)
+    return None if found is None else ".".join(part for part in found.groups() if part)
+
+
+def _kind(error: BaseException, text: str, condition: str | None) -> Kind | None:
+    if _METADATA_DOMAIN in text:
+        return Kind.METADATA
+    if kind := _BY_CLASS.get(type(error).__name__):
+        return kind
+    if condition is not None and (kind := _BY_CONDITION.get(condition.split(".")[0])):
+        return kind
+    # In a Py4J or Spark wrapper the class survives only as text, and only io.delta's classes are conflicts.
+    for name, kind in _BY_CLASS.items():
+        if f"io.delta.exceptions.{name}" in text or f"org.apache.spark.sql.delta.{name}" in text:
+            return kind
+    for prefix, kind in _BY_CONDITION.items():
+        if f"[{prefix}]" in text or f"[{prefix}." in text:
+            return kind
+    return None
+
+
+def _rival(text: str) -> tuple[str | None, int | None, str | None]:
+    operation = re.search(r'"operation"\s*:\s*"([^"]+)"', text) or re.search(
+        r"(?:by|from) (?:a )?concurrent ([A-Z][A-Z ]+?)(?: operation| commit|\.|,| at| in)", text
+    )
+    version = re.search(r"version (\d+)", text)
+    partition = re.search(r"partition (\[[^\]]+\])|partition\(s\) (\[[^\]]+\])", text)
+    return (
+        operation.group(1) if operation else None,
+        int(version.group(1)) if version else None,
+        next((g for g in partition.groups() if g), None) if partition else None,
+    )

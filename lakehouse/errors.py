@@ -1,0 +1,250 @@
+"""Every way this package fails.
+
+* LakehouseError
+  x DefinitionError             the code location does not load
+    - MissingKeyError
+    - UnsupportedAnnotationError
+    - PartitionColumnError
+  x ReadError                   nothing was written
+    - SourceMissingError
+    - ColumnMissingError
+    - ChangeFeedDisabledError
+    - NotAppendOnlyError
+    - GapError
+    - LateGapError
+    - UnreadableLogError
+    - UnsafeTableError
+  x WriteError                  nothing was written
+    - BrokenPromiseError
+    - SchemaError
+    - PlanError
+    - ForeignTableError
+    - ForeignApplicationIdError
+  x ConflictError               nothing was written; rivals kept winning
+  x StaleInputsError            another run read past these inputs; nothing was written
+  x UnknownOutcomeError         the commit may have landed; look before running again
+
+Each error takes data, keeps it as attributes and builds its own sentence: what happened, to which
+table, at which versions; what is true now; what to do.
+"""
+
+from collections.abc import Iterable, Mapping
+
+
+class LakehouseError(Exception):
+    """Every failure of this package."""
+
+
+class DefinitionError(LakehouseError):
+    """An asset that could never work; refused when the code location loads."""
+
+
+class MissingKeyError(DefinitionError):
+    """A write by key to a table that declares none."""
+
+    def __init__(self, asset: str, write: str) -> None:
+        self.asset, self.write = asset, write
+        article = "an" if write[0] in "AEIOU" else "a"
+        super().__init__(
+            f"Asset '{asset}' returns {article} {write} but its table declares no key. Add metadata=Table(key=...)."
+        )
+
+
+class UnsupportedAnnotationError(DefinitionError):
+    """An annotation that says neither how to read nor how to write."""
+
+    def __init__(self, asset: str, where: str, annotation: str, allowed: Iterable[str]) -> None:
+        self.asset, self.where, self.annotation = asset, where, annotation
+        super().__init__(
+            f"Asset '{asset}' annotates {where} with {annotation}, which says nothing about a Delta table. "
+            f"Use {' or '.join(allowed)}."
+        )
+
+
+class PartitionColumnError(DefinitionError):
+    """A partitioned asset whose partitions cannot be found in the table's columns."""
+
+    def __init__(self, asset: str, problem: str) -> None:
+        self.asset = asset
+        super().__init__(f"Asset '{asset}' is partitioned, but {problem}")
+
+
+class ReadError(LakehouseError):
+    """A source that cannot be read as asked. Nothing was written."""
+
+
+class SourceMissingError(ReadError):
+    """A source that is not a Delta table, or not there yet."""
+
+    def __init__(self, asset: str, source: str, where: str) -> None:
+        self.asset, self.source, self.where = asset, source, where
+        super().__init__(
+            f"'{asset}' reads '{source}', but there is no Delta table at {where}. Nothing was written. "
+            f"Materialize '{source}' first, or correct its name or root."
+        )
+
+
+class ColumnMissingError(ReadError):
+    """A column that a table does not have."""
+
+    def __init__(self, table: str, column: str, columns: Iterable[str]) -> None:
+        self.table, self.column, self.columns = table, column, tuple(columns)
+        super().__init__(
+            f"'{table}' has no column {column}. Nothing was written. Its columns are: {', '.join(self.columns)}."
+        )
+
+
+class ChangeFeedDisabledError(ReadError):
+    """A source that keeps no change data feed."""
+
+    def __init__(self, asset: str, source: str, identifier: str) -> None:
+        self.asset, self.source = asset, source
+        self.statement = f"ALTER TABLE {identifier} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        super().__init__(
+            f"'{asset}' reads the changes of '{source}', but that table keeps no change data feed. "
+            f"Nothing was written. Enable it once: {self.statement}"
+        )
+
+
+class NotAppendOnlyError(ReadError):
+    """`Changes.appended()` of a source that updated or deleted rows."""
+
+    def __init__(self, source: str, after: int, upto: int, detail: str) -> None:
+        self.source, self.after, self.upto = source, after, upto
+        super().__init__(
+            f"'{source}' updated or deleted rows in its versions ({after}, {upto}] ({detail}), so its changes "
+            f"are more than appended rows. Nothing was written. Read them with touched() or net() instead."
+        )
+
+
+class GapError(ReadError):
+    """Changes that can no longer be read, and no exact way around."""
+
+    def __init__(self, asset: str, source: str, after: int, upto: int, reason: str, remedy: str) -> None:
+        self.asset, self.source, self.after, self.upto, self.reason = asset, source, after, upto, reason
+        super().__init__(
+            f"'{asset}' has read '{source}' up to version {after} and cannot read its changes ({after}, {upto}]: "
+            f"{reason}. Nothing was written, and the table is as it was. {remedy}"
+        )
+
+
+class UnreadableLogError(ReadError):
+    """A Delta log with a hole, or a mark that cannot be understood."""
+
+    def __init__(self, table: str, problem: str, remedy: str) -> None:
+        self.table = table
+        super().__init__(f"The log of '{table}' cannot be trusted: {problem}. Nothing was written. {remedy}")
+
+
+class UnsafeTableError(ReadError):
+    """A table property under which changes could be applied twice or lost."""
+
+    def __init__(self, table: str, identifier: str, key: str, value: str, why: str) -> None:
+        self.table, self.key, self.value = table, key, value
+        super().__init__(
+            f"'{table}' has {key} = {value}: {why}. Nothing was written. "
+            f"Remove it: ALTER TABLE {identifier} UNSET TBLPROPERTIES ('{key}')"
+        )
+
+
+class WriteError(LakehouseError):
+    """A result that cannot become the table. Nothing was written."""
+
+
+class BrokenPromiseError(WriteError):
+    """Rows that break what their write promises: outside the touched keys, or two with one key."""
+
+    def __init__(self, asset: str, problem: str, remedy: str) -> None:
+        self.asset, self.problem = asset, problem
+        super().__init__(f"The result of '{asset}' {problem}. Nothing was written. {remedy}")
+
+
+class SchemaError(WriteError):
+    """A result whose columns do not fit the table."""
+
+    def __init__(self, asset: str, differences: Mapping[str, str], remedy: str) -> None:
+        self.asset, self.differences = asset, dict(differences)
+        listed = "; ".join(f"{column}: {difference}" for column, difference in differences.items())
+        super().__init__(f"The result of '{asset}' does not fit its table ({listed}). Nothing was written. {remedy}")
+
+
+class PlanError(WriteError):
+    """The asset's own expression failed while Spark computed it."""
+
+    def __init__(self, asset: str, problem: str) -> None:
+        self.asset, self.problem = asset, problem
+        super().__init__(
+            f"Spark could not compute the result of '{asset}': {problem} Nothing was written, and it was not tried "
+            f"again. Spark is lazy, so the fault is in the asset's expression although it shows while writing."
+        )
+
+
+class ForeignTableError(WriteError):
+    """A table with rows in it that this asset did not write."""
+
+    def __init__(self, asset: str, where: str, version: int) -> None:
+        self.asset, self.where, self.version = asset, where, version
+        super().__init__(
+            f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
+            f"{version}) and none of its own. Nothing was written. Give the asset another name or root; or adopt the "
+            f"table with the run tag lakehouse/full_refresh=true, which replaces its rows by the asset's result."
+        )
+
+
+class LateGapError(ReadError):
+    """Changes that turned out to be unreadable while the result was computed."""
+
+    def __init__(self, asset: str, reason: str) -> None:
+        self.asset, self.reason = asset, reason
+        super().__init__(
+            f"The changes that '{asset}' reads turned out to be unreadable while its result was computed: {reason}. "
+            f"Nothing was written. The step runs again and compares everything instead."
+        )
+
+
+class ForeignApplicationIdError(WriteError):
+    """Another program writes with this asset's application id, so epochs no longer mean anything."""
+
+    def __init__(self, asset: str, application_id: str, epoch: int) -> None:
+        self.asset, self.application_id, self.epoch = asset, application_id, epoch
+        super().__init__(
+            f"Delta skipped the commit of '{asset}' as already done (application id '{application_id}', epoch "
+            f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
+            f"id, or the commit was removed from the log. Nothing was written. Stop the other writer, then "
+            f"materialize once with the run tag lakehouse/full_refresh=true."
+        )
+
+
+class ConflictError(LakehouseError):
+    """Rivals kept committing first. Nothing was written."""
+
+    def __init__(self, asset: str, attempts: int, seconds: float, lost_to: str, unread: str, advice: str) -> None:
+        self.asset, self.attempts, self.seconds, self.lost_to = asset, attempts, seconds, lost_to
+        times = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(
+            f"'{asset}' lost its commit {times} in {seconds:.1f} s, last to {lost_to}. Nothing was written; "
+            f"{unread}. {advice}"
+        )
+
+
+class StaleInputsError(LakehouseError):
+    """Another run of this asset committed first and read less, or something else, than this one did."""
+
+    def __init__(self, asset: str, run: str, version: int) -> None:
+        self.asset, self.run, self.version = asset, run, version
+        super().__init__(
+            f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
+            f"sources. Nothing was written by this run. Run it again: it continues from version {version}."
+        )
+
+
+class UnknownOutcomeError(LakehouseError):
+    """The log could not be asked whether the commit landed."""
+
+    def __init__(self, asset: str, attempt: str, problem: str) -> None:
+        self.asset, self.attempt = asset, attempt
+        super().__init__(
+            f"The commit of '{asset}' did not answer, and its log cannot be read ({problem}). It may have landed: "
+            f"its mark would name attempt {attempt}. Run it again when the table can be read: if it landed, the "
+            f"run says so and applies nothing twice."
+        )

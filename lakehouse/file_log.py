@@ -1,0 +1,89 @@
+"""The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
+
+Reads metadata only, through the `deltalake` package; rows always go through Spark (deltalake misreads some
+table features' rows, never their log: ADR 3).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lakehouse.errors import UnreadableLogError
+from lakehouse.log import Commit, Head, newest_first
+
+
+class FileLog:
+    """The log of the Delta table in a local directory.
+
+    Args:
+        path: The table's directory.
+        table: The table's name in messages.
+    """
+
+    def __init__(self, path: str, table: str) -> None:
+        self._path = path.removeprefix("file:")
+        self._table = table
+
+    def head(self) -> Head | None:
+        delta = self._open()
+        if delta is None:
+            return None
+        metadata = delta.metadata()
+        return Head(
+            version=delta.version(),
+            table_id=str(metadata.id),
+            properties={str(key): str(value) for key, value in metadata.configuration.items()},
+            partition_columns=tuple(metadata.partition_columns),
+        )
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        delta = self._open()
+        if delta is None:
+            return
+        yield from newest_first(lambda count: self._history(delta, count), newest, oldest)
+
+    def epoch(self, application_id: str) -> int | None:
+        delta = self._open()
+        return 0 if delta is None else delta.transaction_version(application_id) or 0
+
+    def _history(self, delta: DeltaTable, limit: int) -> list[Commit]:
+        try:
+            return [_commit(entry) for entry in delta.history(limit)]
+        except (DeltaError, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _open(self) -> DeltaTable | None:
+        if not (Path(self._path) / "_delta_log").is_dir():
+            return None
+        try:
+            return DeltaTable(self._path)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> UnreadableLogError:
+        gap = "gap" in str(error) or "contiguous" in str(error)
+        problem = "a commit file is missing in its middle" if gap else str(error).splitlines()[0][:300]
+        return UnreadableLogError(
+            self._table, problem, "Restore the missing files of _delta_log from a backup, or recreate the table."
+        )
+
+
+def _commit(entry: dict[str, Any]) -> Commit:
+    return Commit(
+        version=int(entry["version"]),
+        timestamp=int(entry.get("inCommitTimestamp") or entry.get("timestamp") or 0),
+        operation=str(entry.get("operation") or "UNKNOWN"),
+        parameters={k: None if v is None else str(v) for k, v in (entry.get("operationParameters") or {}).items()},
+        metrics=_numbers(entry.get("operationMetrics") or {}),
+        user_metadata=entry.get("userMetadata"),
+        read_version=entry.get("readVersion"),
+    )
+
+
+def _numbers(metrics: dict[str, Any]) -> dict[str, int]:
+    return {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()}

@@ -1,0 +1,286 @@
+"""From a cursor to `Changes`: the feed, or the next rung that is exact (DESIGN law 6).
+
+1. The feed of the range, read in pieces around schema changes, commits without rows left out.
+2. An archive of the feed, where the input names one.
+3. Everything: the whole source, which the write compares with the table. Only where the table allows it.
+4. `GapError`, which says what to do.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.changes import LOG_NAMES, Changes, Content, Everything, Feed, Nothing
+from lakehouse.conflicts import causes, first_line, message
+from lakehouse.errors import ChangeFeedDisabledError, GapError, ReadError
+from lakehouse.local import small
+from lakehouse.log import Commit, Head, Log, commits_between
+from lakehouse.mark import Position
+from lakehouse.read import Read
+from lakehouse.sql import quote
+from lakehouse.tables import Pinned
+from lakehouse.versions import NOTHING_READ, VersionRange
+
+SCHEMA_CHANGES = frozenset(
+    {"RENAME COLUMN", "DROP COLUMNS", "CHANGE COLUMN", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+)
+"""Operations without rows that the feed cannot be read across; it is read before and after them."""
+
+_GAP = re.compile(
+    r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|DELTA_LOG_FILE_NOT_FOUND|"
+    r"DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_VERSION_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|"
+    r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION|DELTA_FILE_NOT_FOUND|"
+    r"FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
+    r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
+    r"inline deletion vector|DeletionVector.*size",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source as one run found it.
+
+    Args:
+        at: The source, pinned at its latest version.
+        log: Its log.
+        head: Where it stood.
+    """
+
+    at: Pinned
+    log: Log
+    head: Head
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What an archive holds of a source's feed.
+
+    Args:
+        frame: The rows, under the names that `Changes.log()` gives them.
+        upto: The last version of the source that the archive has read.
+    """
+
+    frame: DataFrame
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads, and what it may do about a gap.
+
+    Args:
+        asset: The asset that reads.
+        read: The input's options.
+        may_reconcile: Whether everything may be compared; a table that only appends cannot take rows back.
+        refuse: What to advise where it may not.
+        reconcile: A reason to compare everything from the start (a full refresh, changed code); None for none.
+        archive: The archive's rows of a range of versions; None where the input names none.
+    """
+
+    asset: str
+    read: Read
+    may_reconcile: bool
+    refuse: str
+    reconcile: str | None = None
+    archive: Callable[[VersionRange], Archived | None] | None = None
+
+
+def read_changes(source: Source, position: Position | None, reader: Reader) -> Changes:
+    """The changes of a source after a position, up to the version that the source is pinned at.
+
+    Raises:
+        ChangeFeedDisabledError: A first read of a source that keeps no feed.
+        GapError: The changes cannot be told, and no rung is allowed.
+        UnreadableLogError: A commit in the middle of the range is missing.
+    """
+    head = source.head
+    if reader.reconcile is not None:
+        return _everything(source, reader.reconcile)
+    if position is None:
+        return _first_read(source, reader)
+    if position.table != head.table_id:
+        return _gap(
+            source, position, reader, f"another table (id {head.table_id}) has taken the place of the one it read"
+        )
+    if position.version > head.version:
+        return _gap(source, position, reader, f"the source's log now ends at version {head.version}")
+    return _continue(source, position, reader)
+
+
+def _first_read(source: Source, reader: Reader) -> Changes:
+    if not source.head.keeps_feed:
+        raise ChangeFeedDisabledError(reader.asset, source.at.ref.name, source.at.ref.identifier)
+    if reader.read.start == "snapshot":
+        return _everything(source, None)
+    start = _start_version(source, reader.read)
+    return _continue(source, Position(source.head.table_id, start), reader)
+
+
+def _start_version(source: Source, read: Read) -> int:
+    """The version after which a first read starts.
+
+    Raises:
+        ReadError: A start outside the history, unless the input is tolerant.
+    """
+    name, head = source.at.ref.name, source.head
+    if isinstance(read.start, int):
+        if read.start > head.version and not read.tolerant:
+            raise ReadError(f"'{name}' ends at version {head.version}, so a read cannot start after {read.start}.")
+        return min(read.start, head.version)
+    assert not isinstance(read.start, str)
+    millis = int(read.start.timestamp() * 1000)
+    newest = next(iter(source.log.commits(head.version)))
+    oldest = newest
+    for commit in source.log.commits(head.version):
+        oldest = commit
+        if commit.timestamp <= millis:
+            if commit.version == head.version and commit.timestamp < millis and not read.tolerant:
+                raise ReadError(f"'{name}' has no commit after {read.start.isoformat()}, its last is older.")
+            return commit.version
+    if read.tolerant or oldest.version == 0:
+        return oldest.version - 1
+    raise ReadError(f"The history of '{name}' begins after {read.start.isoformat()}, at version {oldest.version}.")
+
+
+def _continue(source: Source, position: Position, reader: Reader) -> Changes:
+    whole = VersionRange(position.version, source.head.version)
+    if whole.is_empty:
+        return Changes(source.at, whole, Nothing())
+    commits = commits_between(source.log, source.at.ref.name, whole.after, whole.upto)
+    if commits is None:
+        return _gap(source, position, reader, "the log of those versions was cleaned up")
+    kept = _capped(commits, reader.read)
+    range_ = VersionRange(position.version, kept[-1].version)
+    at = replace(source.at, version=range_.upto)
+    included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
+    try:
+        content = _content(at, included)
+    except Exception as error:
+        reason = why_unreadable(error)
+        if reason is None:
+            raise
+        return _gap(source, position, reader, reason, error)
+    return Changes(at, range_, content, kept, source.head.version - range_.upto)
+
+
+def _capped(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:
+    """The commits that one run reads: whole ones, at least one."""
+    kept = list(commits[: read.max_versions] if read.max_versions else commits)
+    if read.max_bytes is not None:
+        total = 0
+        for index, commit in enumerate(kept):
+            total += commit.bytes_written
+            if total > read.max_bytes and index > 0:
+                return tuple(kept[:index])
+    return tuple(kept)
+
+
+def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
+    return any(
+        (rule.removeprefix("mark:") in (commit.user_metadata or ""))
+        if rule.startswith("mark:")
+        else commit.operation == rule
+        for rule in exclude
+    )
+
+
+def _content(at: Pinned, commits: tuple[Commit, ...]) -> Content:
+    """What the commits did to rows, read with as few scans as their schemas allow."""
+    pieces = _pieces(commits)
+    if not pieces:
+        return Nothing()
+    rows = at.rows()
+    frames = [_fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
+    frame = reduce(lambda a, b: a.unionByName(b), frames)
+    local = small(frame)
+    via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
+    return Feed(frame, None, via) if local is None else Feed(local[0], local[1], via)
+
+
+def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
+    """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
+
+    Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
+    from its first real change; a commit that was left out, or changed the schema, ends a piece.
+    """
+    pieces: list[tuple[int, int, Mapping[str, str]]] = []
+    current: list[Commit] = []
+    renames: list[tuple[int, str, str]] = []
+
+    def close() -> None:
+        loud = [commit.version for commit in current if not commit.is_quiet]
+        if loud:
+            pieces.append((loud[0], loud[-1], {}))
+        current.clear()
+
+    for commit in commits:
+        if commit.operation in SCHEMA_CHANGES or (current and commit.version != current[-1].version + 1):
+            close()
+        if commit.operation == "RENAME COLUMN":
+            old, new = commit.parameters.get("oldColumnPath"), commit.parameters.get("newColumnPath")
+            renames.append((commit.version, str(old), str(new)))
+        if commit.operation not in SCHEMA_CHANGES:
+            current.append(commit)
+    close()
+    return [(first, last, _renamed_after(last, renames)) for first, last, _ in pieces]
+
+
+def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:
+    names: dict[str, str] = {}
+    for at, old, new in renames:
+        if at > version:
+            origin = next((first for first, now in names.items() if now == old), old)
+            names[origin] = new
+    return names
+
+
+def _fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
+    """A piece of the feed under the column names and types of the source as it is at the end of the range."""
+    feed = feed.withColumnsRenamed(dict(renames))
+    have = set(feed.columns)
+    columns = [
+        F.col(quote(field.name)).cast(field.dataType).alias(field.name)
+        if field.name in have
+        else F.lit(None).cast(field.dataType).alias(field.name)
+        for field in rows.schema.fields
+    ]
+    return feed.select(*columns, *LOG_NAMES)
+
+
+def why_unreadable(error: BaseException) -> str | None:
+    """Why the feed, or an old version, cannot be read; None where the error says something else."""
+    for cause in causes(error):
+        found = _GAP.search(message(cause)) or _GAP.search(str(cause))
+        if found:
+            return f"{found.group(0)} ({first_line(cause)[:160]})"
+    return None
+
+
+def _gap(
+    source: Source, position: Position, reader: Reader, reason: str, error: BaseException | None = None
+) -> Changes:
+    """The rungs below the feed."""
+    range_ = VersionRange(min(position.version, source.head.version), source.head.version)
+    same_table = position.table == source.head.table_id
+    if reader.archive is not None and same_table and (archived := reader.archive(range_)) is not None:
+        range_ = VersionRange(range_.after, min(range_.upto, archived.upto))
+        at = replace(source.at, version=range_.upto)
+        frame = _fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        local = small(frame)
+        content = Feed(frame, None, "the archive") if local is None else Feed(local[0], local[1], "the archive")
+        return Changes(at, range_, content, behind=source.head.version - range_.upto)
+    if reader.may_reconcile:
+        return _everything(source, reason)
+    raise GapError(
+        reader.asset, source.at.ref.name, position.version, source.head.version, reason, reader.refuse
+    ) from error
+
+
+def _everything(source: Source, reason: str | None) -> Changes:
+    newest = next(source.log.commits(source.head.version, source.head.version), None)
+    committed = 0 if newest is None else newest.timestamp
+    return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, committed))

@@ -1,0 +1,229 @@
+"""A Delta table's log, as much of it as we need: where it stands, and what its commits say of themselves."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from lakehouse.errors import UnreadableLogError
+
+WITHOUT_ROWS = frozenset(
+    {
+        "OPTIMIZE",
+        "REORG",
+        "VACUUM START",
+        "VACUUM END",
+        "CREATE TABLE",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "ADD COLUMNS",
+        "CHANGE COLUMN",
+        "RENAME COLUMN",
+        "DROP COLUMNS",
+        "ADD CONSTRAINT",
+        "DROP CONSTRAINT",
+        "UPGRADE PROTOCOL",
+        "DROP FEATURE",
+        "CLUSTER BY",
+        "COMPUTE STATISTICS",
+    }
+)
+"""Operations that change no row. Everything unknown is taken to change some."""
+
+REPLACING = frozenset(
+    {
+        "REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE",
+        "CREATE OR REPLACE TABLE AS SELECT",
+        "CLONE",
+        "TRUNCATE",
+    }
+)
+"""Operations after which the table's rows no longer come from its earlier commits."""
+
+_COUNTS = {
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+    "UPDATE": (None, "numUpdatedRows", None),
+    "DELETE": (None, None, "numDeletedRows"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How many rows a commit inserted, updated and deleted; None where it does not say."""
+
+    inserted: int | None
+    updated: int | None
+    deleted: int | None
+
+    def __str__(self) -> str:
+        parts = [
+            f"{count if count is not None else '?'} {name}"
+            for name, count in (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
+            if count != 0
+        ]
+        return ", ".join(parts) or "none"
+
+    def __add__(self, other: "Rows") -> "Rows":
+        def add(a: int | None, b: int | None) -> int | None:
+            return None if a is None or b is None else a + b
+
+        return Rows(
+            add(self.inserted, other.inserted), add(self.updated, other.updated), add(self.deleted, other.deleted)
+        )
+
+
+NO_ROWS = Rows(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version of a table, as its `commitInfo` describes it.
+
+    Args:
+        version: The Delta version.
+        timestamp: Milliseconds since the epoch.
+        operation: Delta's name of the operation: MERGE, WRITE, OPTIMIZE, RESTORE, ...
+        parameters: The operation's parameters, as text.
+        metrics: The operation's metrics.
+        user_metadata: What the writer said; ours is a mark.
+        read_version: The version that the writer had read; None where it does not say.
+    """
+
+    version: int
+    timestamp: int
+    operation: str
+    parameters: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    metrics: Mapping[str, int] = field(default_factory=dict[str, int])
+    user_metadata: str | None = None
+    read_version: int | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """What the commit did to rows, by its own metrics."""
+        if self.operation in WITHOUT_ROWS:
+            return NO_ROWS
+        if names := _COUNTS.get(self.operation):
+            counts = [0 if name is None else self.metrics.get(name) for name in names]
+            return Rows(*counts)
+        written = self.metrics.get("numOutputRows")
+        if self.operation in ("WRITE", "CREATE TABLE AS SELECT", "STREAMING UPDATE"):
+            if self.parameters.get("mode", "Append") in ("Append", "ErrorIfExists"):
+                return Rows(written, 0, 0)
+            copied = self.metrics.get("numCopiedRows", 0)
+            inserted = None if written is None else written - copied
+            return Rows(inserted, 0, self.metrics.get("numDeletedRows", 0 if self.is_first else None))
+        return Rows(None, None, None)
+
+    @property
+    def is_first(self) -> bool:
+        return self.version == 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the commit is known to have changed no row."""
+        return self.rows == NO_ROWS
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes the commit added, by its own metrics; 0 where it does not say."""
+        return self.metrics.get("numOutputBytes", 0) or self.metrics.get("numTargetBytesAdded", 0)
+
+    @property
+    def empties(self) -> bool:
+        """Whether the commit removed every row the table had before it."""
+        if self.operation in REPLACING:
+            return True
+        predicate = self.parameters.get("predicate")
+        if self.operation == "DELETE":
+            return predicate in (None, "", "[]", '["true"]')
+        return (
+            self.operation == "WRITE"
+            and self.parameters.get("mode") == "Overwrite"
+            and predicate in (None, "", "[]", "true")
+            and "partitionOverwriteMode" not in self.parameters
+            and not self.is_first
+        )
+
+    @property
+    def restored(self) -> int | None:
+        """The version that a RESTORE went back to; None where it gave a timestamp."""
+        version = self.parameters.get("version")
+        return int(version) if version not in (None, "", "null") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a table stands, all of it read from one snapshot.
+
+    Args:
+        version: The latest version.
+        table_id: The id in the table's metadata; a recreated table has another.
+        properties: The table's properties.
+        partition_columns: The columns its files are partitioned by.
+    """
+
+    version: int
+    table_id: str
+    properties: Mapping[str, str]
+    partition_columns: tuple[str, ...]
+
+    @property
+    def keeps_feed(self) -> bool:
+        return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+
+class Log(Protocol):
+    """A table's log. Reads nothing but metadata, so it costs milliseconds, whatever the table's size."""
+
+    def head(self) -> Head | None:
+        """Where the table stands now; None where there is no Delta table."""
+        ...
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        """The commits from `newest` down to `oldest`, lazily; it ends early where older ones were cleaned up."""
+        ...
+
+    def epoch(self, application_id: str) -> int | None:
+        """The highest `txnVersion` of an application id, 0 where there is none; None: this log cannot say."""
+        ...
+
+
+def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:
+    """The commits `(after, upto]` in order; None where the oldest of them were cleaned up.
+
+    Raises:
+        UnreadableLogError: One in the middle is missing: Delta itself only logs that (`CDCReader`), and
+            its changes would be lost.
+    """
+    if after >= upto:
+        return ()
+    found = sorted(log.commits(upto, after + 1), key=lambda commit: commit.version)
+    versions = [commit.version for commit in found]
+    if not versions or versions[-1] != upto or versions != list(range(versions[0], upto + 1)):
+        present = set(versions)
+        missing = [v for v in range(versions[0] if versions else after + 1, upto + 1) if v not in present]
+        raise UnreadableLogError(
+            table,
+            f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing))}",
+            "Restore the missing files of _delta_log from a backup, or recreate the table.",
+        )
+    return tuple(found) if versions[0] == after + 1 else None
+
+
+def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:
+    """The commits from `newest` down to `oldest`, asking `read` for the latest so many, ever more of them.
+
+    The first page is small because the cursor is nearly always near; the pages grow so that a long walk
+    stays linear in what it reads.
+    """
+    seen, page = newest + 1, 32
+    while seen > oldest:
+        batch = read(page)
+        for commit in sorted(batch, key=lambda commit: -commit.version):
+            if oldest <= commit.version < seen:
+                seen = commit.version
+                yield commit
+        if len(batch) < page:
+            return
+        page *= 8

@@ -1,0 +1,123 @@
+"""A run's partitions as a literal predicate on the table's columns.
+
+Literal, because that is what Delta prunes files by and what its conflict check looks at: a join on the partition
+column defeats both (tests/upstream).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from lakehouse.errors import WriteError
+from lakehouse.sql import literal, quote
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that a partition covers: `start` inclusive, `end` exclusive."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """One partition: its key, and for each column the text, and the time window where it has one."""
+
+    key: str
+    values: Mapping[str, str]
+    windows: Mapping[str, Window]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The part of a table that a run writes or reads: its partitions, and nothing else."""
+
+    partitions: tuple[PartitionKey, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(partition.key for partition in self.partitions)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.partitions[0].values)
+
+    def predicate(self, types: Mapping[str, str], prefix: str = "") -> str:
+        """The SQL predicate that selects the slice.
+
+        Args:
+            types: The type of each column, as `DataType.simpleString()` says it.
+            prefix: What stands before each column name ("t." for example).
+
+        Raises:
+            WriteError: A key that is no value of its column's type.
+        """
+        if len(self.columns) == 1 and not any(self._ranged(types, column) for column in self.columns):
+            column = self.columns[0]
+            values = sorted({_value(partition.values[column], types[column], column) for partition in self.partitions})
+            return f"{prefix}{quote(column)} IN ({', '.join(values)})"
+        alternatives = sorted({self._one(partition, types, prefix) for partition in _joined(self.partitions)})
+        return " OR ".join(f"({alternative})" for alternative in alternatives)
+
+    def _ranged(self, types: Mapping[str, str], column: str) -> bool:
+        return types[column] in ("date", "timestamp", "timestamp_ntz") and bool(self.partitions[0].windows.get(column))
+
+    def _one(self, partition: PartitionKey, types: Mapping[str, str], prefix: str) -> str:
+        terms: list[str] = []
+        for column, text in partition.values.items():
+            name = prefix + quote(column)
+            if self._ranged(types, column):
+                window = partition.windows[column]
+                start, end = _bound(window.start, types[column]), _bound(window.end, types[column])
+                terms.append(f"{name} >= {start} AND {name} < {end}")
+            else:
+                terms.append(f"{name} = {_value(text, types[column], column)}")
+        return " AND ".join(terms)
+
+
+def _joined(partitions: tuple[PartitionKey, ...]) -> list[PartitionKey]:
+    """Partitions whose windows touch, as one, so that a year of days is one range and not 365."""
+    if any(len(partition.values) > 1 or not partition.windows for partition in partitions):
+        return list(partitions)
+    (column,) = partitions[0].values
+    ordered = sorted(partitions, key=lambda partition: partition.windows[column].start)
+    joined = [ordered[0]]
+    for partition in ordered[1:]:
+        last = joined[-1]
+        if partition.windows[column].start <= last.windows[column].end:
+            whole = Window(last.windows[column].start, partition.windows[column].end)
+            joined[-1] = PartitionKey(last.key, last.values, {column: whole})
+        else:
+            joined.append(partition)
+    return joined
+
+
+def _bound(at: datetime, column_type: str) -> str:
+    match column_type:
+        case "date":
+            return literal(at.date())
+        case "timestamp_ntz":
+            return f"TIMESTAMP_NTZ'{at.replace(tzinfo=None).isoformat(sep=' ')}'"
+        case _:
+            return literal(at)
+
+
+def _value(text: str, column_type: str, column: str) -> str:
+    try:
+        match column_type:
+            case "string":
+                return literal(text)
+            case "tinyint" | "smallint" | "int" | "bigint":
+                return literal(int(text))
+            case "date":
+                return literal(date.fromisoformat(text))
+            case "boolean":
+                return literal({"true": True, "false": False}[text.lower()])
+            case _:
+                raise ValueError(column_type)
+    except (ValueError, KeyError) as error:
+        raise WriteError(
+            f"Partition key {text!r} is no value of column {column}, which is a {column_type}. Nothing was written. "
+            f"Partition by a string, integer, date, boolean or, with time partitions, timestamp column."
+        ) from error

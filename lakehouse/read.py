@@ -1,0 +1,82 @@
+"""How one input is read: the options of `dg.AssetIn(metadata=Read(...))`."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Literal, cast
+
+_PREFIX = "lakehouse/read/"
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Mapping[str, Any]):
+    """Options of one input.
+
+    Args:
+        start: Where a first read starts. `"snapshot"`: the whole source as inserts. A version: the changes
+            after it. A timestamp: the changes committed after it.
+        tolerant: Whether a timestamp outside the source's history means its nearest end instead of an error.
+        max_versions: At most so many versions in one run; the rest is the next run's.
+        max_bytes: At most so many bytes of changes in one run, by what the commits say they wrote. A commit
+            is never split, so one larger commit is read alone.
+        exclude: Commits to leave out, whole, by their operation (`"DELETE"`) or by a text in their
+            `userMetadata` (`"mark:backfill"`).
+        archive: The asset that keeps this source's feed (`Append(changes.log())`): read where the feed itself
+            can no longer answer.
+
+    Raises:
+        ValueError: A limit below one, or a start that is neither a snapshot, a version nor a time.
+    """
+
+    start: Literal["snapshot"] | int | datetime | str = "snapshot"
+    tolerant: bool = False
+    max_versions: int | None = None
+    max_bytes: int | None = None
+    exclude: tuple[str, ...] = ()
+    archive: str | None = None
+    _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.start, str) and self.start != "snapshot":
+            object.__setattr__(self, "start", _timestamp(self.start))
+        if isinstance(self.start, int) and self.start < 0:
+            raise ValueError(f"start is a version from 0, not {self.start}.")
+        if isinstance(self.exclude, str):
+            object.__setattr__(self, "exclude", (self.exclude,))
+        object.__setattr__(self, "exclude", tuple(self.exclude))
+        for name in ("max_versions", "max_bytes"):
+            limit = getattr(self, name)
+            if limit is not None and limit < 1:
+                raise ValueError(f"{name} is at least 1, not {limit}.")
+        stored: dict[str, Any] = {}
+        for f in fields(self):
+            if f.init and getattr(self, f.name) != f.default:
+                value = getattr(self, f.name)
+                stored[_PREFIX + f.name] = value.isoformat() if isinstance(value, datetime) else value
+        object.__setattr__(self, "_stored", stored)
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> "Read":
+        known = {f.name for f in fields(cls) if f.init}
+        declared = {
+            name.removeprefix(_PREFIX): getattr(value, "value", value)
+            for name, value in metadata.items()
+            if name.startswith(_PREFIX)
+        }
+        return cls(**cast("dict[str, Any]", {k: v for k, v in declared.items() if k in known}))
+
+    def __getitem__(self, name: str) -> Any:
+        return self._stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+def _timestamp(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"start is 'snapshot', a version or an ISO timestamp, not {text!r}.") from error

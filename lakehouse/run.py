@@ -1,0 +1,93 @@
+"""What one run has pinned before it computes anything."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakehouse.changes import Changes, Nothing
+from lakehouse.cursor import Cursor, Known
+from lakehouse.mark import Mark, Position, application_id
+from lakehouse.partitions import Slice
+from lakehouse.table import Table
+from lakehouse.tables import TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One materialization of one asset, up to its commit.
+
+    Args:
+        asset: The asset key, its parts joined by "/".
+        table: What the asset declares.
+        ref: Its table.
+        run: The Dagster run.
+        aliases: Ids of runs that this one repeats and that were never acknowledged; a commit of theirs is ours.
+        cursor: How far the table had read when the run began.
+        changes: The inputs read as changes.
+        lookups: The positions of the inputs read as a plain `DataFrame`.
+        slice: The partitions that the run writes; None for all of the table.
+        code_version: The asset's code version.
+        full: Why everything is compared; None where it is not.
+    """
+
+    asset: str
+    table: Table
+    ref: TableRef
+    run: str
+    cursor: Cursor
+    aliases: frozenset[str] = frozenset()
+    changes: tuple[Changes, ...] = ()
+    lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    slice: Slice | None = None
+    code_version: str | None = None
+    full: str | None = None
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return self.slice.keys if self.slice is not None else ()
+
+    @property
+    def reads(self) -> dict[str, Position]:
+        """Every source's position once this run has committed."""
+        positions = dict(self.lookups)
+        for changes in self.changes:
+            positions[changes.name] = Position(changes.source_at.table_id, changes.range.upto)
+        return positions
+
+    @property
+    def application_id(self) -> str:
+        return application_id(self.asset, self.partitions, self.cursor.generation)
+
+    @property
+    def moves(self) -> bool:
+        """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
+        if not isinstance(self.cursor, Known) or self.cursor.mark.code_version != self.code_version:
+            return True
+        return any(not isinstance(changes.content, Nothing) for changes in self.changes)
+
+    def is_own(self, mark: Mark) -> bool:
+        return mark.run == self.run or mark.run in self.aliases
+
+    def is_covered_by(self, mark: Mark) -> bool:
+        """Whether a commit has read at least as far in every source as this run did."""
+        if self.is_own(mark):
+            return True
+        reads = self.reads
+        return bool(reads) and all(
+            (theirs := mark.reads.get(source)) is not None
+            and theirs.table == ours.table
+            and theirs.version >= ours.version
+            for source, ours in reads.items()
+        )
+
+    def mark(self, attempt: str, base: int) -> Mark:
+        return Mark(
+            asset=self.asset,
+            partitions=self.partitions,
+            generation=self.cursor.generation,
+            epoch=self.cursor.epoch + 1,
+            run=self.run,
+            attempt=attempt,
+            base=base,
+            code_version=self.code_version,
+            reads=self.reads,
+        )

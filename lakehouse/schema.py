@@ -1,0 +1,136 @@
+"""Whether a result fits its table, decided before anything is written."""
+
+from collections.abc import Collection
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    CharType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    VarcharType,
+    VariantType,
+)
+
+from lakehouse.errors import SchemaError
+from lakehouse.sql import quote
+from lakehouse.table import RESERVED_COLUMNS, Table
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
+
+
+def check_new(asset: str, rows: DataFrame, table: Table) -> None:
+    """Refuses a result that no Delta table of this declaration can hold.
+
+    Raises:
+        SchemaError: A reserved or repeated column name, or a declared column that the result lacks.
+    """
+    names = [column.lower() for column in rows.columns]
+    problems: dict[str, str] = {}
+    for name in RESERVED_COLUMNS & set(names):
+        problems[name] = "is a column of Delta's change data feed; rename it, as changes.log() does"
+    for name in {name for name in names if names.count(name) > 1}:
+        problems[name] = "stands in it twice"
+    for role, columns in (
+        ("key", table.key_columns),
+        ("partition_by", table.partition_columns),
+        ("cluster_by", table.cluster_columns),
+    ):
+        for column in columns:
+            if column.lower() not in names:
+                problems[column] = f"is declared as {role} but is not in the result"
+    if problems:
+        raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
+
+
+def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> DataFrame:
+    """The rows under the table's column order, names and types.
+
+    Args:
+        asset: The asset, for messages.
+        rows: The result.
+        have: The table's schema.
+        may_add: Whether columns may be added: only where every row is compared, else old rows would lack them.
+
+    Raises:
+        SchemaError: A column is missing, is new where it may not be, or has a type that would lose values.
+    """
+    result = {column.name.lower(): column for column in rows.schema.fields}
+    known = {column.name.lower() for column in have.fields}
+    problems: dict[str, str] = {}
+    for column in have.fields:
+        ours = result.get(column.name.lower())
+        if ours is None:
+            problems[column.name] = "is missing from the result"
+        elif not widens(ours.dataType, column.dataType):
+            problems[column.name] = (
+                f"the table has {column.dataType.simpleString()}, the result {ours.dataType.simpleString()}"
+            )
+    added = [column for column in rows.schema.fields if column.name.lower() not in known]
+    if added and not may_add:
+        problems |= {column.name: "is not in the table" for column in added}
+    if problems:
+        remedy = (
+            "To add columns change the asset's code_version: every row is then compared. To drop or retype one, "
+            "alter the table, or write it to another asset."
+        )
+        raise SchemaError(asset, problems, remedy)
+    return rows.select(
+        *(F.col(quote(column.name)).cast(column.dataType).alias(column.name) for column in have.fields),
+        *(F.col(quote(column.name)) for column in added),
+    )
+
+
+def widens(value: DataType, column: DataType) -> bool:
+    """Whether every value of one type is kept by a column of the other."""
+    if value == column or isinstance(value, NullType):
+        return True
+    match value, column:
+        case ((StringType() | CharType() | VarcharType()), (StringType() | CharType() | VarcharType())):
+            return True
+        case ((ByteType() | ShortType() | IntegerType() | LongType()), DecimalType()):
+            return column.precision - column.scale >= _DIGITS[type(value)]
+        case DecimalType(), DecimalType():
+            return column.scale >= value.scale and column.precision - column.scale >= value.precision - value.scale
+        case FloatType(), DoubleType():
+            return True
+        case ((ByteType() | ShortType() | IntegerType()), DoubleType()):
+            return True
+        case StructType(), StructType():
+            return len(value.fields) == len(column.fields) and all(
+                a.name.lower() == b.name.lower() and widens(a.dataType, b.dataType)
+                for a, b in zip(value.fields, column.fields, strict=True)
+            )
+        case _:
+            ranks = {kind: rank for rank, kind in enumerate(_INTEGERS)}
+            if type(value) in ranks and type(column) in ranks:
+                return ranks[type(value)] <= ranks[type(column)]
+            return value.simpleString() == column.simpleString()
+
+
+def comparable(frame: DataFrame, columns: Collection[str]) -> dict[str, str]:
+    """For each column the SQL expression to compare it by: maps and variants have no equality of their own."""
+    kinds = {column.name: column.dataType for column in frame.schema.fields}
+    return {name: f"to_json({quote(name)})" if _needs_text(kinds[name]) else quote(name) for name in columns}
+
+
+def _needs_text(kind: DataType) -> bool:
+    match kind:
+        case MapType() | VariantType():
+            return True
+        case StructType():
+            return any(_needs_text(column.dataType) for column in kind.fields)
+        case _:
+            element = getattr(kind, "elementType", None)
+            return element is not None and _needs_text(element)

@@ -1,0 +1,46 @@
+"""Sessions that nothing else uses.
+
+MERGE and CREATE TABLE AS SELECT take their transaction identifier and their mark from session settings. On a
+shared session another thread's write would carry them too, and be taken for ours; so such a statement runs in
+a session of its own, and its rows cross over as a global temporary view.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.sql import quote
+
+_TXN = "spark.databricks.delta.write.txn"
+
+
+@contextmanager
+def handed_over(
+    rows: DataFrame, application_id: str, epoch: int, user_metadata: str
+) -> Iterator[tuple[SparkSession, str]]:
+    """A session for one statement, with its transaction set, and the name under which it sees the rows.
+
+    Args:
+        rows: The rows that the statement reads.
+        application_id: Delta's `txnAppId`.
+        epoch: Delta's `txnVersion`.
+        user_metadata: What the commit says of itself.
+    """
+    view = f"lakehouse_{uuid4().hex}"
+    rows.createOrReplaceGlobalTempView(view)
+    own = _new_session(rows.sparkSession)
+    try:
+        own.conf.set(f"{_TXN}AppId", application_id)
+        own.conf.set(f"{_TXN}Version", str(epoch))
+        own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
+        yield own, f"global_temp.{quote(view)}"
+    finally:
+        rows.sparkSession.catalog.dropGlobalTempView(view)
+
+
+def _new_session(spark: SparkSession) -> SparkSession:
+    """Another session of the same application: classic Spark has `newSession`, Spark Connect `cloneSession`."""
+    new = getattr(spark, "newSession", None) or getattr(spark, "cloneSession")  # noqa: B009
+    return new()

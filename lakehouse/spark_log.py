@@ -1,0 +1,91 @@
+"""The log of a table that only Spark can reach: a catalog name, or storage with Spark's credentials.
+
+SQL only, so it is the same on classic Spark, through Spark Connect and on a cluster.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+from lakehouse.conflicts import first_line, message
+from lakehouse.errors import UnreadableLogError
+from lakehouse.log import Commit, Head, newest_first
+
+_MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
+_NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
+
+
+class SparkLog:
+    """The log of a Delta table, read through `DESCRIBE DETAIL` and `DESCRIBE HISTORY`.
+
+    Args:
+        spark: A session that can see the table.
+        identifier: The table as SQL names it.
+        table: The table's name in messages.
+    """
+
+    def __init__(self, spark: SparkSession, identifier: str, table: str) -> None:
+        self._spark = spark
+        self._identifier = identifier
+        self._table = table
+
+    def head(self) -> Head | None:
+        # Two statements are two snapshots; the detail is read again until the table did not change in between.
+        detail = self._detail()
+        while detail is not None:
+            newest = self._history(1)
+            again = self._detail()
+            if again is not None and again["id"] == detail["id"] and again["lastModified"] == detail["lastModified"]:
+                return Head(
+                    version=int(newest[0]["version"]),
+                    table_id=str(detail["id"]),
+                    properties=dict(detail["properties"]),
+                    partition_columns=tuple(detail["partitionColumns"]),
+                )
+            detail = again
+        return None
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)
+
+    def epoch(self, application_id: str) -> int | None:
+        return None
+
+    def _detail(self) -> dict[str, Any] | None:
+        try:
+            row = self._spark.sql(f"DESCRIBE DETAIL {self._identifier}").collect()[0]
+        except PySparkException as error:
+            if _MISSING.search(message(error)) or _NO_DELTA.search(message(error)):
+                return None
+            raise self._unreadable(error) from error
+        detail = row.asDict()
+        return detail if detail["format"] == "delta" and detail["id"] is not None else None
+
+    def _history(self, limit: int) -> list[Row]:
+        try:
+            return self._spark.sql(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}").collect()
+        except Exception as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> UnreadableLogError:
+        return UnreadableLogError(
+            self._table,
+            first_line(error),
+            "Restore the missing files of _delta_log from a backup, or recreate the table.",
+        )
+
+
+def _commit(row: Row) -> Commit:
+    entry = row.asDict()
+    return Commit(
+        version=int(entry["version"]),
+        timestamp=int(entry["timestamp"].timestamp() * 1000),
+        operation=str(entry["operation"] or "UNKNOWN"),
+        parameters=dict(entry["operationParameters"] or {}),
+        metrics={k: int(v) for k, v in (entry["operationMetrics"] or {}).items() if str(v).lstrip("-").isdigit()},
+        user_metadata=entry["userMetadata"],
+        read_version=entry["readVersion"],
+    )

@@ -1,0 +1,42 @@
+"""Names and values in SQL text: quoted here, nowhere else."""
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TypeAlias
+
+Literal: TypeAlias = str | int | float | bool | Decimal | date | datetime | None
+
+
+def quote(name: str) -> str:
+    """A column or name part as a SQL identifier."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def quote_all(names: tuple[str, ...] | list[str], prefix: str = "") -> str:
+    """Columns as a comma-separated list, each behind `prefix` ("t." for example)."""
+    return ", ".join(prefix + quote(name) for name in names)
+
+
+def literal(value: Literal) -> str:
+    """A value as a SQL literal of its own type."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int() | Decimal():
+            return f"{value}BD" if isinstance(value, Decimal) else str(value)
+        case float():
+            return f"CAST({literal(repr(value))} AS DOUBLE)"
+        case datetime():
+            return f"TIMESTAMP'{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE'{value.isoformat()}'"
+        case str():
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
+
+
+def same(left: str, right: str) -> str:
+    """Null-safe equality: two NULLs are the same."""
+    return f"{left} <=> {right}"

@@ -1,0 +1,272 @@
+"""A write as one Delta statement, and how it is executed.
+
+Planned anew for every attempt, against the table as that attempt finds it; the inputs stay pinned.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.difference import (
+    DELETE,
+    ELSEWHERE,
+    INSERT,
+    OPERATION,
+    bag_difference,
+    difference,
+    kept,
+    missing_from,
+    promised,
+)
+from lakehouse.errors import MissingKeyError
+from lakehouse.local import small
+from lakehouse.log import Head
+from lakehouse.mark import Mark
+from lakehouse.run import Run
+from lakehouse.schema import check_new, fit
+from lakehouse.session import handed_over
+from lakehouse.sql import literal, quote, quote_all, same
+from lakehouse.table import Table
+from lakehouse.tables import Pinned
+from lakehouse.touched import Touched
+from lakehouse.writes import Append, Merge, Overwrite, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """The table does not exist: it is created with its rows, in one commit."""
+
+    rows: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Rows are added, none is read or changed."""
+
+    rows: DataFrame
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRows:
+    """Rows are inserted, updated and deleted by key, as a difference says."""
+
+    difference: DataFrame
+    rows: int | None
+    within: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """The rows of the run's partitions, or of the table, are replaced."""
+
+    rows: DataFrame
+    where: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """No row differs: the commit only keeps the position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """No row differs and no position moves: there is nothing to commit."""
+
+
+Statement: TypeAlias = Create | Insert | MergeRows | Replace | Touch | Skip
+
+
+def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement:
+    """The statement that makes a write true of the table as `head` found it.
+
+    Raises:
+        SchemaError: The result does not fit the table.
+        MissingKeyError: A write by key, and no key.
+    """
+    check_new(run.asset, write.rows, run.table)
+    if head is None:
+        return Create(_sliced(run, _whole(run, write), write.rows.schema))
+    rest = Touch() if run.moves else Skip()
+    target = Pinned(spark, run.ref, head.table_id, head.version).rows()
+    rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))
+    within = _predicate(run, target.schema)
+    match write:
+        case Append():
+            rows = rows if within is None else rows.where(within)
+            if run.slice is None or run.changes:
+                return Insert(rows, "append")
+            # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
+            now = spark.read.table(run.ref.identifier).where(str(within))
+            return Insert(missing_from(run.asset, rows, now), "append of what the partition lacked")
+        case Overwrite() if not run.table.key_columns:
+            rows = rows if within is None else rows.where(within)
+            held = target if within is None else target.where(within)
+            same_columns = len(rows.columns) == len(held.columns)
+            if same_columns and bag_difference(rows, held).isEmpty():
+                return rest
+            return Replace(rows, within)
+        case Overwrite():
+            return _by_key(run, rows, None, target, within, rest)
+        case Merge(touched=touched):
+            return _by_key(run, rows, touched, target, within, rest)
+        case _:
+            assert_never(write)
+
+
+def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark, target: StructType | None) -> None:
+    """Runs the statement as one commit that carries the mark.
+
+    Args:
+        spark: The session.
+        statement: What to do.
+        run: The run.
+        mark: What the commit says of itself.
+        target: The table's schema; None where it is created.
+    """
+    match statement:
+        case Create(rows=rows):
+            _create(rows, run, mark)
+        case Insert(rows=rows):
+            _write(rows, run, mark, "append", None)
+        case Replace(rows=rows, where=where):
+            _write(rows, run, mark, "overwrite", where)
+        case Touch():
+            assert target is not None
+            _write(spark.createDataFrame([], target), run, mark, "append", None)
+        case MergeRows(difference=rows, within=within):
+            with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
+                own.sql(merge_sql(run, rows, view, within)).collect()
+        case Skip():
+            pass
+        case _:
+            assert_never(statement)
+
+
+def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None) -> str:
+    """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update."""
+    columns = [column for column in difference_.columns if column != OPERATION]
+    on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}") for k in run.table.key_columns)
+    on = f"({within}) AND {on}" if within else on
+    keys = {k.lower() for k in run.table.key_columns}
+    changed = [c for c in columns if c.lower() not in keys]
+    updates = changed or columns[:1]
+    operation = f"s.{quote(OPERATION)}"
+    return (
+        f"MERGE WITH SCHEMA EVOLUTION INTO {run.ref.identifier} t USING {view} s ON {on} "
+        f"WHEN MATCHED AND {operation} = '{DELETE}' THEN DELETE "
+        f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_refused(run, difference_)} "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{quote(c)} = s.{quote(c)}' for c in updates)} "
+        f"WHEN NOT MATCHED AND {operation} <> '{DELETE}' "
+        f"THEN INSERT ({quote_all(columns)}) VALUES ({quote_all(columns, 's.')})"
+    )
+
+
+def _refused(run: Run, difference_: DataFrame) -> str:
+    """An assignment that fails: the row is new among the touched keys, yet its key is elsewhere in the table."""
+    name = run.table.key_columns[0]
+    kind = next(c.dataType for c in difference_.schema.fields if c.name.lower() == name.lower()).simpleString()
+    return f"t.{quote(name)} = CAST(raise_error({literal(ELSEWHERE)}) AS {kind})"
+
+
+def _by_key(
+    run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, within: str | None, rest: Touch | Skip
+) -> Statement:
+    key = run.table.key_columns
+    if not key:
+        raise MissingKeyError(run.asset, "Merge")
+    if touched is not None and not touched.is_everything:
+        target = touched.of(target)
+    if within is not None:
+        rows, target = rows.where(within), target.where(within)
+    changed = difference(promised(run.asset, rows, key, touched), target, key)
+    local = small(changed)
+    if local is None:
+        return MergeRows(changed, None, _prefixed(run, target.schema))
+    frame, count = local
+    if count == 0:
+        return rest
+    within_key = touched is None or {c.lower() for c in touched.columns} <= {k.lower() for k in key}
+    if within_key and frame.where(f"{OPERATION} <> '{INSERT}'").isEmpty():
+        return Insert(frame.drop(OPERATION), "append: every row that differs is new")
+    return MergeRows(frame, count, _prefixed(run, target.schema))
+
+
+def _whole(run: Run, write: Write) -> DataFrame:
+    """The rows of a new table; the promises hold for them too."""
+    match write:
+        case Merge(rows=rows, touched=touched):
+            if not run.table.key_columns:
+                raise MissingKeyError(run.asset, "Merge")
+            return kept(promised(run.asset, rows, run.table.key_columns, touched))
+        case Overwrite(rows=rows):
+            return kept(promised(run.asset, rows, run.table.key_columns, None))
+        case Append(rows=rows):
+            return rows
+        case _:
+            assert_never(write)
+
+
+def _may_add(write: Write) -> bool:
+    match write:
+        case Merge(touched=touched):
+            return touched.is_everything
+        case Overwrite():
+            return True
+        case Append():
+            return True
+
+
+def _sliced(run: Run, rows: DataFrame, schema: StructType) -> DataFrame:
+    within = _predicate(run, schema)
+    return rows if within is None else rows.where(within)
+
+
+def _predicate(run: Run, schema: StructType, prefix: str = "") -> str | None:
+    if run.slice is None:
+        return None
+    kinds = {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
+    return run.slice.predicate({column: kinds[column.lower()] for column in run.slice.columns}, prefix)
+
+
+def _prefixed(run: Run, schema: StructType) -> str | None:
+    return _predicate(run, schema, "t.")
+
+
+def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, where: str | None) -> None:
+    writer = (
+        rows.write.format("delta")
+        .mode(mode)
+        .option("txnAppId", mark.application_id)
+        .option("txnVersion", str(mark.epoch))
+        .option("userMetadata", mark.to_json())
+        .option("mergeSchema", "true")
+    )
+    if where is not None:
+        writer = writer.option("replaceWhere", where)
+    writer.saveAsTable(run.ref.identifier)
+
+
+def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
+    """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in the table's first commit."""
+    table = run.table
+    described = rows.select(*(_described(column, table) for column in rows.columns))
+    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table.all_properties.items())
+    layout = ""
+    if table.partition_columns:
+        layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "
+    elif table.cluster_columns:
+        layout = f"CLUSTER BY ({quote_all(table.cluster_columns)}) "
+    with handed_over(described, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
+        own.sql(
+            f"CREATE TABLE {run.ref.identifier} USING delta {layout}"
+            f"TBLPROPERTIES ({properties}) AS SELECT * FROM {view}"
+        ).collect()
+
+
+def _described(column: str, table: Table) -> Column:
+    comment = table.descriptions.get(column)
+    return F.col(quote(column)).alias(column, metadata={"comment": comment}) if comment else F.col(quote(column))

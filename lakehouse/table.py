@@ -1,0 +1,127 @@
+"""What an asset says about its Delta table."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias, cast
+
+RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
+"""Names of the change data feed's own columns; a table that keeps a feed cannot hold them."""
+
+UNSAFE_PROPERTIES = {
+    "delta.setTransactionRetentionDuration": (
+        "transaction identifiers would expire, and with them the proof that a change was applied once"
+    ),
+}
+
+_PREFIX = "lakehouse/"
+Columns: TypeAlias = str | tuple[str, ...] | list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Mapping[str, Any]):
+    """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
+
+    Args:
+        key: The column or columns that identify a row. A `Merge` needs it.
+        partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
+            columns that hold its partition keys.
+        cluster_by: The column or columns of liquid clustering; not together with `partition_by`.
+        properties: Delta table properties, set when the table is created. The change data feed is on unless
+            it is switched off here.
+        name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
+        on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
+            result with the table and writes the difference; `"fail"` leaves the decision to you.
+        on_same_rows: What to do when another program changed the very rows that this write changes:
+            `"again"` writes them again, `"fail"` raises.
+        columns: Descriptions by column, kept as comments in the table and shown in Dagster.
+
+    Raises:
+        ValueError: A combination that no Delta table can have.
+    """
+
+    key: Columns = None
+    partition_by: Columns = None
+    cluster_by: Columns = None
+    properties: Mapping[str, str] | None = None
+    name: str | None = None
+    on_gap: Literal["reconcile", "fail"] = "reconcile"
+    on_same_rows: Literal["again", "fail"] = "again"
+    columns: Mapping[str, str] | None = None
+    _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("key", "partition_by", "cluster_by"):
+            object.__setattr__(self, name, _columns(name, getattr(self, name)))
+        object.__setattr__(self, "properties", dict(self.properties or {}))
+        object.__setattr__(self, "columns", dict(self.columns or {}))
+        if self.partition_by and self.cluster_by:
+            raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
+        if self.on_gap not in ("reconcile", "fail"):
+            raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
+        if self.on_same_rows not in ("again", "fail"):
+            raise ValueError(f"on_same_rows is 'again' or 'fail', not {self.on_same_rows!r}.")
+        for unsafe in UNSAFE_PROPERTIES.keys() & cast("dict[str, str]", self.properties).keys():
+            raise ValueError(f"Table property {unsafe} is refused: {UNSAFE_PROPERTIES[unsafe]}.")
+        object.__setattr__(self, "_stored", self._to_metadata())
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.key)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.partition_by)
+
+    @property
+    def cluster_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.cluster_by)
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """The properties of a new table: the declared ones, and the change data feed unless declared off."""
+        return {"delta.enableChangeDataFeed": "true"} | dict(self.properties or {})
+
+    @property
+    def descriptions(self) -> dict[str, str]:
+        return dict(self.columns or {})
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> "Table":
+        """The table that an asset's metadata declares; an asset without a `Table` declares an empty one."""
+        known = {f.name for f in fields(cls) if f.init}
+        declared = {
+            name.removeprefix(_PREFIX): getattr(value, "value", value)
+            for name, value in metadata.items()
+            if name.startswith(_PREFIX)
+        }
+        return cls(**{name: value for name, value in declared.items() if name in known})
+
+    def _to_metadata(self) -> dict[str, Any]:
+        stored: dict[str, Any] = {}
+        for f in fields(self):
+            if not f.init:
+                continue
+            value = getattr(self, f.name)
+            if value and value != f.default:
+                stored[_PREFIX + f.name] = list(value) if isinstance(value, tuple) else value
+        return stored
+
+    def __getitem__(self, name: str) -> Any:
+        return self._stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+def _columns(argument: str, value: Columns) -> tuple[str, ...]:
+    columns = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    if any(not column for column in columns):
+        raise ValueError(f"{argument} names a column without a name.")
+    if len({column.lower() for column in columns}) < len(columns):
+        raise ValueError(f"{argument} names a column twice: {', '.join(columns)}.")
+    for reserved in RESERVED_COLUMNS & {column.lower() for column in columns}:
+        raise ValueError(f"{argument} names {reserved}, a column of Delta's change data feed; rename it in the asset.")
+    return columns

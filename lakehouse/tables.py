@@ -1,0 +1,87 @@
+"""Tables as Spark names them, and one pinned version of a table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.file_log import FileLog
+from lakehouse.log import Log
+from lakehouse.spark_log import SparkLog
+from lakehouse.sql import quote
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """One Delta table.
+
+    Args:
+        name: The asset key, its parts joined by "/": the name in marks and messages.
+        identifier: The table in SQL: a quoted catalog name, or delta.`path`.
+        path: Its directory, where it has one of its own; None for a catalog name.
+    """
+
+    name: str
+    identifier: str
+    path: str | None
+
+    @classmethod
+    def at_path(cls, name: str, path: str) -> "TableRef":
+        return cls(name, f"delta.{quote(path)}", path)
+
+    @classmethod
+    def in_catalog(cls, name: str, catalog_name: str) -> "TableRef":
+        return cls(name, ".".join(quote(part) for part in catalog_name.split(".")), None)
+
+    @property
+    def is_local(self) -> bool:
+        return self.path is not None and (self.path.startswith(("/", "file:")) or "://" not in self.path)
+
+    @property
+    def location(self) -> str:
+        return self.path or self.identifier
+
+    def log(self, spark: Callable[[], SparkSession]) -> Log:
+        """The table's log; `spark` is asked for a session only where this process cannot read the files itself."""
+        if self.is_local and self.path is not None:
+            return FileLog(self.path, self.name)
+        return SparkLog(spark(), self.identifier, self.name)
+
+    def exists_on_disk(self) -> bool:
+        return self.path is not None and self.is_local and Path(self.path.removeprefix("file:")).exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A table at one version: whatever is committed later, this reads the same rows.
+
+    Args:
+        spark: The session that reads it.
+        ref: The table.
+        table_id: Its id at that version.
+        version: The version.
+        where: A predicate that restricts every read of it (the partitions of the run); None for all of it.
+        key: The columns that its asset declares as its key; empty where that is not known.
+    """
+
+    spark: SparkSession
+    ref: TableRef
+    table_id: str
+    version: int
+    where: str | None = None
+    key: tuple[str, ...] = ()
+
+    def rows(self) -> DataFrame:
+        frame = self.spark.read.option("versionAsOf", str(self.version)).table(self.ref.identifier)
+        return frame if self.where is None else frame.where(self.where)
+
+    def feed(self, first: int, last: int) -> DataFrame:
+        """The change data feed of versions `first` to `last`, both inclusive."""
+        frame = (
+            self.spark.read.option("readChangeFeed", "true")
+            .option("startingVersion", str(first))
+            .option("endingVersion", str(last))
+            .table(self.ref.identifier)
+        )
+        return frame if self.where is None else frame.where(self.where)

@@ -90,6 +90,8 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
     check_new(run.asset, write.rows, run.table)
     if head is None:
         return Create(_sliced(run, _whole(run, write), write.rows.schema))
+    if run.changes and not run.moves:
+        return Skip()
     rest = Touch() if run.moves else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))
@@ -245,8 +247,9 @@ def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, where: str | None) 
         .option("userMetadata", mark.to_json())
         .option("mergeSchema", "true")
     )
-    if where is not None:
-        writer = writer.option("replaceWhere", where)
+    if mode == "overwrite":
+        # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
+        writer = writer.option("replaceWhere", where or "true")
     writer.saveAsTable(run.ref.identifier)
 
 

@@ -1,0 +1,34 @@
+"""An incremental lakehouse for Dagster, Spark and Delta Lake.
+
+The type of an input says how to read, the type of the result how to write; see README.md.
+"""
+
+from lakehouse.changes import Changes
+from lakehouse.checks import checks
+from lakehouse.errors import LakehouseError
+from lakehouse.io_manager import DeltaIOManager
+from lakehouse.read import Read
+from lakehouse.retry import Retry
+from lakehouse.sensors import change_sensor
+from lakehouse.table import Table
+from lakehouse.touched import Touched
+from lakehouse.validate import validate
+from lakehouse.versions import VersionRange
+from lakehouse.writes import Append, Merge, Overwrite
+
+__all__ = [
+    "Append",
+    "Changes",
+    "DeltaIOManager",
+    "LakehouseError",
+    "Merge",
+    "Overwrite",
+    "Read",
+    "Retry",
+    "Table",
+    "Touched",
+    "VersionRange",
+    "change_sensor",
+    "checks",
+    "validate",
+]

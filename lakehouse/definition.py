@@ -1,0 +1,117 @@
+"""What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias, cast
+
+import dagster as dg
+from pyspark.sql import DataFrame
+from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
+
+from lakehouse.changes import Changes
+from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
+from lakehouse.partitions import PartitionKey, Slice, Window
+from lakehouse.table import Table
+from lakehouse.tables import TableRef
+from lakehouse.writes import Append, Merge, Overwrite
+
+InputKind: TypeAlias = type[Changes] | type[DataFrame]
+WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge]
+
+_READS = ("Changes", "DataFrame")
+_WRITES = ("Append", "Overwrite", "Merge", "DataFrame")
+
+
+def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
+    """How an input is read: as `Changes`, or as a `DataFrame` at one pinned version.
+
+    Raises:
+        UnsupportedAnnotationError: The annotation is neither, or there is none.
+    """
+    if annotation is Changes:
+        return Changes
+    if annotation in (DataFrame, ConnectDataFrame):
+        return DataFrame
+    raise UnsupportedAnnotationError(asset, f"its input '{name}'", _named(annotation), _READS)
+
+
+def write_kind(asset: str, annotation: Any) -> WriteKind:
+    """How the result is written; a plain `DataFrame` is an `Overwrite`.
+
+    Raises:
+        UnsupportedAnnotationError: The annotation is no write, or there is none.
+    """
+    if annotation in (Append, Overwrite, Merge):
+        return cast("WriteKind", annotation)
+    if annotation in (DataFrame, ConnectDataFrame):
+        return Overwrite
+    raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
+
+
+def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
+    """Where an asset's table is: its catalog name, or its key as a directory below the root.
+
+    Raises:
+        DefinitionError: A key that would leave the root.
+    """
+    name = "/".join(key.path)
+    if table.name is not None:
+        return TableRef.in_catalog(name, table.name)
+    if any(part in ("", ".", "..") or "/" in part or "\\" in part for part in key.path):
+        raise DefinitionError(f"Asset key '{name}' cannot be a directory below {root}. Rename the asset.")
+    return TableRef.at_path(name, root.rstrip("/") + "/" + name)
+
+
+def slice_of(
+    asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any] | None, keys: Iterable[str]
+) -> Slice | None:
+    """The part of the table that some partitions are; None for an asset without partitions.
+
+    Raises:
+        PartitionColumnError: The table does not say which column holds them.
+    """
+    if partitions_def is None:
+        return None
+    columns = partition_columns(asset, table, partitions_def)
+    return Slice(tuple(_partition(partitions_def, columns, key) for key in keys))
+
+
+def partition_columns(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any]) -> dict[str, str]:
+    """The table's column for each partition dimension; the one dimension of a plain definition is named ""."""
+    declared = table.partition_columns
+    if not declared:
+        raise PartitionColumnError(asset, "its table does not say by which column. Add Table(partition_by=...).")
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        dimensions = [dimension.name for dimension in partitions_def.partitions_defs]
+        missing = [name for name in dimensions if name not in declared]
+        if missing:
+            raise PartitionColumnError(
+                asset,
+                f"no column is named like its dimension {missing[0]}. "
+                f"Table(partition_by=...) must name them: {', '.join(dimensions)}.",
+            )
+        return {name: name for name in dimensions}
+    return {"": declared[0]}
+
+
+def _partition(partitions_def: dg.PartitionsDefinition[Any], columns: dict[str, str], key: str) -> PartitionKey:
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        parts = partitions_def.get_partition_key_from_str(key).keys_by_dimension
+        definitions = {d.name: d.partitions_def for d in partitions_def.partitions_defs}
+        windows = {columns[name]: w for name, part in parts.items() if (w := _window(definitions[name], part))}
+        return PartitionKey(key, {columns[name]: part for name, part in parts.items()}, windows)
+    (column,) = columns.values()
+    window = _window(partitions_def, key)
+    return PartitionKey(key, {column: key}, {column: window} if window else {})
+
+
+def _window(partitions_def: dg.PartitionsDefinition[Any], key: str) -> Window | None:
+    if not isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
+        return None
+    window = partitions_def.time_window_for_partition_key(key)
+    return Window(window.start, window.end)
+
+
+def _named(annotation: Any) -> str:
+    if annotation is Any or annotation is None:
+        return "nothing"
+    return getattr(annotation, "__name__", str(annotation))

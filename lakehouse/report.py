@@ -1,0 +1,151 @@
+"""What Dagster is told of a materialization: everything it shows is read from the commit, not remembered."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.changes import Changes, Everything, Feed, Nothing
+from lakehouse.commit import AlreadyApplied, Committed, LostAttempt, Outcome, Unchanged, describe
+from lakehouse.log import NO_ROWS, Log
+from lakehouse.run import Run
+from lakehouse.statement import Create, Insert, MergeRows, Replace, Skip, Touch
+from lakehouse.tables import Pinned
+
+
+def report(
+    context: dg.OutputContext,
+    run_context: dg.AssetExecutionContext,
+    run: Run,
+    outcome: Outcome,
+    log: Log,
+    spark: Callable[[], SparkSession],
+) -> None:
+    """Adds the materialization's metadata and data version, and says in one line what happened."""
+    metadata, sentence = _outcome(run, outcome)
+    metadata["read"] = (
+        dg.MetadataValue.table(
+            [dg.TableRecord(_read(changes)) for changes in run.changes]
+            or [
+                dg.TableRecord({"table": name, "after": "", "upto": at.version, "changed": "", "how": "look-up"})
+                for name, at in run.lookups.items()
+            ]
+        )
+        if run.reads
+        else dg.MetadataValue.text("no table")
+    )
+    behind = sum(changes.behind for changes in run.changes)
+    if behind:
+        metadata["behind"] = behind
+    head = log.head()
+    if head is not None:
+        schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
+        metadata["dagster/column_schema"] = column_schema(schema)
+        version = data_version(log, head.version)
+        run_context.set_data_version(context.asset_key, dg.DataVersion(str(version)))
+    metadata["dagster/uri"] = run.ref.location
+    context.add_output_metadata(metadata)
+    context.log.info(sentence)
+
+
+def data_version(log: Log, version: int) -> int:
+    """The last version, up to `version`, that changed a row: what downstream has to follow."""
+    oldest = version
+    for commit in log.commits(version):
+        oldest = commit.version
+        if not commit.is_quiet:
+            return commit.version
+    return oldest
+
+
+def column_schema(schema: StructType) -> dg.TableSchema:
+    """A Spark schema as Dagster shows one, with the column comments as descriptions."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(column.name, column.dataType.simpleString(), column.metadata.get("comment"))
+            for column in schema.fields
+        ]
+    )
+
+
+def _outcome(run: Run, outcome: Outcome) -> tuple[dict[str, Any], str]:
+    match outcome:
+        case Unchanged(version=version):
+            return (
+                _counts(version, 0, 0, 0) | {"write": "nothing: no row differs", "attempts": 0},
+                f"{run.asset} is unchanged at version {version}: its sources changed no row of it.",
+            )
+        case AlreadyApplied(mark=mark, commit=commit, lost=lost):
+            rows = commit.rows
+            return (
+                _counts(commit.version, rows.inserted, rows.updated, rows.deleted)
+                | {"write": f"already applied by run {mark.run}, version {commit.version}", "attempts": len(lost)}
+                | _rivals(lost),
+                f"The changes were already applied to {run.asset} by run {mark.run} in version {commit.version}.",
+            )
+        case Committed(commit=commit, lost=lost, recovered=recovered):
+            rows = commit.rows
+            how = _written(outcome, run)
+            metadata = _counts(commit.version, rows.inserted, rows.updated, rows.deleted) | {
+                "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
+                "attempts": len(lost) + 1,
+            }
+            after = f" after {len(lost)} lost attempts" if lost else ""
+            return metadata | _rivals(lost), f"{run.asset} is at version {commit.version}{after}: {rows} ({how})."
+
+
+def _counts(version: int, inserted: int | None, updated: int | None, deleted: int | None) -> dict[str, Any]:
+    counts = {"inserted": inserted, "updated": updated, "deleted": deleted}
+    return {"version": version} | {name: count for name, count in counts.items() if count is not None}
+
+
+def _written(outcome: Committed, run: Run) -> str:
+    match outcome.statement:
+        case Create():
+            return "create"
+        case Insert(why=why):
+            return why
+        case MergeRows(rows=rows):
+            return "merge of every row that differs" if rows is None else f"merge of {rows} rows that differ"
+        case Replace(where=where):
+            return f"replace where {where}" if where else "replace"
+        case Touch():
+            return "position only: no row differs"
+        case Skip():
+            return "nothing"
+
+
+def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
+    if not lost:
+        return {}
+    records = [
+        dg.TableRecord(
+            {
+                "attempt": number,
+                "lost to": describe(attempt),
+                "kind": attempt.conflict.kind.value,
+                "verdict": attempt.verdict.value,
+                "seconds": round(attempt.seconds, 2),
+            }
+        )
+        for number, attempt in enumerate(lost, 1)
+    ]
+    return {
+        "rivals": dg.MetadataValue.table(records),
+        "seconds_lost": round(sum(attempt.seconds for attempt in lost), 2),
+    }
+
+
+def _read(changes: Changes) -> dict[str, str | int]:
+    row: dict[str, str | int] = {"table": changes.name, "after": changes.range.after, "upto": changes.range.upto}
+    match changes.content:
+        case Everything(reason=reason):
+            return row | {"changed": "all rows", "how": "first read" if reason is None else f"everything: {reason}"}
+        case Nothing():
+            return row | {"changed": "0 rows", "how": "no row changed"}
+        case Feed(via=via):
+            counts = changes.counts
+            changed = "no rows" if counts == NO_ROWS else str(counts)
+            return row | {"changed": changed, "how": via or "change feed"}

@@ -1,0 +1,135 @@
+"""A sensor that carries changes on: it reads logs, never rows, and needs no Spark."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from lakehouse.changes import Changes
+from lakehouse.cursor import Known, find_cursor
+from lakehouse.definition import table_ref
+from lakehouse.log import commits_between
+from lakehouse.table import Table
+from lakehouse.tables import TableRef
+
+SENSOR = "lakehouse/change_sensor"
+_GOING = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+
+
+def change_sensor(
+    name: str,
+    assets: Iterable[Any],
+    *,
+    root: str,
+    minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """A sensor that asks for one run of every table with unread changes, and of the tables downstream of them.
+
+    It compares the position in each table's own commits with the newest change of its sources, so it needs no
+    cursor of its own and forgets nothing when Dagster's storage is lost. Commits that changed no row wake nobody.
+    While a run it asked for is under way it waits; after a failed one it waits for the tables to move.
+
+    Args:
+        name: The sensor's name.
+        assets: The asset definitions, and the specs of tables that no asset makes.
+        root: The root of the `DeltaIOManager`. Tables with a catalog name cannot be read without Spark and are left
+            to schedules.
+        minimum_interval_seconds: Seconds between two looks.
+        default_status: Whether it runs as soon as the location is loaded.
+    """
+    graph = _Graph(list(assets), root)
+
+    @dg.sensor(
+        name=name,
+        asset_selection=dg.AssetSelection.assets(*graph.incremental),
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description="Requests a run of every table whose sources hold changes that it has not read.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        if context.instance.get_runs(RunsFilter(tags={SENSOR: name}, statuses=_GOING), limit=1):
+            return dg.SkipReason("A run that this sensor asked for is still under way.")
+        unread = {key: found for key in graph.incremental if (found := graph.unread(key))}
+        if not unread:
+            return dg.SkipReason("Every table has read every change of its sources.")
+        selection = graph.downstream(list(unread))
+        state = ";".join(f"{key.to_user_string()}:{found}" for key, found in sorted(unread.items()))
+        return dg.RunRequest(
+            run_key=hashlib.sha256(state.encode()).hexdigest()[:16],
+            asset_selection=selection,
+            tags={SENSOR: name, "lakehouse/unread": ", ".join(sorted(k.to_user_string() for k in unread))[:200]},
+        )
+
+    return look
+
+
+class _Graph:
+    """Which tables read the changes of which, and where they are."""
+
+    def __init__(self, assets: Sequence[Any], root: str) -> None:
+        specs = [spec for asset in assets for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
+        self._refs: dict[dg.AssetKey, TableRef] = {
+            spec.key: table_ref(root, spec.key, Table.from_metadata(spec.metadata)) for spec in specs
+        }
+        self._root = root
+        self._sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
+        for asset in assets:
+            if isinstance(asset, dg.AssetsDefinition) and asset.is_executable and asset.partitions_def is None:
+                sources = [
+                    asset.keys_by_input_name[input_.name]
+                    for input_ in asset.op.input_defs
+                    if input_.dagster_type.typing_type is Changes
+                ]
+                if sources and self._ref(asset.key).is_local:
+                    self._sources[asset.key] = sources
+
+    @property
+    def incremental(self) -> list[dg.AssetKey]:
+        return list(self._sources)
+
+    def unread(self, key: dg.AssetKey) -> str | None:
+        """What the table has not read, as a text that changes when that does; None where it has read everything."""
+        ref = self._ref(key)
+        log = ref.log(_no_spark)
+        cursor = find_cursor(log, log.head(), ref.name)
+        found: list[str] = []
+        for source in self._sources[key]:
+            source_ref = self._ref(source)
+            source_log = source_ref.log(_no_spark)
+            head = source_log.head()
+            if head is None:
+                return None
+            position = cursor.reads.get(source_ref.name) if isinstance(cursor, Known) else None
+            if position is None or position.table != head.table_id:
+                found.append(f"{source_ref.name}@{head.version}")
+                continue
+            commits = commits_between(source_log, source_ref.name, position.version, head.version)
+            loud = [commit.version for commit in commits or () if not commit.is_quiet]
+            if loud or commits is None:
+                found.append(f"{source_ref.name}@{loud[-1] if loud else head.version}")
+        return ",".join(found) or None
+
+    def downstream(self, keys: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
+        """The tables and every incremental table that reads them, directly or not."""
+        selected = set(keys)
+        while True:
+            more = {key for key, sources in self._sources.items() if key not in selected and selected & set(sources)}
+            if not more:
+                return sorted(selected)
+            selected |= more
+
+    def _ref(self, key: dg.AssetKey) -> TableRef:
+        return self._refs.get(key) or table_ref(self._root, key, Table())
+
+
+def _no_spark() -> Any:
+    raise RuntimeError("A sensor reads local logs only.")

@@ -9,6 +9,7 @@ the flight was scheduled, one when it departed, one when it arrived or was cance
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
@@ -235,11 +236,17 @@ def _problem(rows: pa.Table, day: date) -> str | None:
 
 
 def _flights(days: Iterable[date]) -> list[dict[str, Any]]:
-    with ZipFile(_data() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
-        flights = _read(file, FLIGHTS)
+    flights = flights_of_2013()
     wanted = {(day.year, day.month, day.day) for day in days}
     dates = zip(*(flights[name].to_pylist() for name in ("year", "month", "day")), strict=True)
     return flights.filter(pa.array([date in wanted for date in dates])).to_pylist()
+
+
+@cache
+def flights_of_2013() -> pa.Table:
+    """The records of the flights, read once in a process."""
+    with ZipFile(_data() / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+        return _read(file, FLIGHTS)
 
 
 def _read(file: Path | IO[bytes], schema: pa.Schema, *, all_columns: bool = True) -> pa.Table:

@@ -1,0 +1,34 @@
+"""The entry point: everything that Dagster loads."""
+
+import dagster as dg
+
+from assets import flight_events, flights, flights_enriched, gold, reference
+from assets.automation import next_day_of_flights, recompute_checks
+from lakehouse import change_sensor, checks, validate
+from resources.environments import environment
+
+
+def described(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
+    """The asset with what all of them have in common; the first part of its key is its group."""
+    return table.map_asset_specs(
+        lambda spec: spec.replace_attributes(
+            group_name=spec.key.path[0], kinds={"pyspark", "deltalake"}, owners=["team:flights"]
+        )
+    )
+
+
+here = environment()
+modules = (reference, flight_events, flights, flights_enriched, gold)
+tables = [described(table) for table in dg.load_assets_from_modules(modules)]
+
+defs = validate(
+    dg.Definitions(
+        assets=tables,
+        asset_checks=checks(tables),
+        jobs=[recompute_checks],
+        schedules=[next_day_of_flights],
+        sensors=[change_sensor("carry_changes", tables, root=here.root)],
+        resources=here.resources,
+        executor=dg.in_process_executor,
+    )
+)

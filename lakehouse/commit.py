@@ -95,12 +95,15 @@ class Clock:
     random: Callable[[], float] = random.random
 
 
+REAL_CLOCK = Clock()
+
+
 def commit(
     spark: SparkSession,
     run: Run,
     write: Write,
     retry: Retry,
-    clock: Clock = Clock(),
+    clock: Clock = REAL_CLOCK,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Makes the write true of its table in one commit, or says why not.

@@ -8,7 +8,7 @@ Broken promises are errors inside the same plan: they surface while it is comput
 import json
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.conflicts import causes, message
@@ -24,59 +24,65 @@ ELSEWHERE = _BROKEN + '{"kind": "elsewhere"}'
 _PROBLEM = "__lakehouse_problem"
 
 
-def promised(asset: str, rows: DataFrame, key: tuple[str, ...], touched: Touched | None) -> DataFrame:
-    """The result with a column that says, row by row, which promise it breaks (NULL: none).
+def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
+    """The result with a column that says which rows lie outside the touched keys (NULL: none of that kind).
 
     Args:
         asset: The asset, for messages.
         rows: The result.
-        key: The table's key; empty where it has none.
         touched: The keys that the result is about; None, or everything, where it is about all of them.
     """
-    problem = F.lit(None).cast("string")
-    if touched is not None and touched.found is not None:
-        require(rows, touched.columns, asset)
-        renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
-        keys = touched.keys.select(*(F.col(column).alias(alias) for alias, column in renamed.items()))
-        keys = keys.withColumn("__promised", F.lit(True))
-        rows = rows.join(keys, same_key(renamed), "left").drop(*renamed)
-        problem = F.when(F.col("__promised").isNull(), _problem("outside", touched.columns))
-    if key:
-        copies = F.count(F.lit(1)).over(Window.partitionBy(*(F.col(column) for column in key)))
-        rows = rows.withColumn("__copies", copies)
-        problem = F.when(F.col("__copies") > 1, _problem("twice", key)).otherwise(problem)
-    return rows.withColumn(_PROBLEM, problem).drop("__promised", "__copies")
+    if touched is None or touched.is_everything:
+        return rows.withColumn(_PROBLEM, F.lit(None).cast("string"))
+    require(rows, touched.columns, asset)
+    renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
+    keys = touched.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
+    keys = keys.withColumn("__promised", F.lit(True))
+    outside = F.when(F.col("__promised").isNull(), _problem("outside", touched.columns))
+    return rows.join(keys, same_key(renamed), "left").withColumn(_PROBLEM, outside).drop("__promised", *renamed)
 
 
-def kept(rows: DataFrame) -> DataFrame:
-    """The rows of `promised`, as long as no promise is broken."""
-    fine = F.when(F.col(_PROBLEM).isNull(), F.lit(True)).otherwise(F.raise_error(F.col(_PROBLEM)).cast("boolean"))
-    return rows.where(fine).drop(_PROBLEM)
-
-
-def difference(rows: DataFrame, existing: DataFrame, key: tuple[str, ...]) -> DataFrame:
+def difference(rows: DataFrame, existing: DataFrame | None, key: tuple[str, ...]) -> DataFrame:
     """What turns `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
+
+    Both sides are grouped by key in one pass, which finds a key that the result has twice as well; grouping holds
+    two NULLs to be the same, as a key must.
 
     Args:
         rows: What the table should hold, from `promised`.
-        existing: What it holds, in the part that the write is about.
+        existing: What it holds, in the part that the write is about; None where there is no table yet.
         key: The table's key, at least one column.
     """
     columns = [column for column in rows.columns if column != _PROBLEM]
-    ours = {column: f"__ours_{index}" for index, column in enumerate(columns)}
-    theirs = {column: f"__theirs_{index}" for index, column in enumerate(existing.columns)}
-    left = rows.select(*(F.col(quote(c)).alias(a) for c, a in ours.items()), _PROBLEM, F.lit(True).alias("__ours"))
-    right = existing.select(*(F.col(quote(c)).alias(a) for c, a in theirs.items()), F.lit(True).alias("__theirs"))
-    by_name = {column.lower(): alias for column, alias in theirs.items()}
-    joined = left.join(right, _all([_same(ours[_find(columns, k)], by_name[k.lower()]) for k in key]), "full_outer")
-    mine, yours = comparable(left, ours.values()), comparable(right, theirs.values())
+    named = [_find(columns, name) for name in key]
+    ours = F.struct(*(F.col(quote(column)) for column in columns))
+    both = _side(rows, named, "__ours", ours).withColumn(_PROBLEM, F.col(_PROBLEM))
+    if existing is not None:
+        held = [F.col(quote(c)) if c.lower() in _lower(existing.columns) else _null(rows, c) for c in columns]
+        values = F.struct(*(value.alias(column) for value, column in zip(held, columns, strict=True)))
+        both = both.unionByName(_side(existing, named, "__theirs", values), allowMissingColumns=True)
+    else:
+        both = both.withColumn("__theirs", F.lit(None).cast(both.schema["__ours"].dataType))
+    grouped = both.groupBy(*(F.col(f"__key_{index}") for index in range(len(named)))).agg(
+        F.count("__ours").alias("__copies"),
+        F.first("__ours", ignorenulls=True).alias("__ours"),
+        F.first("__theirs", ignorenulls=True).alias("__theirs"),
+        F.max(_PROBLEM).alias(_PROBLEM),
+    )
+    return _operations(grouped, columns, named)
+
+
+def _operations(grouped: DataFrame, columns: list[str], named: list[str]) -> DataFrame:
+    """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
+    twice = _problem("twice", tuple(f"__key_{index}" for index in range(len(named))), named)
+    problem = F.coalesce(F.col(_PROBLEM), F.when(F.col("__copies") > 1, twice))
+    flat = grouped.withColumn(_PROBLEM, problem)
+    mine, yours = (comparable(grouped.select(f"{side}.*"), columns) for side in ("__ours", "__theirs"))
     differs = _any(
         [
-            ~F.expr(same(mine[alias], yours[by_name[column.lower()]]))
-            if column.lower() in by_name
-            else F.col(alias).isNotNull()
-            for column, alias in ours.items()
-            if column.lower() not in {k.lower() for k in key}
+            ~F.expr(same(_within(mine[column], "__ours"), _within(yours[column], "__theirs")))
+            for column in columns
+            if column not in named
         ]
     )
     operation = (
@@ -85,13 +91,28 @@ def difference(rows: DataFrame, existing: DataFrame, key: tuple[str, ...]) -> Da
         .when(F.col("__ours").isNull(), DELETE)
         .when(differs, UPDATE)
     )
-    values = [
-        F.coalesce(F.col(alias), F.col(by_name[column.lower()])).alias(column)
-        if column.lower() in {k.lower() for k in key}
-        else F.col(alias).alias(column)
-        for column, alias in ours.items()
-    ]
-    return joined.select(*values, operation.alias(OPERATION)).where(F.col(OPERATION).isNotNull())
+    keys = {name: F.col(f"__key_{index}") for index, name in enumerate(named)}
+    values = [keys.get(column, F.col("__ours").getField(column)).alias(column) for column in columns]
+    return flat.select(*values, operation.alias(OPERATION)).where(F.col(OPERATION).isNotNull())
+
+
+def _side(frame: DataFrame, named: list[str], side: str, values: Column) -> DataFrame:
+    keys = [F.col(quote(name)).alias(f"__key_{index}") for index, name in enumerate(named)]
+    kept = [F.col(_PROBLEM)] if _PROBLEM in frame.columns else []
+    return frame.select(*keys, values.alias(side), *kept)
+
+
+def _within(expression: str, side: str) -> str:
+    """A comparison expression of a column, for that column inside a struct."""
+    return expression.replace("`", f"{side}.`", 1)
+
+
+def _null(rows: DataFrame, column: str) -> Column:
+    return F.lit(None).cast(rows.schema[column].dataType)
+
+
+def _lower(names: list[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
@@ -149,23 +170,15 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
     return None
 
 
-def _problem(kind: str, columns: tuple[str, ...]) -> Column:
-    key = F.to_json(
-        F.struct(*(F.col(quote(c)).cast("string").alias(c) for c in columns)), {"ignoreNullFields": "false"}
-    )
-    return F.concat(F.lit(f'{_BROKEN}{{"kind": "{kind}", "key": '), key, F.lit("}"))
-
-
-def _same(left: str, right: str) -> Column:
-    return F.col(left).eqNullSafe(F.col(right))
+def _problem(kind: str, columns: tuple[str, ...], names: list[str] | None = None) -> Column:
+    named = zip(columns, names or columns, strict=True)
+    key = F.struct(*(F.col(quote(column)).cast("string").alias(name) for column, name in named))
+    text = F.to_json(key, {"ignoreNullFields": "false"})
+    return F.concat(F.lit(f'{_BROKEN}{{"kind": "{kind}", "key": '), text, F.lit("}"))
 
 
 def _find(columns: list[str], name: str) -> str:
     return next(column for column in columns if column.lower() == name.lower())
-
-
-def _all(conditions: list[Column]) -> Column:
-    return reduce(Column.__and__, conditions)
 
 
 def _any(conditions: list[Column]) -> Column:

@@ -20,25 +20,15 @@ def report(
     run_context: dg.AssetExecutionContext,
     run: Run,
     outcome: Outcome,
-    log: Log,
     spark: Callable[[], SparkSession],
 ) -> None:
     """Adds the materialization's metadata and data version, and says in one line what happened."""
     metadata, sentence = _outcome(run, outcome)
-    metadata["read"] = (
-        dg.MetadataValue.table(
-            [dg.TableRecord(_read(changes)) for changes in run.changes]
-            or [
-                dg.TableRecord({"table": name, "after": "", "upto": at.version, "changed": "", "how": "look-up"})
-                for name, at in run.lookups.items()
-            ]
-        )
-        if run.reads
-        else dg.MetadataValue.text("no table")
-    )
+    metadata["read"] = _reads(run)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
+    log = run.ref.log(spark)
     head = log.head()
     if head is not None:
         schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
@@ -136,6 +126,16 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
         "rivals": dg.MetadataValue.table(records),
         "seconds_lost": round(sum(attempt.seconds for attempt in lost), 2),
     }
+
+
+def _reads(run: Run) -> dg.MetadataValue[Any]:
+    records = [_read(changes) for changes in run.changes] + [
+        {"table": name, "after": "", "upto": at.version, "changed": "", "how": "look-up"}
+        for name, at in run.lookups.items()
+    ]
+    if not records:
+        return dg.MetadataValue.text("no table")
+    return dg.MetadataValue.table([dg.TableRecord(record) for record in records])
 
 
 def _read(changes: Changes) -> dict[str, str | int]:

@@ -1,0 +1,165 @@
+"""One materialization of one asset, from its first input to its commit; knows nothing of Dagster."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.archive import archive_of
+from lakehouse.changes import Changes, Everything
+from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
+from lakehouse.cursor import Cursor, Known, Lost, find_cursor
+from lakehouse.errors import GapError
+from lakehouse.ladder import Reader, Source, read_changes
+from lakehouse.mark import Position
+from lakehouse.partitions import Slice
+from lakehouse.read import Read
+from lakehouse.retry import Retry
+from lakehouse.run import Run
+from lakehouse.table import Table
+from lakehouse.tables import TableRef
+from lakehouse.writes import Append, Write
+
+FULL_REFRESH = "lakehouse/full_refresh"
+"""Run tag: "true", or asset keys separated by commas; those tables are compared with everything."""
+APPEND_REMEDY = (
+    "An Append cannot take rows back. Name an archive of the source in Read(archive=...), or delete the table and "
+    "materialize it anew."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """What an asset's definition says about its table.
+
+    Args:
+        name: The asset key, its parts joined by "/".
+        table: What it declares.
+        ref: Where the table is.
+        appends: Whether it returns an `Append`, which cannot take rows back.
+        incremental: Whether it reads changes.
+        code_version: Its code version.
+    """
+
+    name: str
+    table: Table
+    ref: TableRef
+    appends: bool
+    incremental: bool
+    code_version: str | None = None
+
+
+@dataclass
+class Materialization:
+    """Pins what one run reads, input by input, and makes its result one commit.
+
+    Args:
+        spark: Gives the session; asked only when rows are read or written.
+        asset: The asset.
+        run: The run's id.
+        slice: The partitions that the run writes.
+        compare: Why everything is to be compared, where somebody asked for it.
+        aliases: Ids of runs whose commits count as this run's own.
+    """
+
+    spark: Callable[[], SparkSession]
+    asset: Asset
+    run: str
+    slice: Slice | None = None
+    compare: str | None = None
+    aliases: frozenset[str] = frozenset()
+    cursor: Cursor = field(init=False)
+    began: float = field(init=False, default_factory=time.monotonic)
+    _changes: list[Changes] = field(init=False, default_factory=list[Changes])
+    _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
+
+    def __post_init__(self) -> None:
+        log = self.asset.ref.log(self.spark)
+        head = log.head()
+        partitions = self.slice.keys if self.slice else ()
+        self.cursor = find_cursor(log, head, self.asset.name, partitions, reads=self.asset.incremental)
+        self.compare = self.compare or self._own_reason()
+        check_target(self.planned(), head)
+
+    def lookup(self, source: Source) -> DataFrame:
+        """The source at its pinned version: rows written earlier do not follow it when it changes."""
+        self._lookups[source.at.ref.name] = Position(source.head.table_id, source.head.version, lookup=True)
+        return source.at.rows()
+
+    def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
+        """The changes of the source since the table's own position.
+
+        Raises:
+            GapError: They cannot be told any more, and the table may not be compared instead.
+        """
+        name, asset = source.at.ref.name, self.asset
+        if isinstance(self.cursor, Lost) and self.compare is None:
+            raise GapError(asset.name, name, -1, source.head.version, self.cursor.reason, self._remedy)
+        position = self.cursor.reads.get(name)
+        reader = Reader(
+            asset=asset.name,
+            read=read,
+            may_reconcile=not asset.appends and asset.table.on_gap == "reconcile",
+            refuse=self._remedy,
+            reconcile=self.compare,
+            archive=archive_of(read, source, archive, self.spark),
+        )
+        changes = read_changes(source, None if position is not None and position.lookup else position, reader)
+        self._changes.append(changes)
+        return changes
+
+    def planned(self) -> Run:
+        """What has been pinned so far, as a value."""
+        return Run(
+            asset=self.asset.name,
+            table=self.asset.table,
+            ref=self.asset.ref,
+            run=self.run,
+            cursor=self.cursor,
+            aliases=self.aliases,
+            changes=tuple(self._changes),
+            lookups=dict(self._lookups),
+            slice=self.slice,
+            code_version=self.asset.code_version,
+            full=self.compare,
+        )
+
+    def commit(
+        self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
+    ) -> Outcome:
+        """Makes the write true of the table in one commit; see `lakehouse.commit.commit`."""
+        run = self.planned()
+        self._refuse_doubling(run, write)
+        return commit(self.spark(), run, write, retry, clock, tell)
+
+    def _own_reason(self) -> str | None:
+        """Why everything is compared although nobody asked: a lost position, or changed logic."""
+        asset = self.asset
+        if asset.appends or not asset.incremental:
+            return None
+        match self.cursor:
+            case Lost(reason=reason) if asset.table.on_gap == "reconcile":
+                return reason
+            case Known(mark=mark) if mark.code_version != asset.code_version:
+                return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
+            case _:
+                return None
+
+    def _refuse_doubling(self, run: Run, write: Write) -> None:
+        """An `Append` cannot take rows back, so it never adds everything a second time."""
+        if not isinstance(write, Append) or not isinstance(self.cursor, Known):
+            return
+        for changes in run.changes:
+            before = self.cursor.reads.get(changes.name)
+            if isinstance(changes.content, Everything) and before is not None:
+                reason = changes.content.reason or "everything was asked for"
+                raise GapError(run.asset, changes.name, before.version, changes.range.upto, reason, APPEND_REMEDY)
+
+    @property
+    def _remedy(self) -> str:
+        if self.asset.appends:
+            return APPEND_REMEDY
+        return (
+            f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
+        )

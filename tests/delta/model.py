@@ -1,0 +1,147 @@
+"""Edits of a source table, on Delta and on a plain dictionary at once."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from lakehouse.sql import literal
+from tests.lake import Lake
+
+Row = tuple[int | None, Any, Any]
+SRC = "id int, k string, v int"
+DIM = "k string, name string, w int"
+
+ids = st.integers(0, 5) | st.none()
+groups = st.sampled_from(["a", "b", "c", None])
+values = st.integers(0, 99) | st.none()
+
+
+@dataclass(frozen=True)
+class Insert:
+    row: Row
+
+
+@dataclass(frozen=True)
+class Update:
+    id: int | None
+    v: Any
+
+
+@dataclass(frozen=True)
+class Move:
+    """The row changes its group."""
+
+    id: int | None
+    k: Any
+
+
+@dataclass(frozen=True)
+class Rekey:
+    """The row changes its key."""
+
+    id: int | None
+    to: int | None
+
+
+@dataclass(frozen=True)
+class Delete:
+    id: int | None
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class MergeRows:
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Optimize:
+    pass
+
+
+@dataclass(frozen=True)
+class Rename:
+    """The dimension's name of a group."""
+
+    k: Any
+    name: str
+
+
+def rows(size: int = 4) -> st.SearchStrategy[tuple[Row, ...]]:
+    return st.lists(st.tuples(ids, groups, values), max_size=size, unique_by=lambda row: row[0]).map(tuple)
+
+
+edits = st.one_of(
+    st.builds(Insert, st.tuples(ids, groups, values)),
+    st.builds(Update, ids, values),
+    st.builds(Move, ids, groups),
+    st.builds(Rekey, ids, ids),
+    st.builds(Delete, ids),
+    st.builds(MergeRows, rows(3)),
+    st.builds(Rename, groups, st.sampled_from(["x", "y", "z"])),
+    st.builds(Overwrite, rows()),
+    st.just(Optimize()),
+)
+
+
+@dataclass
+class Model:
+    """The source and the dimension, twice: as dictionaries, and as the Delta tables `src` and `dim`."""
+
+    lake: Lake
+    src: dict[int | None, Row] = field(default_factory=dict)
+    dim: dict[Any, Row] = field(default_factory=dict)
+
+    def create(self, start: tuple[Row, ...], **properties: str) -> None:
+        self.src = {row[0]: row for row in start}
+        self.dim = {"a": ("a", "x", 1), None: (None, "none", 2)}
+        self.lake.create("src", start, SRC, **properties)
+        self.lake.create("dim", self.dim.values(), DIM, **properties)
+
+    def apply(self, edit: Any) -> None:
+        match edit:
+            case Insert(row) if row[0] not in self.src:
+                self.src[row[0]] = row
+                self.lake.insert("src", [row])
+            case Update(id_, v) if id_ in self.src:
+                self.src[id_] = (id_, self.src[id_][1], v)
+                self._sql(f"UPDATE {{src}} SET v = {literal(v)} WHERE id <=> {literal(id_)}")
+            case Move(id_, k) if id_ in self.src:
+                self.src[id_] = (id_, k, self.src[id_][2])
+                self._sql(f"UPDATE {{src}} SET k = {literal(k)} WHERE id <=> {literal(id_)}")
+            case Rekey(id_, to) if id_ in self.src and to not in self.src:
+                self.src[to] = (to, *self.src.pop(id_)[1:])
+                self._sql(f"UPDATE {{src}} SET id = {literal(to)} WHERE id <=> {literal(id_)}")
+            case Delete(id_) if id_ in self.src:
+                del self.src[id_]
+                self._sql(f"DELETE FROM {{src}} WHERE id <=> {literal(id_)}")
+            case Overwrite(new):
+                self.src = {row[0]: row for row in new}
+                frame = self.lake.spark.createDataFrame(list(new), SRC).coalesce(1)
+                frame.write.format("delta").mode("overwrite").save(str(self.lake.root / "src"))
+            case MergeRows(new) if new:
+                self.src |= {row[0]: row for row in new}
+                self.lake.spark.createDataFrame(list(new), SRC).createOrReplaceTempView("new_rows")
+                self._sql(
+                    "MERGE INTO {src} t USING new_rows s ON t.id <=> s.id "
+                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                )
+            case Rename(k, name):
+                known = k in self.dim
+                self.dim[k] = (k, name, 0)
+                if known:
+                    self._sql(f"UPDATE {{dim}} SET name = {literal(name)}, w = 0 WHERE k <=> {literal(k)}")
+                else:
+                    self.lake.insert("dim", [self.dim[k]])
+            case Optimize():
+                self._sql("OPTIMIZE {src}")
+            case _:
+                pass  # the edit does not apply to the rows that there are
+
+    def _sql(self, statement: str) -> None:
+        self.lake.sql(statement)

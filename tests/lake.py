@@ -1,0 +1,125 @@
+"""A small lakehouse for tests: real Delta tables, and assets as plain functions, without Dagster."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import get_annotations
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from lakehouse.changes import Changes
+from lakehouse.commit import Clock, Outcome
+from lakehouse.ladder import Source
+from lakehouse.log import Commit
+from lakehouse.materialization import Asset, Materialization
+from lakehouse.partitions import Slice
+from lakehouse.read import Read
+from lakehouse.retry import Retry
+from lakehouse.table import Table
+from lakehouse.tables import Pinned, TableRef
+from lakehouse.writes import Append, Overwrite, Write
+
+NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
+
+
+@dataclass
+class Lake:
+    """Tables below one root; an asset's parameters name the tables that it reads.
+
+    Args:
+        spark: The session.
+        root: The directory of the tables.
+        retry: The policy of every commit.
+    """
+
+    spark: SparkSession
+    root: Path
+    retry: Retry = Retry(attempts=4, wait_initial=0, wait_max=0)
+    told: list[str] = field(default_factory=list)
+
+    def ref(self, name: str) -> TableRef:
+        return TableRef.at_path(name, str(self.root / name))
+
+    def create(self, name: str, rows: Iterable[tuple[Any, ...]], schema: str, **properties: str) -> None:
+        """A table made by somebody else, with a change data feed."""
+        writer = self.spark.createDataFrame(list(rows), schema).coalesce(1).write.format("delta")
+        options = {"delta.enableChangeDataFeed": "true"} | {k.replace("__", "."): v for k, v in properties.items()}
+        writer.options(**options).save(str(self.root / name))
+
+    def insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        schema = self.spark.read.table(self.ref(name).identifier).schema
+        frame = self.spark.createDataFrame(list(rows), schema).coalesce(1)
+        frame.write.format("delta").mode("append").save(str(self.root / name))
+
+    def sql(self, statement: str, **tables: str) -> list[Row]:
+        """SQL with `{name}` for a table of the lake."""
+        names = {p.name: self.ref(p.name).identifier for p in self.root.iterdir() if p.is_dir()} | tables
+        return self.spark.sql(statement.format(**names)).collect()
+
+    def frame(self, name: str) -> DataFrame:
+        return self.spark.read.table(self.ref(name).identifier)
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        """The table's rows, sorted, as plain tuples in column order."""
+        return sorted((tuple(row) for row in self.frame(name).collect()), key=repr)
+
+    def version(self, name: str) -> int:
+        head = self.ref(name).log(lambda: self.spark).head()
+        assert head is not None
+        return head.version
+
+    def commits(self, name: str) -> list[Commit]:
+        """The table's commits, oldest first."""
+        return sorted(self.ref(name).log(lambda: self.spark).commits(self.version(name)), key=lambda c: c.version)
+
+    def begin(self, asset: Callable[..., Any], table: Table = Table(), **options: Any) -> Materialization:
+        kinds = get_annotations(asset, eval_str=True)
+        name = options.pop("name", asset.__name__)
+        described = Asset(
+            name=name,
+            table=table,
+            ref=self.ref(name),
+            appends=kinds["return"] is Append,
+            incremental=Changes in kinds.values(),
+            code_version=options.pop("code_version", None),
+        )
+        return Materialization(lambda: self.spark, described, options.pop("run", uuid4().hex), **options)
+
+    def read(
+        self, step: Materialization, asset: Callable[..., Any], reads: Mapping[str, Read] | None = None
+    ) -> dict[str, Changes | DataFrame]:
+        kinds = get_annotations(asset, eval_str=True)
+        inputs: dict[str, Changes | DataFrame] = {}
+        for parameter, kind in kinds.items():
+            if parameter == "return":
+                continue
+            source = self.source(parameter)
+            if kind is Changes:
+                inputs[parameter] = step.changes(source, (reads or {}).get(parameter, Read()), self.ref)
+            else:
+                inputs[parameter] = step.lookup(source)
+        return inputs
+
+    def source(self, name: str, slice_: Slice | None = None) -> Source:
+        ref = self.ref(name)
+        log = ref.log(lambda: self.spark)
+        head = log.head()
+        assert head is not None, f"no table {name}"
+        return Source(Pinned(self.spark, ref, head.table_id, head.version), log, head)
+
+    def materialize(
+        self,
+        asset: Callable[..., Any],
+        table: Table = Table(),
+        *,
+        reads: Mapping[str, Read] | None = None,
+        retry: Retry | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """One run of an asset: read, compute, commit."""
+        step = self.begin(asset, table, **options)
+        result = asset(**self.read(step, asset, reads))
+        write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
+        return step.commit(write, retry or self.retry, NO_WAIT, self.told.append)

@@ -6,11 +6,12 @@
 | cluster | LAKEHOUSE_ROOT, which it shares with its executors | the cluster's: see `cluster` |
 """
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager, Retry
 from resources.errors import VariableError
@@ -72,12 +73,9 @@ def _directory(given: str | None) -> Path:
 
 
 def _settings(variables: Mapping[str, str]) -> dict[str, str]:
-    text = variables.get("LAKEHOUSE_SPARK_SETTINGS") or "{}"
-    problem = 'it is not a JSON object of strings. Write it as {"spark.executor.memory": "4g"}.'
     try:
-        settings = json.loads(text)
-    except ValueError as error:
-        raise VariableError("LAKEHOUSE_SPARK_SETTINGS", text, problem) from error
-    if not isinstance(settings, dict) or not all(isinstance(value, str) for value in settings.values()):
-        raise VariableError("LAKEHOUSE_SPARK_SETTINGS", text, problem)
-    return settings
+        return TypeAdapter(dict[str, str]).validate_json(variables.get("LAKEHOUSE_SPARK_SETTINGS") or "{}")
+    except ValidationError:
+        problem = 'it is not a JSON object of strings. Write it as {"spark.executor.memory": "4g"}.'
+        # Neither the value nor pydantic's error, which quotes it: there may be a secret in it.
+        raise VariableError("LAKEHOUSE_SPARK_SETTINGS", "...", problem) from None

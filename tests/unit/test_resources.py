@@ -1,0 +1,230 @@
+"""What is refused before Spark starts, and what each environment gives."""
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from lakehouse import DeltaIOManager, LakehouseError
+from resources import jars
+from resources.environments import PROJECT, environment
+from resources.errors import NotInstalledError, UnsafeSettingError, VariableError
+from resources.jars import JARS, class_path, fetch, jars_problem
+from resources.java import java_problem
+from resources.safety import RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
+from resources.settings import EVERYWHERE, driver_gib, local_settings
+from resources.spark import ClusterSpark, LocalSpark
+
+
+def java_saying(directory: Path, script: str) -> dict[str, str]:
+    program = directory / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(directory)}
+
+
+@pytest.mark.parametrize("said", ['openjdk version "17.0.15" 2025-04-15', 'java version "21" 2023-09-19 LTS'])
+def test_java_17_and_21_will_do(tmp_path: Path, said: str):
+    assert java_problem(java_saying(tmp_path, f"echo '{said}' >&2")) is None
+
+
+@pytest.mark.parametrize(("said", "named"), [("11.0.2", "Java 11"), ("1.8.0_392", "Java 8")])
+def test_an_old_java_is_named(tmp_path: Path, said: str, named: str):
+    problem = java_problem(java_saying(tmp_path, f"echo 'openjdk version \"{said}\"' >&2"))
+    assert problem is not None
+    assert f"is {named}." in problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo 'Unable to locate a Java Runtime.'"])
+def test_a_java_that_does_not_run_is_said_to(tmp_path: Path, script: str):
+    assert "does not run" in str(java_problem(java_saying(tmp_path, script)))
+
+
+def test_without_java_the_sentence_says_what_to_install(tmp_path: Path):
+    problem = str(java_problem({"PATH": str(tmp_path)}))
+    assert "Java 17 or 21" in problem
+    assert "openjdk-17-jre-headless" in problem
+
+
+def test_a_java_home_without_java_is_not_passed_over_for_the_path(tmp_path: Path):
+    found = java_saying(tmp_path, "echo 'openjdk version \"17\"'")["JAVA_HOME"]
+    assert "JAVA_HOME" in str(java_problem({"JAVA_HOME": "/nowhere", "PATH": f"{found}/bin"}))
+
+
+def test_the_jars_are_of_the_installed_delta_and_spark():
+    delta = [jar for jar in JARS if jar.organisation == "io.delta"]
+    assert {jar.revision for jar in delta} == {version("delta-spark")}
+    scala = next(Path(pyspark.__file__).parent.glob("jars/spark-core_*.jar")).name.split("_")[1].split("-")[0]
+    assert delta[0].name == f"delta-spark_{'.'.join(version('pyspark').split('.')[:2])}_{scala}"
+
+
+def test_the_class_path_names_the_pinned_files_and_no_others(tmp_path: Path):
+    assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in JARS]
+
+
+def test_a_jar_with_other_content_is_refused(tmp_path: Path):
+    for jar in JARS:
+        (tmp_path / jar.file_name).write_bytes(b"not this")
+    problem = str(jars_problem(tmp_path))
+    assert all(jar.file_name in problem for jar in JARS)
+    assert problem.endswith("Run: make install")
+
+
+def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def serve(missing: list[jars.Jar], directory: Path) -> str:
+        for jar in missing:
+            (directory / jar.file_name).write_bytes(b"something else")
+        return "fetched"
+
+    monkeypatch.setattr(jars, "_retrieve", serve)
+    problem = str(fetch(tmp_path))
+    assert "Nothing was installed" in problem
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.key)
+def test_each_unsafe_setting_is_refused_with_its_reason(rule):
+    key = f"{rule.key}txnVersion" if rule.key.endswith(".") else rule.key
+    value = "true" if "true" not in rule.allowed else "false"
+    with pytest.raises(UnsafeSettingError, match=re.escape(rule.because)) as refused:
+        refuse_unsafe({key: value})
+    assert f"{key} = {value} is refused" in str(refused.value)
+    for harmless in rule.allowed:
+        refuse_unsafe({key: harmless.upper()})
+
+
+def test_every_unsafe_setting_is_told_at_once():
+    settings = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"}
+    with pytest.raises(UnsafeSettingError) as refused:
+        refuse_unsafe(settings)
+    assert len(refused.value.problems) == 2
+
+
+def test_our_own_settings_are_safe(tmp_path: Path):
+    refuse_unsafe(local_settings(tmp_path))
+    refuse_secrets(local_settings(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", "hunter2"),
+        ("spark.hadoop.fs.s3a.access.key", "hunter2"),
+        ("spark.hadoop.fs.azure.account.key.lake.dfs.example", "hunter2"),
+        ("spark.hadoop.fs.azure.sas.lake", "hunter2"),
+        ("spark.hadoop.javax.jdo.option.ConnectionURL", "jdbc:postgresql://hive:hunter2@db/metastore"),
+        ("spark.lineage.url", "jdbc:sqlserver://db;user=x;password=hunter2"),
+    ],
+)
+def test_a_secret_is_refused_without_showing_it(key: str, value: str):
+    assert re.search(SECRET_KEYS, key) or re.search(SECRET_VALUES, value)
+    with pytest.raises(UnsafeSettingError, match=re.escape(key)) as refused:
+        refuse_secrets({key: value})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.hadoop.hadoop.security.credential.provider.path",
+        "spark.hadoop.fs.s3a.aws.credentials.provider",
+        "spark.sql.shuffle.partitions",
+        "spark.sql.optimizer.disassembled",
+    ],
+)
+def test_what_only_points_at_a_secret_is_not_refused(key: str):
+    refuse_secrets({key: "org.example.Provider"})
+
+
+@pytest.mark.parametrize(("machine", "heap"), [(2 << 30, 1), (12 << 30, 3), (256 << 30, 4)])
+def test_the_heap_leaves_room_for_the_rest_of_a_laptop(machine: int, heap: int):
+    assert driver_gib(machine) == heap
+
+
+def test_spark_listens_on_loopback_only(tmp_path: Path):
+    settings = local_settings(tmp_path)
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.ui.enabled"] == "false"
+
+
+def test_the_environment_is_local_unless_said_otherwise():
+    resources = environment({})
+    manager = resources["io_manager"]
+    assert isinstance(manager, DeltaIOManager)
+    assert isinstance(resources["spark"], LocalSpark)
+    assert manager.root == str(PROJECT / "lake")
+
+
+def test_the_root_may_be_elsewhere_and_not_there_yet(tmp_path: Path):
+    assert environment({"LAKEHOUSE_ROOT": f"{tmp_path}/a/b"})["io_manager"].root == f"{tmp_path}/a/b"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(VariableError, match="not a directory that can be written"):
+        environment({"LAKEHOUSE_ROOT": f"{tmp_path}/file/lake"})
+
+
+def test_an_object_store_is_no_local_root():
+    with pytest.raises(VariableError, match="set LAKEHOUSE_ENV to cluster"):
+        environment({"LAKEHOUSE_ROOT": "s3a://bucket/lake"})
+
+
+def test_an_unknown_environment_names_the_ones_there_are():
+    with pytest.raises(
+        LakehouseError, match="LAKEHOUSE_ENV = prod: there is no such environment. Use local or cluster"
+    ):
+        environment({"LAKEHOUSE_ENV": "prod"})
+
+
+def test_a_cluster_needs_a_root():
+    with pytest.raises(VariableError, match="LAKEHOUSE_ROOT is not set"):
+        environment({"LAKEHOUSE_ENV": "cluster"})
+
+
+def test_a_cluster_takes_its_settings_from_the_environment():
+    resources = environment(
+        {
+            "LAKEHOUSE_ENV": "cluster",
+            "LAKEHOUSE_ROOT": "s3a://bucket/lake/",
+            "LAKEHOUSE_SPARK_SETTINGS": '{"spark.executor.memory": "8g"}',
+        }
+    )
+    spark = resources["spark"]
+    assert not isinstance(spark, LocalSpark)
+    assert spark.spark_config == EVERYWHERE | {"spark.executor.memory": "8g"}
+    assert resources["io_manager"].root == "s3a://bucket/lake"
+
+
+@pytest.mark.parametrize("text", ["hunter2", '["hunter2"]', '{"spark.password": {"x": "hunter2"}}'])
+def test_settings_that_cannot_be_read_are_not_shown(text: str):
+    with pytest.raises(VariableError, match="not a JSON object of strings") as refused:
+        environment(
+            {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": "s3a://bucket/lake", "LAKEHOUSE_SPARK_SETTINGS": text}
+        )
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_unsafe_setting_starts_no_session():
+    with pytest.raises(UnsafeSettingError):
+        _ = ClusterSpark(spark_config={"spark.sql.files.ignoreMissingFiles": "true"}).spark_session
+
+
+def test_a_local_lakehouse_is_not_read_through_another_machine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    with pytest.raises(VariableError, match="Spark would run on another machine"):
+        _ = LocalSpark(spark_config={}).spark_session
+
+
+def test_without_the_pinned_jars_no_session_starts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("resources.spark.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    with pytest.raises(NotInstalledError, match="Spark was not started. The jars are wrong."):
+        _ = LocalSpark(spark_config={}).spark_session

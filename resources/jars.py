@@ -118,18 +118,20 @@ def _is_pinned(jar: Jar, directory: Path) -> bool:
 
 
 def _retrieve(jars: list[Jar], directory: Path) -> str:
-    """Lets Ivy fetch the jars, each alone (without its dependencies), and gives the end of what it said."""
+    """Lets Ivy fetch the jars, and gives the end of what it said."""
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         return "pyspark, which ships Ivy, is not installed."
     ivy = next(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
     wanted = "".join(
-        f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}" transitive="false"/>'
+        f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}" conf="jars->master"/>'
         for jar in jars
     )
     module = directory / "ivy.xml"
     module.write_text(
         '<ivy-module version="2.0"><info organisation="lakehouse" module="jars"/>'
+        # Maven's "master" is the artifact itself, without its dependencies, sources and documentation.
+        '<configurations><conf name="jars"/></configurations>'
         f"<dependencies>{wanted}</dependencies></ivy-module>"
     )
     command = [
@@ -144,7 +146,8 @@ def _retrieve(jars: list[Jar], directory: Path) -> str:
     ]
     command += ["-retrieve", str(directory / "[artifact]-[revision].[ext]")]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    return "\n".join((answer.stdout + answer.stderr).splitlines()[-10:])
+    said = (line for line in (answer.stdout + answer.stderr).splitlines() if not line.startswith("\tat "))
+    return "\n".join(list(said)[-10:])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """The entry point: everything that Dagster loads."""
 
+import os
+
 import dagster as dg
 
 from assets import flight_events, flights, flights_enriched, gold, reference
 from assets.automation import next_day_of_flights, recompute_checks
 from lakehouse import change_sensor, checks, validate
 from resources.environments import environment
+from resources.nycflights import FlightRecords
 
 
 def described(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
@@ -17,9 +20,12 @@ def described(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
     )
 
 
-here = environment()
+resources = environment()
+root = resources["io_manager"].root
+landing = os.environ.get("LAKEHOUSE_LANDING") or f"{root}/landing/events"
+resources["flight_records"] = FlightRecords(spark=resources["spark"], landing=landing)
 modules = (reference, flight_events, flights, flights_enriched, gold)
-tables = [described(table) for table in dg.load_assets_from_modules(modules)]
+tables = [described(table) for table in dg.load_assets_from_modules(modules) if isinstance(table, dg.AssetsDefinition)]
 
 defs = validate(
     dg.Definitions(
@@ -27,8 +33,8 @@ defs = validate(
         asset_checks=checks(tables),
         jobs=[recompute_checks],
         schedules=[next_day_of_flights],
-        sensors=[change_sensor("carry_changes", tables, root=here.root)],
-        resources=here.resources,
+        sensors=[change_sensor("carry_changes", tables, root=root)],
+        resources=resources,
         executor=dg.in_process_executor,
     )
 )

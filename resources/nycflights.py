@@ -108,7 +108,7 @@ class FlightRecords(dg.ConfigurableResource[Any]):
 
     Args:
         spark: Any resource with a `spark_session`.
-        landing: The folder that airlines send corrections to: CSV files in one folder per day of flights.
+        landing: The folder, on this machine, that airlines send corrections to: CSV files, a folder per day of flights.
     """
 
     spark: dg.ResourceDependency[Any]
@@ -118,7 +118,7 @@ class FlightRecords(dg.ConfigurableResource[Any]):
         """What is known today about the flights scheduled on some days: what happened, and corrections sent since."""
         days = sorted(days)
         happened = pa.Table.from_pylist(list(events_of(days)), schema=EVENTS)
-        sent = [correction for day in days for correction in corrections(Path(self.landing), day)]
+        sent = [correction for day in days for correction in corrections(self.landing, day)]
         return self._frame(pa.concat_tables([happened, *sent]))
 
     def airlines(self) -> DataFrame:
@@ -135,7 +135,8 @@ class FlightRecords(dg.ConfigurableResource[Any]):
         return self._frame(_read(_data() / "weather.csv", WEATHER)).withColumnRenamed("time_hour", "hour")
 
     def _frame(self, rows: pa.Table) -> DataFrame:
-        return self.spark.spark_session.createDataFrame(rows)
+        # In one chunk: Spark 4.2 stops at the first empty one, and the rows behind it are lost without an error.
+        return self.spark.spark_session.createDataFrame(rows.combine_chunks())
 
 
 def events_of(days: Iterable[date]) -> Iterator[dict[str, Any]]:
@@ -184,8 +185,8 @@ def events(flight: Mapping[str, Any], destination: ZoneInfo) -> Iterator[dict[st
 
 def at_clock(day: date, hhmm: int, zone: ZoneInfo) -> datetime:
     """The moment, in UTC, at which a clock in the zone shows a time such as 517 or 2400 on a day."""
-    naive = datetime(day.year, day.month, day.day) + timedelta(hours=hhmm // 100, minutes=hhmm % 100)
-    return naive.replace(tzinfo=zone).astimezone(UTC)
+    clock = datetime(day.year, day.month, day.day, tzinfo=zone) + timedelta(hours=hhmm // 100, minutes=hhmm % 100)
+    return clock.astimezone(UTC)
 
 
 def next_at_clock(moment: datetime, hhmm: int, zone: ZoneInfo) -> datetime:
@@ -200,13 +201,15 @@ def airport_zones() -> dict[str, ZoneInfo]:
     return {airport["faa"]: ZoneInfo(airport["tzone"]) for airport in airports if airport["tzone"]}
 
 
-def corrections(landing: Path, day: date) -> list[pa.Table]:
+def corrections(landing: str, day: date) -> list[pa.Table]:
     """The events that airlines sent later about a day's flights, file by file.
 
     Raises:
-        ValueError: A file that cannot be read as events of that day.
+        ValueError: A file that cannot be read as events of that day, or a place where none can be looked for.
     """
-    return [_correction(file, day) for file in sorted((landing / day.isoformat()).glob("*.csv"))]
+    if "://" in landing:
+        raise ValueError(f"Corrections cannot be read from {landing}. Set LAKEHOUSE_LANDING to a folder, mounted here.")
+    return [_correction(file, day) for file in sorted(Path(landing, day.isoformat()).glob("*.csv"))]
 
 
 def _correction(file: Path, day: date) -> pa.Table:

@@ -122,16 +122,16 @@ def test_every_flight_of_the_year_has_an_id_of_its_own():
 
 
 @pytest.fixture
-def landing(tmp_path: Path) -> Path:
+def landing(tmp_path: Path) -> str:
     (tmp_path / "2013-01-01").mkdir()
-    return tmp_path
+    return str(tmp_path)
 
 
-def send(landing: Path, text: str) -> None:
-    (landing / "2013-01-01" / "sent.csv").write_text(text)
+def send(landing: str, text: str) -> None:
+    Path(landing, "2013-01-01", "sent.csv").write_text(text)
 
 
-def test_corrections_are_events_that_need_not_repeat_everything(landing: Path):
+def test_corrections_are_events_that_need_not_repeat_everything(landing: str):
     send(landing, "flight_id,event,reported_at,arr_delay\n2013-01-01-UA1545-EWR,arrived,2013-01-02T17:00:00Z,41\n")
     (sent,) = corrections(landing, DAY)
     assert sent.schema == nycflights.EVENTS
@@ -159,8 +159,13 @@ def test_corrections_are_events_that_need_not_repeat_everything(landing: Path):
         ("", "cannot be read as events"),
     ],
 )
-def test_a_file_that_holds_no_events_is_refused_by_name(landing: Path, text: str, message: str):
+def test_a_file_that_holds_no_events_is_refused_by_name(landing: str, text: str, message: str):
     send(landing, text)
     with pytest.raises(ValueError, match=message) as error:
         corrections(landing, DAY)
     assert "sent.csv" in str(error.value)
+
+
+def test_a_landing_folder_elsewhere_is_refused_not_taken_for_empty():
+    with pytest.raises(ValueError, match="LAKEHOUSE_LANDING"):
+        corrections("s3a://bucket/lake/landing/events", DAY)

@@ -1,0 +1,174 @@
+"""`make demo`: three days of flights, one of them late, and what each step of the lakehouse reads and writes.
+
+It adds to the local lakehouse and removes nothing; run again, it goes on with the next three days. Its runs are kept
+where `make dev` finds them.
+"""
+
+import csv
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import dagster as dg
+
+from assets.definitions import defs, landing, resources, tables
+from assets.flight_events import DAYS
+from lakehouse import LakehouseError
+from resources.environments import PROJECT
+from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_of
+
+UI = "http://127.0.0.1:3000"
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+LINE = "   {:<31}  {:<49} {:>8} {:>7} {:>7} {:>7} {:>7}"
+
+KEYS = {table.key.to_python_identifier(): table.key for table in tables}
+EVENTS, BY_DAY = (table.key for table in tables if table.partitions_def is not None)
+REFERENCE = [key for key in KEYS.values() if key.path[0] == "reference"]
+INCREMENTAL = [key for key in KEYS.values() if key not in (EVENTS, BY_DAY, *REFERENCE)]
+
+
+def main() -> None:
+    Path(os.environ.setdefault("DAGSTER_HOME", str(PROJECT / ".dagster"))).mkdir(exist_ok=True)
+    with dg.DagsterInstance.get() as instance:
+        days = next_days(instance)
+        if len(days) < 3:
+            sys.exit("Every day of 2013 is in the lakehouse, so nothing is left to show. To start over: make clean")
+        start_spark()
+        print("\n" + LINE.format("table", "read", "inserted", "updated", "deleted", "version", "seconds"))
+        show(Steps(instance), *days)
+        equal = verify(instance)
+    print(f"\nTo see the same lakehouse in Dagster, run `make dev` and open {UI}")
+    sys.exit(None if equal else 1)
+
+
+def start_spark() -> None:
+    began = monotonic()
+    print("Starting Spark ...", flush=True)
+    try:
+        spark = resources["spark"].spark_session
+    except LakehouseError as error:
+        sys.exit(str(error))
+    print(f"Spark {spark.version} started in {monotonic() - began:.0f} s.")
+
+
+def show(steps: "Steps", first: str, late: str, third: str) -> None:
+    steps.begin("Reference tables")
+    steps.materialize(REFERENCE)
+    steps.begin(f"Two days of flights, {first} and {third}, through the whole graph")
+    steps.materialize([EVENTS], first)
+    steps.materialize([EVENTS], third)
+    steps.materialize(INCREMENTAL)
+    steps.materialize([BY_DAY], first)
+    steps.materialize([BY_DAY], third)
+    steps.begin(f"{late} arrives late, and {first} is corrected: a delay revised, a flight cancelled")
+    send_corrections(date.fromisoformat(first), Path(landing))
+    steps.materialize([EVENTS], late)
+    steps.materialize([EVENTS], first)
+    steps.begin("The incremental step: only what changed is read, only rows that differ are written")
+    steps.materialize(INCREMENTAL)
+    steps.materialize([BY_DAY], first)
+    steps.materialize([BY_DAY], late)
+    steps.begin("Once more, with nothing new: nothing is written")
+    steps.materialize(REFERENCE)
+    steps.materialize([EVENTS], first)
+    steps.materialize(INCREMENTAL)
+    steps.begin("Every incremental table against a full recompute of what it has read")
+
+
+class Steps:
+    """Numbered steps, each a heading and a line per materialized table."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self._instance = instance
+        self._number = 0
+        without_checks = dg.Definitions(assets=tables, resources=resources, executor=dg.in_process_executor)
+        self._job = without_checks.resolve_implicit_global_asset_job_def().with_hooks({print_materialization})
+
+    def begin(self, title: str) -> None:
+        self._number += 1
+        print(f"\n{self._number}. {title}", flush=True)
+
+    def materialize(self, keys: Sequence[dg.AssetKey], day: str | None = None) -> None:
+        result = self._job.execute_in_process(
+            run_config=QUIET, instance=self._instance, asset_selection=keys, partition_key=day, raise_on_error=False
+        )
+        stop_if_failed(result)
+
+
+@dg.success_hook
+def print_materialization(context: dg.HookContext) -> None:
+    entry = context.instance.get_latest_materialization_event(KEYS[context.step_key])
+    if entry is not None and entry.asset_materialization is not None:
+        print(*lines_of(entry.asset_materialization), sep="\n", flush=True)
+
+
+def lines_of(table: dg.AssetMaterialization) -> Iterator[str]:
+    """What one materialization read and wrote; one line per source that has changes."""
+    values: dict[str, Any] = {name: value.value for name, value in table.metadata.items()}
+    name = " ".join([table.asset_key.to_user_string(), table.partition or ""])
+    read, *more = list(sources_of(table.metadata["read"])) or ["nothing new"]
+    counts = (values.get(count, "") for count in ("inserted", "updated", "deleted", "version"))
+    yield LINE.format(name, read, *counts, f"{values['seconds']:.1f}")
+    yield from (LINE.format("", source, *[""] * 5).rstrip() for source in more)
+
+
+def sources_of(read: dg.MetadataValue[Any]) -> Iterator[str]:
+    if not isinstance(read, dg.TableMetadataValue):
+        yield "the records"
+        return
+    for source in (record.data for record in read.records):
+        name, after, upto = str(source["table"]).split("/")[-1], source["after"], source["upto"]
+        if after in ("", -1):
+            yield f"all of {name} at version {upto}"
+        elif source["changed"] != "0 rows":
+            yield f"{name} ({after}, {upto}]: {source['changed']}"
+
+
+def verify(instance: dg.DagsterInstance) -> bool:
+    """Whether every incremental table equals a full recompute; says so of each."""
+    job = defs.resolve_job_def("recompute_checks")
+    result = job.execute_in_process(run_config=QUIET, instance=instance, raise_on_error=False)
+    stop_if_failed(result)
+    evaluations = result.get_asset_check_evaluations()
+    for found in evaluations:
+        verdict = "equal" if found.passed else "DIFFERENT"
+        print(f"   {found.asset_key.to_user_string():<30}  {verdict}, {found.metadata['rows'].value} rows")
+    return all(found.passed for found in evaluations)
+
+
+def stop_if_failed(result: dg.ExecuteInProcessResult) -> None:
+    """Ends the demo with the first failed step's own words."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            sys.exit(f"{event.step_key} failed. {error.message.strip() if error else ''}")
+
+
+def next_days(instance: dg.DagsterInstance) -> list[str]:
+    """The first three days that are not in the lakehouse yet."""
+    here = instance.get_materialized_partitions(EVENTS)
+    return [day for day in DAYS.get_partition_keys() if day not in here][:3]
+
+
+def send_corrections(day: date, landing: Path) -> None:
+    """What an airline sends two days later: one flight arrived 45 minutes later than reported, one never flew."""
+    delayed, cancelled, *_ = (e for e in events_of([day]) if e["event"] == ARRIVED and e["arr_delay"] is not None)
+    sent = at_clock(day + timedelta(days=2), 900, NEW_YORK).isoformat()
+    rows = [
+        {"flight_id": delayed["flight_id"], "event": ARRIVED, "arr_delay": delayed["arr_delay"] + 45},
+        {"flight_id": cancelled["flight_id"], "event": CANCELLED},
+    ]
+    folder = landing / day.isoformat()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "demo.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["flight_id", "event", "reported_at", "arr_delay"])
+        writer.writeheader()
+        writer.writerows(row | {"reported_at": sent} for row in rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -138,7 +138,7 @@ def commit(
             return Unchanged(head.version)
         base = -1 if head is None else head.version
         mark = run.mark(uuid4().hex, base)
-        started, error = clock.now(), _attempt(spark, statement, run, mark, head)
+        started, error = clock.now(), _attempt(spark, statement, run, mark)
         own = _find_attempt(log, mark, run, error)
         if own is not None:
             if _slipped(spark, log, run, write, mark, own):
@@ -182,11 +182,10 @@ def _planned(spark: SparkSession, run: Run, write: Write, head: Head | None) -> 
         raise _explained(run, error) from error
 
 
-def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark, head: Head | None) -> Exception | None:
+def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> Exception | None:
     """Executes once. Whatever is raised is evidence, not yet an outcome."""
     try:
-        target = None if head is None else Pinned(spark, run.ref, head.table_id, head.version).rows().schema
-        execute(spark, statement, run, mark, target)
+        execute(spark, statement, run, mark)
     except Exception as error:
         return error
     return None

@@ -105,9 +105,10 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
         if not isinstance(cursor, Known):
             return cursor
     known = [cursor for cursor in cursors if isinstance(cursor, Known)]
-    sources = set.intersection(*(set(cursor.reads) for cursor in known))
     reads: dict[str, Position] = {}
-    for source in sources:
+    for source in known[0].reads:
+        if not all(source in cursor.reads for cursor in known):
+            continue
         positions = [cursor.reads[source] for cursor in known]
         if len({position.table for position in positions}) == 1:
             reads[source] = min(positions, key=lambda position: position.version)

@@ -1,7 +1,7 @@
 """What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -41,7 +41,7 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
         UnsupportedAnnotationError: The annotation is no write, or there is none.
     """
     if annotation in (Append, Overwrite, Merge):
-        return cast("WriteKind", annotation)
+        return annotation
     if annotation in (DataFrame, ConnectDataFrame):
         return Overwrite
     raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)

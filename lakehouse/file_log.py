@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Commit, Head, newest_first
+from lakehouse.log import Commit, Head, newest_first, numbers, texts
 
 
 class FileLog:
@@ -78,12 +78,8 @@ def _commit(entry: dict[str, Any]) -> Commit:
         version=int(entry["version"]),
         timestamp=int(entry.get("inCommitTimestamp") or entry.get("timestamp") or 0),
         operation=str(entry.get("operation") or "UNKNOWN"),
-        parameters={k: None if v is None else str(v) for k, v in (entry.get("operationParameters") or {}).items()},
-        metrics=_numbers(entry.get("operationMetrics") or {}),
+        parameters=texts(entry.get("operationParameters")),
+        metrics=numbers(entry.get("operationMetrics")),
         user_metadata=entry.get("userMetadata"),
         read_version=entry.get("readVersion"),
     )
-
-
-def _numbers(metrics: dict[str, Any]) -> dict[str, int]:
-    return {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()}

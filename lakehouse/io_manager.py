@@ -1,7 +1,7 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -40,7 +40,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     spark: ResourceDependency[Any]
     root: str
-    conflicts: ResourceDependency[Retry] = Retry()
+    conflicts: ResourceDependency[Retry] = Retry()  # pyright: ignore[reportAssignmentType]  (Dagster takes the value)
     _steps: dict[tuple[str, str, int], Materialization] = PrivateAttr(
         default_factory=dict[tuple[str, str, int], Materialization]
     )
@@ -133,7 +133,7 @@ def _sliced(context: dg.InputContext, table: Table, pinned: Pinned) -> Pinned:
 
 
 @contextmanager
-def _told_to_dagster(run: dg.AssetExecutionContext) -> Iterator[None]:
+def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
     """Our errors as Dagster's: final ones are not retried by a RetryPolicy, the two that need new inputs are."""
     try:
         yield

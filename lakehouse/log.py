@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from lakehouse.errors import UnreadableLogError
 
@@ -227,3 +227,13 @@ def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: i
         if len(batch) < page:
             return
         page *= 8
+
+
+def texts(parameters: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """An operation's parameters as a log reader gives them, as text."""
+    return {name: None if value is None else str(value) for name, value in (parameters or {}).items()}
+
+
+def numbers(metrics: Mapping[str, Any] | None) -> dict[str, int]:
+    """An operation's metrics as a log reader gives them, those that are numbers."""
+    return {name: int(value) for name, value in (metrics or {}).items() if str(value).lstrip("-").isdigit()}

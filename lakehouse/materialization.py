@@ -10,8 +10,9 @@ from lakehouse.archive import archive_of
 from lakehouse.changes import Changes, Everything
 from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
 from lakehouse.cursor import Cursor, Known, Lost, find_cursor
-from lakehouse.errors import GapError
+from lakehouse.errors import GapError, WriteError
 from lakehouse.ladder import Reader, Source, read_changes
+from lakehouse.log import Head, Log
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
 from lakehouse.read import Read
@@ -79,6 +80,8 @@ class Materialization:
         head = log.head()
         partitions = self.slice.keys if self.slice else ()
         self.cursor = find_cursor(log, head, self.asset.name, partitions, reads=self.asset.incremental)
+        if self.asset.appends and self.asset.incremental and len(partitions) > 1:
+            self._refuse_unequal(log, head, partitions)
         self.compare = self.compare or self._own_reason()
         check_target(self.planned(), head)
 
@@ -145,6 +148,16 @@ class Materialization:
                 return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
             case _:
                 return None
+
+    def _refuse_unequal(self, log: Log, head: Head | None, partitions: tuple[str, ...]) -> None:
+        """Partitions that have read different versions cannot be appended to in one commit."""
+        cursors = [find_cursor(log, head, self.asset.name, (partition,)) for partition in partitions]
+        if any(cursor.reads != cursors[0].reads for cursor in cursors):
+            raise WriteError(
+                f"The partitions {partitions[0]} to {partitions[-1]} of '{self.asset.name}' have read different "
+                f"versions of their sources, and an Append cannot read some changes twice. Nothing was written. "
+                f"Materialize them one at a time."
+            )
 
     def _refuse_doubling(self, run: Run, write: Write) -> None:
         """An `Append` cannot take rows back, so it never adds everything a second time."""

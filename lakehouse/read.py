@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 _PREFIX = "lakehouse/read/"
 
@@ -63,7 +63,7 @@ class Read(Mapping[str, Any]):
             for name, value in metadata.items()
             if name.startswith(_PREFIX)
         }
-        return cls(**cast("dict[str, Any]", {k: v for k, v in declared.items() if k in known}))
+        return cls(**{name: value for name, value in declared.items() if name in known})
 
     def __getitem__(self, name: str) -> Any:
         return self._stored[name]

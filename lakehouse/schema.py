@@ -26,7 +26,7 @@ from lakehouse.errors import SchemaError
 from lakehouse.sql import quote
 from lakehouse.table import RESERVED_COLUMNS, Table
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 
 
@@ -113,9 +113,8 @@ def widens(value: DataType, column: DataType) -> bool:
                 for a, b in zip(value.fields, column.fields, strict=True)
             )
         case _:
-            ranks = {kind: rank for rank, kind in enumerate(_INTEGERS)}
-            if type(value) in ranks and type(column) in ranks:
-                return ranks[type(value)] <= ranks[type(column)]
+            if type(value) in _INTEGERS and type(column) in _INTEGERS:
+                return _INTEGERS.index(type(value)) <= _INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
 
 

@@ -5,7 +5,7 @@ shared session another thread's write would carry them too, and be taken for our
 a session of its own, and its rows cross over as a global temporary view.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ _TXN = "spark.databricks.delta.write.txn"
 @contextmanager
 def handed_over(
     rows: DataFrame, application_id: str, epoch: int, user_metadata: str
-) -> Iterator[tuple[SparkSession, str]]:
+) -> Generator[tuple[SparkSession, str]]:
     """A session for one statement, with its transaction set, and the name under which it sees the rows.
 
     Args:

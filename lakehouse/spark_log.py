@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse.conflicts import first_line, message
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Commit, Head, newest_first
+from lakehouse.log import Commit, Head, newest_first, numbers, texts
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
 _NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
@@ -84,8 +84,8 @@ def _commit(row: Row) -> Commit:
         version=int(entry["version"]),
         timestamp=int(entry["timestamp"].timestamp() * 1000),
         operation=str(entry["operation"] or "UNKNOWN"),
-        parameters=dict(entry["operationParameters"] or {}),
-        metrics={k: int(v) for k, v in (entry["operationMetrics"] or {}).items() if str(v).lstrip("-").isdigit()},
+        parameters=texts(entry["operationParameters"]),
+        metrics=numbers(entry["operationMetrics"]),
         user_metadata=entry["userMetadata"],
         read_version=entry["readVersion"],
     )

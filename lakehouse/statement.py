@@ -118,7 +118,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
             assert_never(write)
 
 
-def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark, target: StructType | None) -> None:
+def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> None:
     """Runs the statement as one commit that carries the mark.
 
     Args:
@@ -126,7 +126,6 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark, tar
         statement: What to do.
         run: The run.
         mark: What the commit says of itself.
-        target: The table's schema; None where it is created.
     """
     match statement:
         case Create(rows=rows):
@@ -136,8 +135,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark, tar
         case Replace(rows=rows, where=where):
             _write(rows, run, mark, "overwrite", where)
         case Touch():
-            assert target is not None
-            _write(spark.createDataFrame([], target), run, mark, "append", None)
+            _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append", None)
         case MergeRows(difference=rows, within=within):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.sql(merge_sql(run, rows, view, within)).collect()

@@ -103,7 +103,7 @@ class Table(Mapping[str, Any]):
                 continue
             value = getattr(self, f.name)
             if value and value != f.default:
-                stored[_PREFIX + f.name] = list(value) if isinstance(value, tuple) else value
+                stored[_PREFIX + f.name] = list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
         return stored
 
     def __getitem__(self, name: str) -> Any:

@@ -26,7 +26,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
         for key in asset.keys:
             manager = resources.get(asset.get_io_manager_key_for_asset_key(key))
             if isinstance(manager, DeltaIOManager):
-                _check(asset, key, manager.root if isinstance(manager.root, str) else "")
+                _check(asset, key, manager.root)
     return definitions
 
 

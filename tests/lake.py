@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes
 from lakehouse.commit import Clock, Outcome
@@ -17,11 +18,16 @@ from lakehouse.materialization import Asset, Materialization
 from lakehouse.partitions import Slice
 from lakehouse.read import Read
 from lakehouse.retry import Retry
+from lakehouse.sql import literal, quote
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.writes import Append, Overwrite, Write
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
+
+
+def _parse(schema: str) -> StructType:
+    return StructType.fromDDL(schema)
 
 
 @dataclass
@@ -44,14 +50,24 @@ class Lake:
 
     def create(self, name: str, rows: Iterable[tuple[Any, ...]], schema: str, **properties: str) -> None:
         """A table made by somebody else, with a change data feed."""
-        writer = self.spark.createDataFrame(list(rows), schema).coalesce(1).write.format("delta")
+        writer = self.values(rows, schema).write.format("delta")
         options = {"delta.enableChangeDataFeed": "true"} | {k.replace("__", "."): v for k, v in properties.items()}
         writer.options(**options).save(str(self.root / name))
 
     def insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        schema = self.spark.read.table(self.ref(name).identifier).schema
-        frame = self.spark.createDataFrame(list(rows), schema).coalesce(1)
-        frame.write.format("delta").mode("append").save(str(self.root / name))
+        schema = self.frame(name).schema
+        self.values(rows, schema).write.format("delta").mode("append").save(str(self.root / name))
+
+    def values(self, rows: Iterable[tuple[Any, ...]], schema: str | StructType) -> DataFrame:
+        """Rows as SQL literals: no Python worker, one file."""
+        kind = schema if isinstance(schema, StructType) else _parse(schema)
+        width = ", ".join(
+            f"CAST(col{i} AS {c.dataType.simpleString()}) AS {quote(c.name)}" for i, c in enumerate(kind, 1)
+        )
+        listed = list(rows)
+        texts = [", ".join(literal(value) for value in row) for row in listed or [(None,) * len(kind)]]
+        where = "" if listed else " WHERE false"
+        return self.spark.sql(f"SELECT {width} FROM VALUES ({'), ('.join(texts)}){where}").coalesce(1)
 
     def sql(self, statement: str, **tables: str) -> list[Row]:
         """SQL with `{name}` for a table of the lake."""

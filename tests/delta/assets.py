@@ -29,7 +29,9 @@ def members(src: Changes) -> Merge:
 
 def named(src: Changes, dim: Changes) -> Merge:
     touched = src.touched("id") | dim.touched("k").via(src.source, "id")
-    joined = src.source.join(dim.source, src.source.k.eqNullSafe(dim.source.k), "left").select("id", "v", dim.source.name)
+    joined = src.source.join(dim.source, src.source.k.eqNullSafe(dim.source.k), "left").select(
+        "id", "v", dim.source.name
+    )
     return Merge(touched.of(joined), touched)
 
 

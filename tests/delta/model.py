@@ -122,11 +122,11 @@ class Model:
                 self._sql(f"DELETE FROM {{src}} WHERE id <=> {literal(id_)}")
             case Overwrite(new):
                 self.src = {row[0]: row for row in new}
-                frame = self.lake.spark.createDataFrame(list(new), SRC).coalesce(1)
+                frame = self.lake.values(new, SRC)
                 frame.write.format("delta").mode("overwrite").save(str(self.lake.root / "src"))
             case MergeRows(new) if new:
                 self.src |= {row[0]: row for row in new}
-                self.lake.spark.createDataFrame(list(new), SRC).createOrReplaceTempView("new_rows")
+                self.lake.values(new, SRC).createOrReplaceTempView("new_rows")
                 self._sql(
                     "MERGE INTO {src} t USING new_rows s ON t.id <=> s.id "
                     "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"

@@ -65,7 +65,5 @@ def test_reading_changes_in_any_steps_equals_reading_everything_once(
 def replayed(lake: Lake) -> list[tuple[Any, ...]]:
     """The source as its archived feed tells it: inserts and post-images less deletes and pre-images."""
     sign = "CASE WHEN change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
-    counted = lake.sql(
-        f"SELECT id, k, v, SUM({sign}) AS n FROM {{archive}} GROUP BY id, k, v HAVING SUM({sign}) <> 0"
-    )
+    counted = lake.sql(f"SELECT id, k, v, SUM({sign}) AS n FROM {{archive}} GROUP BY id, k, v HAVING SUM({sign}) <> 0")
     return in_order([tuple(row)[:3] for row in counted for _ in range(row.n)])

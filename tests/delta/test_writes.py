@@ -1,0 +1,339 @@
+"""Law 2 and law 7, one sentence at a time, on real Delta."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, LakehouseError, Merge, Overwrite, Table
+from lakehouse.commit import Committed, Unchanged
+from lakehouse.errors import (
+    BrokenPromiseError,
+    ChangeFeedDisabledError,
+    ColumnMissingError,
+    ForeignTableError,
+    MissingKeyError,
+    NotAppendOnlyError,
+    PlanError,
+    SchemaError,
+    UnsafeTableError,
+)
+from lakehouse.mark import Mark
+from lakehouse.statement import Insert, MergeRows, Replace, Touch
+from tests.lake import Lake
+
+SRC = "id int, k string, v int"
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+
+
+def kept(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.where("v < 50"), touched)
+
+
+def members(src: Changes) -> Merge:
+    touched = src.touched("k")
+    return Merge(touched.rows.select("k", "id", "v"), touched)
+
+
+def test_the_first_commit_makes_the_table_with_its_rows_properties_and_mark(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    table = Table(
+        key="id",
+        cluster_by="id",
+        columns={"v": "the value"},
+        properties={"delta.logRetentionDuration": "interval 60 days"},
+    )
+    lake.materialize(kept, table)
+    (created,) = lake.commits("kept")
+    mark = Mark.from_json(created.user_metadata)
+    assert mark is not None and (mark.asset, mark.epoch, mark.base) == ("kept", 1, -1)
+    assert mark.reads["src"].version == 0
+    head = lake.ref("kept").log(lambda: lake.spark).head()
+    assert head is not None and head.keeps_feed and head.properties["delta.logRetentionDuration"] == "interval 60 days"
+    assert lake.frame("kept").schema["v"].metadata == {"comment": "the value"}
+    assert lake.sql("DESCRIBE DETAIL {kept}")[0]["clusteringColumns"] == ["id"]
+
+
+def test_a_row_that_leaves_the_filter_leaves_the_table_and_comes_back(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 99 WHERE id = 1")
+    lake.materialize(kept, Table(key="id"))
+    assert [row[0] for row in lake.rows("kept")] == [2, 3]
+    lake.sql("UPDATE {src} SET v = 1 WHERE id = 1")
+    lake.materialize(kept, Table(key="id"))
+    assert lake.rows("kept") == [(1, "a", 1), (2, "b", 20), (3, "a", 30)]
+
+
+def test_rows_that_did_not_change_are_not_in_the_tables_own_feed(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(members, Table(key=["k", "id"]))
+    lake.sql("UPDATE {src} SET v = 31 WHERE id = 3")
+    outcome = lake.materialize(members, Table(key=["k", "id"]))
+    assert isinstance(outcome, Committed) and isinstance(outcome.statement, MergeRows)
+    feed = lake.source("members").at.feed(1, 1).select("id", "v", "_change_type").collect()
+    assert sorted(map(tuple, feed)) == [(3, 30, "update_preimage"), (3, 31, "update_postimage")]
+
+
+def test_new_keys_only_are_appended(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"))
+    lake.insert("src", [(4, "c", 1)])
+    outcome = lake.materialize(kept, Table(key="id"))
+    assert isinstance(outcome, Committed) and isinstance(outcome.statement, Insert)
+    assert lake.commits("kept")[-1].operation == "WRITE"
+
+
+def test_a_change_without_effect_moves_the_position_and_wakes_nobody(lake: Lake) -> None:
+    lake.create("src", [*ROWS, (9, "z", 90)], SRC)
+    lake.materialize(kept, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 91 WHERE id = 9")
+    outcome = lake.materialize(kept, Table(key="id"))
+    assert isinstance(outcome, Committed) and isinstance(outcome.statement, Touch)
+    assert outcome.commit.is_quiet
+    lake.materialize(members, Table(key=["k", "id"]))
+    before = lake.version("members")
+    assert isinstance(lake.materialize(members, Table(key=["k", "id"])), Unchanged)
+    assert lake.version("members") == before
+
+
+def test_upkeep_of_the_source_is_no_change(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"))
+    lake.insert("src", [(4, "c", 99)])
+    lake.materialize(kept, Table(key="id"))
+    before = lake.version("kept")
+    lake.sql("OPTIMIZE {src}")
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('a' = 'b')")
+    assert isinstance(lake.materialize(kept, Table(key="id")), Unchanged)
+    assert lake.version("kept") == before
+
+
+def by_total(src: DataFrame) -> Overwrite:
+    return Overwrite(src.groupBy("k").agg(F.sum("v").alias("total")))
+
+
+@pytest.mark.parametrize("table", [Table(), Table(key="k")], ids=["without a key", "with a key"])
+def test_an_overwrite_with_the_same_content_commits_nothing(lake: Lake, table: Table) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(by_total, table)
+    lake.sql("UPDATE {src} SET v = v + 1 - 1")
+    outcome = lake.materialize(by_total, table)
+    assert lake.rows("by_total") == [("a", 40), ("b", 20)]
+    assert lake.commits("by_total")[-1].version == 0 or (isinstance(outcome, Committed) and outcome.commit.is_quiet)
+
+
+def test_an_overwrite_keeps_the_tables_id_and_history(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(by_total)
+    first = lake.ref("by_total").log(lambda: lake.spark).head()
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 2")
+    outcome = lake.materialize(by_total)
+    assert isinstance(outcome, Committed) and isinstance(outcome.statement, Replace)
+    second = lake.ref("by_total").log(lambda: lake.spark).head()
+    assert first is not None and second is not None
+    assert (second.version, second.table_id) == (1, first.table_id)
+    assert lake.rows("by_total") == [("a", 40), ("b", 0)]
+
+
+def test_an_overwrite_with_a_key_writes_only_rows_that_differ(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(by_total, Table(key="k"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 2")
+    outcome = lake.materialize(by_total, Table(key="k"))
+    assert isinstance(outcome, Committed)
+    assert (outcome.commit.rows.inserted, outcome.commit.rows.updated, outcome.commit.rows.deleted) == (0, 1, 0)
+
+
+def outside(src: Changes) -> Merge:
+    return Merge(src.source, src.touched("id"))
+
+
+def twice(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.union(touched.rows), touched)
+
+
+@pytest.mark.parametrize(
+    ("asset", "text"), [(outside, "not among its touched keys"), (twice, "more than one row with the key")]
+)
+def test_a_broken_promise_is_a_clear_error_and_nothing_is_written(lake: Lake, asset: Any, text: str) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"), name=asset.__name__)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    before = lake.version(asset.__name__)
+    with pytest.raises(BrokenPromiseError, match=text) as raised:
+        lake.materialize(asset, Table(key="id"))
+    assert "id=" in str(raised.value)
+    assert lake.version(asset.__name__) == before
+
+
+def test_two_rows_with_one_key_are_refused_in_the_first_commit_too(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    with pytest.raises(BrokenPromiseError, match="more than one row"):
+        lake.materialize(twice, Table(key="id"))
+    assert not (lake.root / "twice").exists()
+
+
+def by_group(src: Changes) -> Merge:
+    touched = src.touched("k")
+    return Merge(touched.rows.select("id", "k"), touched)
+
+
+def test_a_key_that_lives_outside_the_touched_keys_is_not_overwritten(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(by_group, Table(key="id"))
+    lake.insert("src", [(2, "c", 1)])  # id 2 is in group b, which is not touched
+    with pytest.raises(BrokenPromiseError, match="outside the touched keys"):
+        lake.materialize(by_group, Table(key="id"))
+    assert lake.rows("by_group") == [(1, "a"), (2, "b"), (3, "a")]
+
+
+def no_such_column(src: Changes) -> Merge:
+    touched = src.touched("nope")
+    return Merge(touched.rows, touched)
+
+
+def reserved(src: Changes) -> Append:
+    return Append(src.feed)
+
+
+def fails(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("v", F.raise_error(F.lit("user code is wrong")).cast("int")), touched)
+
+
+@pytest.mark.parametrize(
+    ("asset", "table", "error", "text"),
+    [
+        (no_such_column, Table(key="id"), ColumnMissingError, "has no column nope. .*id, k, v"),
+        (reserved, Table(), SchemaError, "_change_type: is a column of Delta's change data feed"),
+        (kept, Table(), MissingKeyError, r"Add metadata=Table\(key=...\)"),
+        (kept, Table(key="uid"), SchemaError, "uid: is declared as key but is not in the result"),
+        (kept, Table(key="id", partition_by="day"), SchemaError, "day: is declared as partition_by"),
+        (fails, Table(key="id"), PlanError, "user code is wrong"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(
+    lake: Lake, asset: Any, table: Table, error: type[LakehouseError], text: str
+) -> None:
+    lake.create("src", ROWS, SRC)
+    with pytest.raises(error, match=text) as raised:
+        lake.materialize(asset, table)
+    assert not (lake.root / asset.__name__).exists() or not list(
+        (lake.root / asset.__name__ / "_delta_log").glob("*.json")
+    )
+    assert "\n\tat " not in str(raised.value)
+
+
+def test_a_source_without_a_feed_is_refused_with_the_statement_that_enables_it(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC, delta__enableChangeDataFeed="false")
+    with pytest.raises(ChangeFeedDisabledError) as raised:
+        lake.materialize(kept, Table(key="id"))
+    lake.spark.sql(raised.value.statement)
+    lake.materialize(kept, Table(key="id"))
+    lake.insert("src", [(4, "c", 1)])
+    lake.materialize(kept, Table(key="id"))
+    assert len(lake.rows("kept")) == 4
+
+
+def wider(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.where("v < 50").withColumn("double", F.col("v") * 2), touched)
+
+
+def test_a_new_column_needs_a_new_code_version_and_then_fills_every_row(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"), name="t", code_version="1")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    with pytest.raises(SchemaError, match="double: is not in the table"):
+        lake.materialize(wider, Table(key="id"), name="t", code_version="1")
+    lake.materialize(wider, Table(key="id"), name="t", code_version="2")
+    assert lake.rows("t") == [(1, "a", 11, 22), (2, "b", 20, 40), (3, "a", 30, 60)]
+
+
+def retyped(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("v", F.col("v").cast("string")), touched)
+
+
+def test_a_type_that_does_not_fit_is_refused_with_both_types(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"), name="t")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    with pytest.raises(SchemaError, match="v: the table has int, the result string"):
+        lake.materialize(retyped, Table(key="id"), name="t")
+
+
+def added(src: Changes) -> Append:
+    return Append(src.appended())
+
+
+def test_appended_rows_of_a_source_that_updates_are_refused(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(added)
+    lake.insert("src", [(4, "c", 1)])
+    lake.materialize(added)
+    assert len(lake.rows("added")) == 4
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    with pytest.raises(NotAppendOnlyError, match=r"versions \(1, 2\]"):
+        lake.materialize(added)
+
+
+def test_net_changes_are_one_row_a_key(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    step = lake.begin(kept, Table(key="id"))
+    lake.materialize(kept, Table(key="id"))
+    for statement in (
+        "UPDATE {src} SET v = 11 WHERE id = 1",
+        "DELETE FROM {src} WHERE id = 2",
+        "INSERT INTO {src} VALUES (4, 'c', 1), (5, 'c', 1)",
+        "DELETE FROM {src} WHERE id = 5",
+        "UPDATE {src} SET id = 6 WHERE id = 3",
+    ):
+        lake.sql(statement)
+    step = lake.begin(kept, Table(key="id"))
+    changes = lake.read(step, kept)["src"]
+    assert isinstance(changes, Changes)
+    net = {row.id: (row["_change_type"], row.v) for row in changes.net("id").collect()}
+    assert net == {
+        1: ("update", 11),
+        2: ("delete", 20),
+        3: ("delete", 30),
+        4: ("insert", 1),
+        5: ("delete", 1),
+        6: ("insert", 30),
+    }
+
+
+def test_a_table_with_somebody_elses_rows_is_not_taken_over(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.create("kept", [(7, "z", 7)], SRC)
+    with pytest.raises(ForeignTableError, match="rows that another program committed"):
+        lake.materialize(kept, Table(key="id"))
+    assert lake.rows("kept") == [(7, "z", 7)]
+    lake.materialize(kept, Table(key="id"), compare="a full refresh was asked for")
+    assert lake.rows("kept") == ROWS
+
+
+def test_a_property_that_expires_transactions_is_refused(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"))
+    lake.sql("ALTER TABLE {kept} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 days')")
+    with pytest.raises(UnsafeTableError, match="UNSET TBLPROPERTIES"):
+        lake.materialize(kept, Table(key="id"))
+
+
+def test_columns_with_hostile_names_are_only_names(lake: Lake) -> None:
+    lake.create("src", [(1, "x"), (2, None)], "`a b` int, `c``.d'` string")
+
+    def odd(src: Changes) -> Merge:
+        touched = src.touched("a b")
+        return Merge(touched.rows, touched)
+
+    table = Table(key="a b", properties={"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"})
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')") if False else None
+    lake.materialize(odd, table)
+    assert lake.rows("odd") == [(1, "x"), (2, None)]

@@ -10,6 +10,9 @@ FITS := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < 
 FIND_PYTHON = for p in python3 python3.13 python3.12 python3.11 python; do \
 	  if command -v $$p >/dev/null && $$p -c '$(FITS)' >/dev/null 2>&1; then echo $$p; break; fi; done
 
+# One history for both, whatever this shell is set up for.
+demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
+
 help:  ## What can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 

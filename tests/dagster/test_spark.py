@@ -1,0 +1,50 @@
+"""One session a process, as the settings say, that no run takes away from another."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from resources.settings import EVERYWHERE, local_settings
+from resources.spark import LocalSpark
+
+
+class Nested(dg.ConfigurableResource[Any]):
+    spark: dg.ResourceDependency[Any]
+
+
+def test_the_settings_are_in_force(spark: SparkSession, tmp_path: Path):
+    own = {"spark.driver.extraJavaOptions", "spark.sql.warehouse.dir"}  # of this test run's directory
+    settings = {key: value for key, value in local_settings(tmp_path).items() if key not in own}
+    assert {key: spark.conf.get(key) for key in settings} == settings
+    assert settings.items() > EVERYWHERE.items()
+
+
+def test_a_resource_at_two_places_is_one_session_that_outlives_the_run(spark: SparkSession):
+    seen: list[SparkSession] = []
+
+    @dg.asset
+    def table(spark: LocalSpark, nested: Nested) -> None:
+        seen.extend((spark.spark_session, nested.spark.spark_session))
+
+    resource = LocalSpark(spark_config={})
+    for _ in range(2):
+        assert dg.materialize([table], resources={"spark": resource, "nested": Nested(spark=resource)}).success
+    assert all(session is spark for session in seen)
+    assert spark.range(3).count() == 3
+
+
+def test_python_functions_run_on_this_python_and_see_the_project(spark: SparkSession):
+    @F.udf("string")
+    def where(_):
+        import lakehouse.sql
+
+        return f"{sys.executable} {lakehouse.sql.__file__}"
+
+    import lakehouse.sql
+
+    (row,) = spark.range(1).select(where("id")).collect()
+    assert row[0] == f"{sys.executable} {lakehouse.sql.__file__}"

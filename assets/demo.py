@@ -23,6 +23,8 @@ from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_
 
 UI = "http://127.0.0.1:3000"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+TERMINAL = os.fdopen(os.dup(1), "w")
+"""The program's own output: while a run is under way Dagster captures descriptor 1, and passes it on late or not."""
 LINE = "   {:<31}  {:<49} {:>8} {:>7} {:>7} {:>7} {:>7}"
 
 KEYS = {table.key.to_python_identifier(): table.key for table in tables}
@@ -38,21 +40,25 @@ def main() -> None:
         if len(days) < 3:
             sys.exit("Every day of 2013 is in the lakehouse, so nothing is left to show. To start over: make clean")
         start_spark()
-        print("\n" + LINE.format("table", "read", "inserted", "updated", "deleted", "version", "seconds"))
+        say("\n" + LINE.format("table", "read", "inserted", "updated", "deleted", "version", "seconds"))
         show(Steps(instance), *days)
         equal = verify(instance)
-    print(f"\nTo see the same lakehouse in Dagster, run `make dev` and open {UI}")
+    say(f"\nTo see the same lakehouse in Dagster, run `make dev` and open {UI}")
     sys.exit(None if equal else 1)
+
+
+def say(*lines: str) -> None:
+    print(*lines, sep="\n", file=TERMINAL, flush=True)
 
 
 def start_spark() -> None:
     began = monotonic()
-    print("Starting Spark ...", flush=True)
+    say("Starting Spark ...")
     try:
         spark = resources["spark"].spark_session
     except LakehouseError as error:
         sys.exit(str(error))
-    print(f"Spark {spark.version} started in {monotonic() - began:.0f} s.")
+    say(f"Spark {spark.version} started in {monotonic() - began:.0f} s.")
 
 
 def show(steps: "Steps", first: str, late: str, third: str) -> None:
@@ -90,7 +96,7 @@ class Steps:
 
     def begin(self, title: str) -> None:
         self._number += 1
-        print(f"\n{self._number}. {title}", flush=True)
+        say(f"\n{self._number}. {title}")
 
     def materialize(self, keys: Sequence[dg.AssetKey], day: str | None = None) -> None:
         result = self._job.execute_in_process(
@@ -103,7 +109,7 @@ class Steps:
 def print_materialization(context: dg.HookContext) -> None:
     entry = context.instance.get_latest_materialization_event(KEYS[context.step_key])
     if entry is not None and entry.asset_materialization is not None:
-        print(*lines_of(entry.asset_materialization), sep="\n", flush=True)
+        say(*lines_of(entry.asset_materialization))
 
 
 def lines_of(table: dg.AssetMaterialization) -> Iterator[str]:
@@ -136,7 +142,7 @@ def verify(instance: dg.DagsterInstance) -> bool:
     evaluations = result.get_asset_check_evaluations()
     for found in evaluations:
         verdict = "equal" if found.passed else "DIFFERENT"
-        print(f"   {found.asset_key.to_user_string():<30}  {verdict}, {found.metadata['rows'].value} rows")
+        say(f"   {found.asset_key.to_user_string():<30}  {verdict}, {found.metadata['rows'].value} rows")
     return all(found.passed for found in evaluations)
 
 
@@ -144,8 +150,8 @@ def stop_if_failed(result: dg.ExecuteInProcessResult) -> None:
     """Ends the demo with the first failed step's own words."""
     for event in result.all_events:
         if event.is_step_failure:
-            error = event.step_failure_data.error
-            sys.exit(f"{event.step_key} failed. {error.message.strip() if error else ''}")
+            said, error = event.step_failure_data.user_failure_data, event.step_failure_data.error
+            sys.exit(f"{event.step_key} failed. {(said and said.description) or (error and error.message.strip())}")
 
 
 def next_days(instance: dg.DagsterInstance) -> list[str]:

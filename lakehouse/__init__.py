@@ -4,15 +4,15 @@ The type of an input says how to read, the type of the result how to write; see 
 """
 
 from lakehouse.changes import Changes
-from lakehouse.checks import checks
 from lakehouse.errors import LakehouseError
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.read import Read
+from lakehouse.recompute import checks
 from lakehouse.retry import Retry
 from lakehouse.sensors import change_sensor
 from lakehouse.table import Table
 from lakehouse.touched import Touched
-from lakehouse.validate import validate
+from lakehouse.validation import validate
 from lakehouse.versions import VersionRange
 from lakehouse.writes import Append, Merge, Overwrite
 

@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import NotAppendOnlyError, ReadError
 from lakehouse.log import NO_ROWS, Commit, Rows
+from lakehouse.sql import quote
 from lakehouse.tables import Pinned
-from lakehouse.touched import Touched, require
+from lakehouse.touched import Touched, quoted, require
 from lakehouse.versions import VersionRange
 
 CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
@@ -143,7 +144,7 @@ class Changes:
         require(self.feed, keys, self.name)
         before = F.col(CHANGE).isin(DELETE, BEFORE)
         order = (F.col(VERSION), F.when(before, 0).otherwise(1))
-        of_key = Window.partitionBy(*(F.col(key) for key in keys))
+        of_key = Window.partitionBy(*(F.col(quote(key)) for key in keys))
         first = F.first(before).over(of_key.orderBy(*order))
         newest = F.row_number().over(of_key.orderBy(*(column.desc() for column in order)))
         existed, exists = F.col("__existed"), ~before
@@ -165,7 +166,7 @@ class Changes:
         if not keys:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
         require(self.source, keys, self.name)
-        found = None if isinstance(self.content, Everything) else self.feed.select(*keys)
+        found = None if isinstance(self.content, Everything) else self.feed.select(*quoted(keys))
         return Touched(keys, found, self.source, self.name)
 
     def log(self) -> DataFrame:

@@ -58,6 +58,14 @@ class LostAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class _Kept:
+    """A statement whose comparison still holds while the table stays at `head`: the rivals changed other rows."""
+
+    statement: Statement
+    head: Head | None
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """The write is in the table, as `commit`."""
 
@@ -125,14 +133,14 @@ def commit(
     log = run.ref.log(lambda: spark)
     began = clock.now()
     lost: list[LostAttempt] = []
-    kept: Statement | None = None
+    kept: _Kept | None = None
     while True:
         head = log.head()
         check_target(run, head)
         found = _moved(log, head, run)
         if found is not None:
             return replace(found, lost=tuple(lost))
-        statement = kept or _planned(spark, run, write, head)
+        statement = kept.statement if kept and kept.head == head else _planned(spark, run, write, head)
         if isinstance(statement, Skip):
             assert head is not None
             return Unchanged(head.version)
@@ -141,18 +149,19 @@ def commit(
         started, error = clock.now(), _attempt(spark, statement, run, mark)
         own = _find_attempt(log, mark, run, error)
         if own is not None:
-            if _slipped(spark, log, run, write, mark, own):
+            if _is_compared(statement) and _slipped(spark, log, run, write, mark, own):
                 tell(f"A rival changed rows of {run.asset} just before version {own.version}; writing them again.")
                 run = replace(run, cursor=Known(mark, own.version, mark.generation, mark.epoch, mark.reads))
                 kept = None
                 continue
             return Committed(own, statement, tuple(lost), recovered=error is not None)
         conflict = Conflict(Kind.TWIN) if error is None else _classified(run, error)
-        attempt = _lost(spark, log, run, write, conflict, base, clock.now() - started)
+        judged = log.head()
+        attempt = _lost(spark, log, run, write, conflict, base, judged, clock.now() - started)
         lost.append(attempt)
         _give_up_if_due(run, attempt, lost, clock.now() - began, retry, error)
-        reusable = isinstance(statement, (MergeRows, Insert)) and conflict.kind is Kind.FILES
-        kept = statement if reusable and attempt.verdict is Verdict.OTHER_ROWS else None
+        reusable = _is_compared(statement) and conflict.kind is Kind.FILES
+        kept = _Kept(statement, judged) if reusable and attempt.verdict is Verdict.OTHER_ROWS else None
         wait = retry.wait(len(lost), clock.random)
         tell(f"{_sentence(run, attempt, len(lost))} Attempt {len(lost) + 1} in {wait:.1f} s.")
         clock.sleep(wait)
@@ -194,6 +203,8 @@ def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) ->
 def _moved(log: Log, head: Head | None, run: Run) -> AlreadyApplied | None:
     """The commit of a twin that took our epoch; None while the cursor is where this run found it."""
     now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes))
+    if isinstance(now, Fresh) and now.foreign is not None and run.full is None:
+        raise ForeignTableError(run.asset, run.ref.location, now.foreign)
     if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):
         own = now.mark if isinstance(now, Known) else None
         if own is None or not run.is_own(own) or run.changes or run.partitions:
@@ -244,9 +255,15 @@ def _explained(run: Run, error: Exception) -> LakehouseError:
 
 
 def _lost(
-    spark: SparkSession, log: Log, run: Run, write: Write, conflict: Conflict, base: int, seconds: float
+    spark: SparkSession,
+    log: Log,
+    run: Run,
+    write: Write,
+    conflict: Conflict,
+    base: int,
+    head: Head | None,
+    seconds: float,
 ) -> LostAttempt:
-    head = log.head()
     rivals = () if head is None else tuple(log.commits(head.version, base + 1))
     return LostAttempt(conflict, rivals, _verdict(spark, run, write, rivals), seconds)
 
@@ -273,12 +290,17 @@ def _verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, 
         return Verdict.UNKNOWN
 
 
+def _is_compared(statement: Statement) -> bool:
+    """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
+    return isinstance(statement, MergeRows) or (isinstance(statement, Insert) and statement.compared)
+
+
 def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> bool:
     """Whether a rival changed our rows after they were compared and before our transaction began.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
     """
-    if own.version == mark.base + 1 or not isinstance(write, Merge):
+    if own.version == mark.base + 1:
         return False
     between = tuple(rival for rival in log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
     return bool(between) and _verdict(spark, run, write, between) is not Verdict.OTHER_ROWS

@@ -3,6 +3,9 @@
 Delta's seven conflict classes share no base in Python and carry no condition in classic mode, and they arrive
 wrapped in Spark, Py4J or streaming errors; so the causes are walked and the texts are read, once, here. Pinned
 by tests/upstream.
+
+A text is evidence only where Spark, Delta or the wire wrote it: what an asset's own expression or function says
+(a UDF's traceback, `raise_error`, a value that cannot be cast) may contain any word and means nothing here.
 """
 
 import re
@@ -48,10 +51,16 @@ _BY_CONDITION = {
 }
 _LOST_ANSWER = re.compile(
     r"Py4JNetworkError|Connection reset|Connection refused|Answer from Java side is empty|StatusCode\.UNAVAILABLE|"
-    r"Stream removed|Socket closed|RST_STREAM|FileAlreadyExistsException|RemoteFileChangedException|"
-    r"java\.io\.IOException|CommitFailedException|SESSION_CLOSED|INVALID_HANDLE|SparkContext was shut down|"
-    r"RetriesExceeded|ConnectionRefusedError|BrokenPipeError",
+    r"StatusCode\.DEADLINE_EXCEEDED|Stream removed|Socket closed|RST_STREAM|FileAlreadyExistsException|"
+    r"RemoteFileChangedException|java\.io\.(?:IO|EOF|InterruptedIO)Exception|java\.net\.\w+Exception|"
+    r"\bAWS\w*IOException|TimeoutException|CommitFailedException|SESSION_CLOSED|INVALID_HANDLE|"
+    r"SparkContext was shut down|stopped SparkContext|RetriesExceeded",
 )
+_WIRE = frozenset({"pyspark", "py4j", "grpc", "delta"})
+_OF_THE_ASSET = re.compile(
+    r"SQLSTATE: (?:21|22|23|38|39|42|P0)|python\.PythonException|Traceback \(most recent call last\)"
+)
+"""SQL's classes for faults of data, constraints, functions and names, and Python's: they come with the expression."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
 _METADATA_DOMAIN = "conflicting metadata domain"
 
@@ -77,16 +86,22 @@ class Conflict:
 
 def classify(error: BaseException) -> Conflict:
     """What an exception from a write means; the first cause that says anything decides."""
-    chain = list(causes(error))
-    for cause in chain:
-        text = message(cause)
+    answer_lost = False
+    first_condition: str | None = None
+    for cause in causes(error):
+        text = message(cause) if _speaks(cause) else ""
         condition = _condition(cause, text)
-        kind = _kind(cause, text, condition)
+        first_condition = first_condition or condition
+        kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((condition or "").split(".")[0])
+        if kind is None and _is_of_the_asset(cause, text):
+            break
+        kind = kind or _named_in(text)
+        if kind is Kind.TWIN and _METADATA_DOMAIN in text:
+            kind = Kind.METADATA
         if kind is not None:
             return Conflict(kind, *_rival(text), condition)
-    if any(_LOST_ANSWER.search(f"{type(cause).__name__}: {message(cause)}") for cause in chain):
-        return Conflict(Kind.UNKNOWN)
-    return Conflict(Kind.NOT_A_CONFLICT, condition=next((c for e in chain if (c := _condition(e, message(e)))), None))
+        answer_lost = answer_lost or _lost_the_answer(cause, text)
+    return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -107,7 +122,12 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 def message(error: BaseException) -> str:
     """The exception's own sentence, without a JVM stack trace where the class keeps it apart."""
     description = getattr(error, "_desc", None)
-    return str(description) if description else str(error)
+    if description:
+        return str(description)
+    try:
+        return str(error)
+    except Exception:  # Py4J and PySpark ask the JVM for the text, and the JVM may be what was lost.
+        return f"{type(error).__name__}{error.args}"
 
 
 def first_line(error: BaseException) -> str:
@@ -118,21 +138,34 @@ def first_line(error: BaseException) -> str:
 
 def _condition(error: BaseException, text: str) -> str | None:
     getter = getattr(error, "getCondition", None)
-    condition = getter() if callable(getter) else None
+    try:
+        condition = getter() if callable(getter) else None
+    except Exception:  # It asks the JVM.
+        condition = None
     if isinstance(condition, str):
         return condition
     found = _CONDITION.search(text)
     return None if found is None else ".".join(part for part in found.groups() if part)
 
 
-def _kind(error: BaseException, text: str, condition: str | None) -> Kind | None:
-    if _METADATA_DOMAIN in text:
-        return Kind.METADATA
-    if kind := _BY_CLASS.get(type(error).__name__):
-        return kind
-    if condition is not None and (kind := _BY_CONDITION.get(condition.split(".")[0])):
-        return kind
-    # In a Py4J or Spark wrapper the class survives only as text, and only io.delta's classes are conflicts.
+def _speaks(error: BaseException) -> bool:
+    """Whether the exception's text was written by Spark, Delta or the wire to them."""
+    return type(error).__module__.split(".", maxsplit=1)[0] in _WIRE
+
+
+def _is_of_the_asset(error: BaseException, text: str) -> bool:
+    """Whether the asset's own expression or function failed, or the data in it."""
+    return type(error).__name__ == "PythonException" or _OF_THE_ASSET.search(text) is not None
+
+
+def _lost_the_answer(error: BaseException, text: str) -> bool:
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return True
+    return _LOST_ANSWER.search(f"{type(error).__name__}: {text}") is not None
+
+
+def _named_in(text: str) -> Kind | None:
+    """The conflict that a text names: in a Py4J or Spark wrapper the class survives only as text."""
     for name, kind in _BY_CLASS.items():
         if f"io.delta.exceptions.{name}" in text or f"org.apache.spark.sql.delta.{name}" in text:
             return kind

@@ -87,72 +87,139 @@ def find_cursor(
         return Fresh()
     if not partitions:
         return _newest(log, head, asset, None)
-    own_id = application_id(asset, partitions, FIRST_GENERATION)
-    epoch = log.epoch(own_id)
+    epoch = log.epoch(application_id(asset, partitions, FIRST_GENERATION))
     if not reads and epoch is not None:
-        return Fresh(epoch=epoch)
-    cursors = [_newest(log, head, asset, partition) for partition in partitions]
-    least = _least_read(cursors)
-    generation = least.generation
-    same_id = application_id(asset, partitions, generation)
-    known_epoch = log.epoch(same_id)
-    return replace(least, epoch=known_epoch if known_epoch is not None else _epoch_of(cursors, same_id))
+        return Fresh(epoch=epoch, foreign=_foreign(log, head, asset) if epoch == 0 else None)
+    least = _least_read([_newest(log, head, asset, partition) for partition in partitions])
+    generation, epoch = _sequence(log, head, asset, partitions, least.generation)
+    return replace(least, generation=generation, epoch=epoch)
+
+
+def _sequence(log: Log, head: Head, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
+    """The generation and last epoch in which these partitions are written together.
+
+    Each set of partitions has a sequence of its own, which the newest mark of one of them need not belong to. Where
+    the log cannot say and its marks are gone, another sequence begins: Delta would skip a repeated epoch silently.
+    """
+    epoch = log.epoch(application_id(asset, partitions, generation))
+    if epoch is not None:
+        return generation, epoch
+    line, oldest = _line(generation), head.version + 1
+    for commit in _unbroken(log, head):
+        oldest = commit.version
+        mark = _mark(commit, asset)
+        if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
+            return mark.generation, mark.epoch
+    return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
+
+
+def _line(generation: str) -> str:
+    return generation.partition("~")[0]
+
+
+def _foreign(log: Log, head: Head, asset: str) -> int | None:
+    """The newest commit by somebody else whose rows are there; None as soon as the table proves to be the asset's."""
+    foreign: int | None = None
+    found = False
+    for commit in _unbroken(log, head):
+        if _claimed(commit, asset):
+            return None
+        if not found and not commit.is_quiet:
+            found, foreign = True, None if commit.leaves_nothing else commit.version
+    return foreign
 
 
 def _least_read(cursors: list[Cursor]) -> Cursor:
     """The cursor to start from so that no partition misses a change: unknown before known, behind before ahead."""
-    for cursor in cursors:
-        if not isinstance(cursor, Known):
-            return cursor
+    for kind in (Lost, Fresh):
+        for cursor in cursors:
+            if isinstance(cursor, kind):
+                return cursor
     known = [cursor for cursor in cursors if isinstance(cursor, Known)]
+    sources = set(known[0].reads).intersection(*(cursor.reads for cursor in known))
     reads: dict[str, Position] = {}
-    for source in known[0].reads:
-        if not all(source in cursor.reads for cursor in known):
-            continue
+    for source in sources:
         positions = [cursor.reads[source] for cursor in known]
         if len({position.table for position in positions}) == 1:
-            reads[source] = min(positions, key=lambda position: position.version)
+            reads[source] = min(positions, key=lambda position: (not position.lookup, position.version))
     return replace(known[0], reads=reads)
 
 
-def _epoch_of(cursors: list[Cursor], own_id: str) -> int:
-    return max((c.epoch for c in cursors if isinstance(c, Known) and c.mark.application_id == own_id), default=0)
-
-
 def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
-    commits = log.commits(head.version)
+    """The cursor of the whole table, or of one partition.
+
+    Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
+    from one that it never has: what another program keeps is not to be replaced.
+    """
+    commits = _unbroken(log, head)
     generation: str | None = None
     undone_above: int | None = None
-    foreign: int | None = None
-    oldest = head.version + 1
+    hidden: str | None = None
+    ours, oldest = False, head.version + 1
     for commit in commits:
         oldest = commit.version
         if undone_above is not None and commit.version > undone_above:
+            ours = ours or _claimed(commit, asset)
             continue
         if commit.operation == "RESTORE":
             generation = generation or str(commit.version)
             undone_above = commit.restored
-            if undone_above is None:
-                return Lost(f"version {commit.version} restored the table to a point in time", generation)
-            continue
-        mark = _own_mark(commit, asset, partition)
-        if mark is not None:
+            if undone_above is not None:
+                continue
+            hidden = f"version {commit.version} restored the table to a point in time"
+            break
+        mark = _mark(commit, asset)
+        if mark is not None and _covers(mark, partition):
             return _known(commits, commit, mark, generation)
-        if commit.empties and commit.version > 0:
+        if mark is not None and partition is None:
             return Lost(
-                f"version {commit.version} ({commit.operation}) replaced all its rows",
+                f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then",
                 generation or str(commit.version),
             )
+        ours = ours or mark is not None
+        if commit.empties and commit.version > 0:
+            generation = generation or str(commit.version)
+            hidden = f"version {commit.version} ({commit.operation}) replaced all its rows"
+            break
         if commit.operation == "CLONE":
             return Lost("the table is a clone, and a clone does not carry the position", generation or FIRST_GENERATION)
-        if foreign is None and not commit.is_quiet and Mark.from_json(_safe(commit)) is None:
-            foreign = commit.version
-    if oldest > 0:
-        return Lost(
-            f"the log was cleaned up to version {oldest}, and with it the last own commit",
-            generation or f"cleaned-{head.version}",
-        )
-    return Fresh(generation=generation or FIRST_GENERATION, foreign=foreign)
+    for commit in commits:
+        oldest = commit.version
+        if _claimed(commit, asset, partition):
+            return Lost(str(hidden), generation or FIRST_GENERATION)
+        ours = ours or _claimed(commit, asset)
+    foreign = None if ours else _foreign(log, head, asset)
+    if oldest == 0:
+        return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
+    if not ours and _is_not_ours(log, asset, partition, foreign):
+        return Fresh(foreign=oldest if foreign is None else foreign)
+    return Lost(
+        f"the log was cleaned up to version {oldest}, and with it the last own commit",
+        generation or f"cleaned-{oldest}",
+    )
+
+
+def _is_not_ours(log: Log, asset: str, partition: str | None, foreign: int | None) -> bool:
+    """Whether a table whose older commits are gone was never the asset's: epochs outlive marks, if the log knows them.
+
+    Where it does not, rows that somebody else is known to have put in decide: taking them for ours would replace them.
+    """
+    epoch = log.epoch(application_id(asset, () if partition is None else (partition,), FIRST_GENERATION))
+    return epoch == 0 if partition is None and epoch is not None else not epoch and foreign is not None
+
+
+def _covers(mark: Mark, partition: str | None) -> bool:
+    """Whether a commit's positions hold for the partition; one that wrote no partition in particular wrote all."""
+    return not mark.partitions or partition in mark.partitions
+
+
+def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
+    """Whether a commit says that the asset made it (and wrote the partition), where its positions do not matter."""
+    try:
+        mark = Mark.from_json(commit.user_metadata)
+    except ValueError:
+        return True
+    return mark is not None and mark.asset == asset and (partition is None or _covers(mark, partition))
 
 
 def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str | None) -> Cursor:
@@ -160,22 +227,45 @@ def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str 
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
     not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
+    Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
+    oldest = commit.version
     for between in older:
         if between.version <= mark.base:
             break
+        oldest = between.version
         if between.operation == "RESTORE" or between.empties:
             return Lost(
                 f"version {commit.version} was planned on version {mark.base}, and version {between.version} "
                 f"({between.operation}) changed the table in between",
-                generation or str(between.version),
+                generation or str(commit.version),
             )
+    if oldest > mark.base + 1:
+        return Lost(
+            f"version {commit.version} was planned on version {mark.base}, and what happened in between was cleaned up",
+            generation or str(commit.version),
+        )
     if generation is not None:
         return Known(mark, commit.version, generation, 0, mark.reads)
     return Known(mark, commit.version, mark.generation, mark.epoch, mark.reads)
 
 
-def _own_mark(commit: Commit, asset: str, partition: str | None) -> Mark | None:
+def _unbroken(log: Log, head: Head) -> Iterator[Commit]:
+    """The commits from the newest back to the first that is missing: what lies behind a hole is not believed."""
+    expected = head.version
+    for commit in log.commits(head.version):
+        if commit.version != expected:
+            return
+        expected -= 1
+        yield commit
+
+
+def _mark(commit: Commit, asset: str) -> Mark | None:
+    """The asset's own mark in a commit, whichever partitions it wrote.
+
+    Raises:
+        UnreadableLogError: It is damaged.
+    """
     try:
         mark = Mark.from_json(commit.user_metadata)
     except ValueError as error:
@@ -184,16 +274,4 @@ def _own_mark(commit: Commit, asset: str, partition: str | None) -> Mark | None:
             f"version {commit.version} carries a damaged mark: {error}",
             "Materialize once with the run tag lakehouse/full_refresh=true: it compares every row and starts anew.",
         ) from error
-    if mark is None or mark.asset != asset:
-        return None
-    if partition is None:
-        return mark
-    return mark if partition in mark.partitions else None
-
-
-def _safe(commit: Commit) -> str | None:
-    try:
-        Mark.from_json(commit.user_metadata)
-    except ValueError:
-        return None
-    return commit.user_metadata
+    return mark if mark is not None and mark.asset == asset else None

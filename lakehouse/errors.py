@@ -54,10 +54,10 @@ class UnsupportedAnnotationError(DefinitionError):
     """An annotation that says neither how to read nor how to write."""
 
     def __init__(self, asset: str, where: str, annotation: str, allowed: Iterable[str]) -> None:
-        self.asset, self.where, self.annotation = asset, where, annotation
+        self.asset, self.where, self.annotation, self.allowed = asset, where, annotation, tuple(allowed)
         super().__init__(
             f"Asset '{asset}' annotates {where} with {annotation}, which says nothing about a Delta table. "
-            f"Use {' or '.join(allowed)}."
+            f"Use {' or '.join(self.allowed)}."
         )
 
 
@@ -65,7 +65,7 @@ class PartitionColumnError(DefinitionError):
     """A partitioned asset whose partitions cannot be found in the table's columns."""
 
     def __init__(self, asset: str, problem: str) -> None:
-        self.asset = asset
+        self.asset, self.problem = asset, problem
         super().__init__(f"Asset '{asset}' is partitioned, but {problem}")
 
 
@@ -98,7 +98,7 @@ class ChangeFeedDisabledError(ReadError):
     """A source that keeps no change data feed."""
 
     def __init__(self, asset: str, source: str, identifier: str) -> None:
-        self.asset, self.source = asset, source
+        self.asset, self.source, self.identifier = asset, source, identifier
         self.statement = f"ALTER TABLE {identifier} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
         super().__init__(
             f"'{asset}' reads the changes of '{source}', but that table keeps no change data feed. "
@@ -110,7 +110,7 @@ class NotAppendOnlyError(ReadError):
     """`Changes.appended()` of a source that updated or deleted rows."""
 
     def __init__(self, source: str, after: int, upto: int, detail: str) -> None:
-        self.source, self.after, self.upto = source, after, upto
+        self.source, self.after, self.upto, self.detail = source, after, upto, detail
         super().__init__(
             f"'{source}' updated or deleted rows in its versions ({after}, {upto}] ({detail}), so its changes "
             f"are more than appended rows. Nothing was written. Read them with touched() or net() instead."
@@ -122,9 +122,12 @@ class GapError(ReadError):
 
     def __init__(self, asset: str, source: str, after: int, upto: int, reason: str, remedy: str) -> None:
         self.asset, self.source, self.after, self.upto, self.reason = asset, source, after, upto, reason
+        self.remedy = remedy
+        known = f"'{asset}' has read '{source}' up to version {after} and cannot read its changes ({after}, {upto}]"
+        unknown = f"'{asset}' can no longer tell how far it has read '{source}', which is at version {upto}"
         super().__init__(
-            f"'{asset}' has read '{source}' up to version {after} and cannot read its changes ({after}, {upto}]: "
-            f"{reason}. Nothing was written, and the table is as it was. {remedy}"
+            f"{known if after >= 0 else unknown}: {_clause(reason)}. "
+            f"Nothing was written, and the table is as it was. {remedy}"
         )
 
 
@@ -132,15 +135,15 @@ class UnreadableLogError(ReadError):
     """A Delta log with a hole, or a mark that cannot be understood."""
 
     def __init__(self, table: str, problem: str, remedy: str) -> None:
-        self.table = table
-        super().__init__(f"The log of '{table}' cannot be trusted: {problem}. Nothing was written. {remedy}")
+        self.table, self.problem, self.remedy = table, problem, remedy
+        super().__init__(f"The log of '{table}' cannot be trusted: {_clause(problem)}. Nothing was written. {remedy}")
 
 
 class UnsafeTableError(ReadError):
     """A table property under which changes could be applied twice or lost."""
 
     def __init__(self, table: str, identifier: str, key: str, value: str, why: str) -> None:
-        self.table, self.key, self.value = table, key, value
+        self.table, self.identifier, self.key, self.value, self.why = table, identifier, key, value, why
         super().__init__(
             f"'{table}' has {key} = {value}: {why}. Nothing was written. "
             f"Remove it: ALTER TABLE {identifier} UNSET TBLPROPERTIES ('{key}')"
@@ -155,15 +158,15 @@ class BrokenPromiseError(WriteError):
     """Rows that break what their write promises: outside the touched keys, or two with one key."""
 
     def __init__(self, asset: str, problem: str, remedy: str) -> None:
-        self.asset, self.problem = asset, problem
-        super().__init__(f"The result of '{asset}' {problem}. Nothing was written. {remedy}")
+        self.asset, self.problem, self.remedy = asset, problem, remedy
+        super().__init__(f"The result of '{asset}' {_clause(problem)}. Nothing was written. {remedy}")
 
 
 class SchemaError(WriteError):
     """A result whose columns do not fit the table."""
 
     def __init__(self, asset: str, differences: Mapping[str, str], remedy: str) -> None:
-        self.asset, self.differences = asset, dict(differences)
+        self.asset, self.differences, self.remedy = asset, dict(differences), remedy
         listed = "; ".join(f"{column}: {difference}" for column, difference in differences.items())
         super().__init__(f"The result of '{asset}' does not fit its table ({listed}). Nothing was written. {remedy}")
 
@@ -174,8 +177,9 @@ class PlanError(WriteError):
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
-            f"Spark could not compute the result of '{asset}': {problem} Nothing was written, and it was not tried "
-            f"again. Spark is lazy, so the fault is in the asset's expression although it shows while writing."
+            f"Spark could not compute the result of '{asset}': {_clause(problem)}. Nothing was written, and it was not "
+            f"tried again. Spark is lazy, so look for the fault in the asset's expression although it shows while "
+            f"writing."
         )
 
 
@@ -197,8 +201,8 @@ class LateGapError(ReadError):
     def __init__(self, asset: str, reason: str) -> None:
         self.asset, self.reason = asset, reason
         super().__init__(
-            f"The changes that '{asset}' reads turned out to be unreadable while its result was computed: {reason}. "
-            f"Nothing was written. The step runs again and compares everything instead."
+            f"The changes that '{asset}' reads turned out to be unreadable while its result was computed: "
+            f"{_clause(reason)}. Nothing was written. The step runs again and compares everything instead."
         )
 
 
@@ -220,6 +224,7 @@ class ConflictError(LakehouseError):
 
     def __init__(self, asset: str, attempts: int, seconds: float, lost_to: str, unread: str, advice: str) -> None:
         self.asset, self.attempts, self.seconds, self.lost_to = asset, attempts, seconds, lost_to
+        self.unread, self.advice = unread, advice
         times = "once" if attempts == 1 else f"{attempts} times"
         super().__init__(
             f"'{asset}' lost its commit {times} in {seconds:.1f} s, last to {lost_to}. Nothing was written; "
@@ -242,9 +247,14 @@ class UnknownOutcomeError(LakehouseError):
     """The log could not be asked whether the commit landed."""
 
     def __init__(self, asset: str, attempt: str, problem: str) -> None:
-        self.asset, self.attempt = asset, attempt
+        self.asset, self.attempt, self.problem = asset, attempt, problem
         super().__init__(
-            f"The commit of '{asset}' did not answer, and its log cannot be read ({problem}). It may have landed: "
-            f"its mark would name attempt {attempt}. Run it again when the table can be read: if it landed, the "
-            f"run says so and applies nothing twice."
+            f"The commit of '{asset}' did not answer, and its log cannot be read ({_clause(problem)}). It may have "
+            f"landed: its mark would name attempt {attempt}. Run it again when the table can be read: if it landed, "
+            f"the run says so and applies nothing twice."
         )
+
+
+def _clause(text: str) -> str:
+    """A text that stands inside one of our sentences, which brings its own full stop."""
+    return text.strip().rstrip(".")

@@ -85,7 +85,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             self._steps[key] = Materialization(
                 spark=self._session,
                 asset=asset,
-                run=run.run_id,
+                run=run.run.run_id,
                 slice=slice_of(asset.name, asset.table, partitions_def, run.partition_keys) if partitions_def else None,
                 compare=_wish_to_compare(run, asset.name),
                 aliases=_unacknowledged(run),
@@ -138,7 +138,7 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
     try:
         yield
     except LateGapError as error:
-        run.instance.add_run_tags(run.run_id, {COMPARE + error.asset: error.reason[:200]})
+        run.instance.add_run_tags(run.run.run_id, {COMPARE + error.asset: error.reason[:200]})
         raise dg.RetryRequested(max_retries=1) from error
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
@@ -148,7 +148,7 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
 
 def _wish_to_compare(run: dg.AssetExecutionContext, asset: str) -> str | None:
     """Why the run was asked to compare everything; by its tags as stored now, since it may tag itself."""
-    stored = run.instance.get_run_by_id(run.run_id)
+    stored = run.instance.get_run_by_id(run.run.run_id)
     tags = stored.tags if stored is not None else run.run.tags
     wanted = tags.get(FULL_REFRESH, "")
     if wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]:
@@ -166,7 +166,7 @@ def _unacknowledged(run: dg.AssetExecutionContext) -> frozenset[str]:
 
 
 def _step_key(run: dg.AssetExecutionContext) -> tuple[str, str, int]:
-    return run.run_id, run.op_execution_context.get_step_execution_context().step.key, run.retry_number
+    return run.run.run_id, run.op_execution_context.get_step_execution_context().step.key, run.retry_number
 
 
 def _asset_context() -> dg.AssetExecutionContext | None:

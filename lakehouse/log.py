@@ -10,6 +10,7 @@ WITHOUT_ROWS = frozenset(
     {
         "OPTIMIZE",
         "REORG",
+        "OPTIMIZE CHECKPOINT",
         "VACUUM START",
         "VACUUM END",
         "CREATE TABLE",
@@ -24,10 +25,14 @@ WITHOUT_ROWS = frozenset(
         "UPGRADE PROTOCOL",
         "DROP FEATURE",
         "CLUSTER BY",
-        "COMPUTE STATISTICS",
+        "COMPUTE STATS",
+        "ROW TRACKING BACKFILL",
+        "ROW TRACKING UNBACKFILL",
+        "DOMAIN METADATA CLEANUP",
+        "Empty Commit",
     }
 )
-"""Operations that change no row. Everything unknown is taken to change some."""
+"""Operations that change no row, by Delta's names for them. Everything unknown is taken to change some."""
 
 REPLACING = frozenset(
     {
@@ -107,13 +112,28 @@ class Commit:
             counts = [0 if name is None else self.metrics.get(name) for name in names]
             return Rows(*counts)
         written = self.metrics.get("numOutputRows")
-        if self.operation in ("WRITE", "CREATE TABLE AS SELECT", "STREAMING UPDATE"):
-            if self.parameters.get("mode", "Append") in ("Append", "ErrorIfExists"):
+        match self._mode:
+            case "Append" | "ErrorIfExists":
                 return Rows(written, 0, 0)
-            copied = self.metrics.get("numCopiedRows", 0)
-            inserted = None if written is None else written - copied
-            return Rows(inserted, 0, self.metrics.get("numDeletedRows", 0 if self.is_first else None))
-        return Rows(None, None, None)
+            case "Overwrite" | "Ignore" | "Complete":
+                copied = self.metrics.get("numCopiedRows", 0)
+                inserted = None if written is None else written - copied
+                return Rows(inserted, 0, self.metrics.get("numDeletedRows", 0 if self.is_first else None))
+            case _:
+                return Rows(None, None, None)
+
+    @property
+    def _mode(self) -> str | None:
+        """How a write of whole files treats the rows that are there; None for every other operation."""
+        match self.operation:
+            case "WRITE":
+                return self.parameters.get("mode")
+            case "STREAMING UPDATE":
+                return self.parameters.get("outputMode")
+            case "CREATE TABLE AS SELECT":
+                return "ErrorIfExists"
+            case _:
+                return None
 
     @property
     def is_first(self) -> bool:
@@ -126,8 +146,9 @@ class Commit:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes the commit added, by its own metrics; 0 where it does not say."""
-        return self.metrics.get("numOutputBytes", 0) or self.metrics.get("numTargetBytesAdded", 0)
+        """Bytes of rows the commit added, by its own metrics; 0 where it does not say, or changed no row."""
+        names = () if self.is_quiet else ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
+        return next((self.metrics[name] for name in names if self.metrics.get(name)), 0)
 
     @property
     def empties(self) -> bool:
@@ -137,19 +158,24 @@ class Commit:
         predicate = self.parameters.get("predicate")
         if self.operation == "DELETE":
             return predicate in (None, "", "[]", '["true"]')
-        return (
-            self.operation == "WRITE"
-            and self.parameters.get("mode") == "Overwrite"
+        return self._mode == "Complete" or (
+            self._mode == "Overwrite"
             and predicate in (None, "", "[]", "true")
             and "partitionOverwriteMode" not in self.parameters
             and not self.is_first
         )
 
     @property
+    def leaves_nothing(self) -> bool:
+        """Whether the table is known to have no row after the commit."""
+        emptied = self.operation in ("TRUNCATE", "DELETE", "REPLACE TABLE", "CREATE OR REPLACE TABLE")
+        return self.empties and (emptied or self.metrics.get("numOutputRows") == 0)
+
+    @property
     def restored(self) -> int | None:
         """The version that a RESTORE went back to; None where it gave a timestamp."""
         version = self.parameters.get("version")
-        return int(version) if version not in (None, "", "null") else None
+        return int(version) if version is not None and version.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +229,10 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
     if not versions or versions[-1] != upto or versions != list(range(versions[0], upto + 1)):
         present = set(versions)
         missing = [v for v in range(versions[0] if versions else after + 1, upto + 1) if v not in present]
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise UnreadableLogError(
             table,
-            f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing))}",
+            f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
             "Restore the missing files of _delta_log from a backup, or recreate the table.",
         )
     return tuple(found) if versions[0] == after + 1 else None

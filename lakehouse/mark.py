@@ -4,12 +4,15 @@ It is the only place where a read position is kept (ADR 1), so it travels atomic
 Delta: PROTOCOL.md, "Commit Provenance Information".
 """
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 FIELD = "lakehouse"
+_CLAIM = re.compile(rf'\s*\{{\s*"{FIELD}"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,34 +86,36 @@ class Mark:
     def from_json(cls, text: str | None) -> "Mark | None":
         """The mark in a commit's `userMetadata`; None where that is somebody else's.
 
+        Only a text that begins as a mark does claims to be one; another program may well mention the word.
+
         Raises:
             ValueError: The text claims to be a mark but is damaged.
         """
-        if not text or f'"{FIELD}"' not in text:
+        if text is None or not _CLAIM.match(text):
             return None
         try:
-            outer = json.loads(text)
-        except json.JSONDecodeError as error:
+            body = json.loads(text)[FIELD]
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"the mark is not JSON: {text[:120]!r}") from error
-        if not isinstance(outer, dict) or not isinstance(cast("dict[str, Any]", outer).get(FIELD), dict):
+        if not isinstance(body, dict):
             return None
-        body = cast("dict[str, Any]", outer[FIELD])
+        body = cast("dict[str, Any]", body)
         try:
             return cls(
-                asset=str(body["asset"]),
-                partitions=_partition_from_json(body.get("partition")),
-                generation=str(body["generation"]),
-                epoch=int(body["epoch"]),
-                run=str(body["run"]),
-                attempt=str(body["attempt"]),
-                base=int(body["base"]),
-                code_version=None if body.get("code_version") is None else str(body["code_version"]),
+                asset=_text(body["asset"]),
+                partitions=_partition_from_json(body["partition"]),
+                generation=_text(body["generation"]),
+                epoch=_number(body["epoch"]),
+                run=_text(body["run"]),
+                attempt=_text(body["attempt"]),
+                base=_number(body["base"]),
+                code_version=None if body["code_version"] is None else _text(body["code_version"]),
                 reads={
-                    str(source): Position(str(at["table"]), int(at["version"]), bool(at.get("lookup", False)))
+                    source: Position(_text(at["table"]), _number(at["version"]), at.get("lookup", False) is True)
                     for source, at in body["reads"].items()
                 },
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
 
 
@@ -122,7 +127,8 @@ def application_id(asset: str, partitions: tuple[str, ...], generation: str) -> 
         case (only,):
             slice_ = f"/{only}"
         case _:
-            slice_ = f"/{partitions[0]}...{partitions[-1]}({len(partitions)})"
+            digest = hashlib.sha256(json.dumps(partitions).encode()).hexdigest()[:8]
+            slice_ = f"/{partitions[0]}...{partitions[-1]}({len(partitions)}, {digest})"
     return f"{asset}{slice_}:{generation}"
 
 
@@ -139,4 +145,18 @@ def _partition_to_json(partitions: tuple[str, ...]) -> None | str | list[str]:
 def _partition_from_json(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else tuple(str(key) for key in value)
+    if isinstance(value, list) and len(cast("list[Any]", value)) > 1:
+        return tuple(_text(key) for key in cast("list[Any]", value))
+    return (_text(value),)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no whole number")
+    return value

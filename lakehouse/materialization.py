@@ -9,10 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.archive import archive_of
 from lakehouse.changes import Changes, Everything
 from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
-from lakehouse.cursor import Cursor, Known, Lost, find_cursor
+from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
 from lakehouse.errors import GapError, WriteError
 from lakehouse.ladder import Reader, Source, read_changes
-from lakehouse.log import Head, Log
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
 from lakehouse.read import Read
@@ -20,6 +19,7 @@ from lakehouse.retry import Retry
 from lakehouse.run import Run
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
+from lakehouse.versions import NOTHING_READ
 from lakehouse.writes import Append, Write
 
 FULL_REFRESH = "lakehouse/full_refresh"
@@ -81,7 +81,10 @@ class Materialization:
         partitions = self.slice.keys if self.slice else ()
         self.cursor = find_cursor(log, head, self.asset.name, partitions, reads=self.asset.incremental)
         if self.asset.appends and self.asset.incremental and len(partitions) > 1:
-            self._refuse_unequal(log, head, partitions)
+            raise WriteError(
+                f"'{self.asset.name}' appends changes, and each of its partitions keeps a position of its own, so a "
+                f"range of them cannot be one commit. Nothing was written. Backfill it with one run per partition."
+            )
         self.compare = self.compare or self._own_reason()
         check_target(self.planned(), head)
 
@@ -149,25 +152,23 @@ class Materialization:
             case _:
                 return None
 
-    def _refuse_unequal(self, log: Log, head: Head | None, partitions: tuple[str, ...]) -> None:
-        """Partitions that have read different versions cannot be appended to in one commit."""
-        cursors = [find_cursor(log, head, self.asset.name, (partition,)) for partition in partitions]
-        if any(cursor.reads != cursors[0].reads for cursor in cursors):
-            raise WriteError(
-                f"The partitions {partitions[0]} to {partitions[-1]} of '{self.asset.name}' have read different "
-                f"versions of their sources, and an Append cannot read some changes twice. Nothing was written. "
-                f"Materialize them one at a time."
-            )
-
     def _refuse_doubling(self, run: Run, write: Write) -> None:
         """An `Append` cannot take rows back, so it never adds everything a second time."""
-        if not isinstance(write, Append) or not isinstance(self.cursor, Known):
+        if not isinstance(write, Append):
             return
         for changes in run.changes:
             before = self.cursor.reads.get(changes.name)
-            if isinstance(changes.content, Everything) and before is not None:
-                reason = changes.content.reason or "everything was asked for"
-                raise GapError(run.asset, changes.name, before.version, changes.range.upto, reason, APPEND_REMEDY)
+            match self.cursor:
+                case Fresh(foreign=None):
+                    unread = True
+                case Known():
+                    unread = before is None
+                case _:
+                    unread = False
+            if isinstance(changes.content, Everything) and not unread:
+                after = before.version if before is not None else NOTHING_READ
+                reason = changes.content.reason or "the table holds rows of another origin"
+                raise GapError(run.asset, changes.name, after, changes.range.upto, reason, APPEND_REMEDY)
 
     @property
     def _remedy(self) -> str:

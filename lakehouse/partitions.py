@@ -4,12 +4,16 @@ Literal, because that is what Delta prunes files by and what its conflict check 
 column defeats both (tests/upstream).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from lakehouse.errors import WriteError
 from lakehouse.sql import literal, quote
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_SHORTEST_DAY = timedelta(hours=23)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class Slice:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return tuple(self.partitions[0].values)
+        return tuple(self.partitions[0].values) if self.partitions else ()
 
     def predicate(self, types: Mapping[str, str], prefix: str = "") -> str:
         """The SQL predicate that selects the slice.
@@ -51,8 +55,12 @@ class Slice:
             prefix: What stands before each column name ("t." for example).
 
         Raises:
-            WriteError: A key that is no value of its column's type.
+            WriteError: A key that is no value of its column's type, or finer than its column can tell.
         """
+        if not self.partitions:
+            return "FALSE"
+        for partition in self.partitions:
+            _check_days(partition, types)
         if len(self.columns) == 1 and not any(self._ranged(types, column) for column in self.columns):
             column = self.columns[0]
             values = sorted({_value(partition.values[column], types[column], column) for partition in self.partitions})
@@ -86,11 +94,20 @@ def _joined(partitions: tuple[PartitionKey, ...]) -> list[PartitionKey]:
     for partition in ordered[1:]:
         last = joined[-1]
         if partition.windows[column].start <= last.windows[column].end:
-            whole = Window(last.windows[column].start, partition.windows[column].end)
+            whole = Window(last.windows[column].start, max(last.windows[column].end, partition.windows[column].end))
             joined[-1] = PartitionKey(last.key, last.values, {column: whole})
         else:
             joined.append(partition)
     return joined
+
+
+def _check_days(partition: PartitionKey, types: Mapping[str, str]) -> None:
+    for column, window in partition.windows.items():
+        if types[column] == "date" and window.end - window.start < _SHORTEST_DAY:
+            raise WriteError(
+                f"Partition {partition.key!r} is shorter than a day, and column {column} is a date, which cannot tell "
+                f"it from the others of its day. Nothing was written. Partition by a timestamp column."
+            )
 
 
 def _bound(at: datetime, column_type: str) -> str:
@@ -109,7 +126,7 @@ def _value(text: str, column_type: str, column: str) -> str:
             case "string":
                 return literal(text)
             case "tinyint" | "smallint" | "int" | "bigint":
-                return literal(int(text))
+                return literal(_whole_number(text, _BITS[column_type]))
             case "date":
                 return literal(date.fromisoformat(text))
             case "boolean":
@@ -121,3 +138,10 @@ def _value(text: str, column_type: str, column: str) -> str:
             f"Partition key {text!r} is no value of column {column}, which is a {column_type}. Nothing was written. "
             f"Partition by a string, integer, date, boolean or, with time partitions, timestamp column."
         ) from error
+
+
+def _whole_number(text: str, bits: int) -> int:
+    """The number that SQL would read in the text; Python alone would also take "1_0" and other scripts' digits."""
+    if not re.fullmatch(r"[+-]?[0-9]+", text) or not -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
+        raise ValueError(text)
+    return int(text)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
 
 _PREFIX = "lakehouse/read/"
 
@@ -14,7 +14,7 @@ class Read(Mapping[str, Any]):
 
     Args:
         start: Where a first read starts. `"snapshot"`: the whole source as inserts. A version: the changes
-            after it. A timestamp: the changes committed after it.
+            after it. A timestamp: the changes committed after it; one without a time zone is in UTC, wherever it runs.
         tolerant: Whether a timestamp outside the source's history means its nearest end instead of an error.
         max_versions: At most so many versions in one run; the rest is the next run's.
         max_bytes: At most so many bytes of changes in one run, by what the commits say they wrote. A commit
@@ -39,11 +39,17 @@ class Read(Mapping[str, Any]):
     def __post_init__(self) -> None:
         if isinstance(self.start, str) and self.start != "snapshot":
             object.__setattr__(self, "start", _timestamp(self.start))
+        if isinstance(self.start, datetime) and self.start.tzinfo is None:
+            object.__setattr__(self, "start", self.start.replace(tzinfo=UTC))
+        if not _is_start(self.start):
+            raise ValueError(f"start is 'snapshot', a version or a timestamp, not {self.start!r}.")
         if isinstance(self.start, int) and self.start < 0:
             raise ValueError(f"start is a version from 0, not {self.start}.")
         if isinstance(self.exclude, str):
             object.__setattr__(self, "exclude", (self.exclude,))
         object.__setattr__(self, "exclude", tuple(self.exclude))
+        if any(not rule.removeprefix("mark:").strip() for rule in self.exclude):
+            raise ValueError("exclude names an operation, or 'mark:' and a text; an empty text is in every commit.")
         for name in ("max_versions", "max_bytes"):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
@@ -52,7 +58,7 @@ class Read(Mapping[str, Any]):
         for f in fields(self):
             if f.init and getattr(self, f.name) != f.default:
                 value = getattr(self, f.name)
-                stored[_PREFIX + f.name] = value.isoformat() if isinstance(value, datetime) else value
+                stored[_PREFIX + f.name] = _to_metadata(value)
         object.__setattr__(self, "_stored", stored)
 
     @classmethod
@@ -73,6 +79,16 @@ class Read(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._stored)
+
+
+def _is_start(value: Any) -> bool:
+    return isinstance(value, int | datetime | str) and not isinstance(value, bool)
+
+
+def _to_metadata(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _timestamp(text: str) -> datetime:

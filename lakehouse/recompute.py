@@ -14,6 +14,7 @@ from lakehouse.definition import table_ref
 from lakehouse.difference import bag_difference
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.mark import Position
+from lakehouse.read import Read
 from lakehouse.schema import fit
 from lakehouse.table import Table
 from lakehouse.tables import Pinned
@@ -34,8 +35,10 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
         assets: The asset definitions; those for which the sentence would be no law are left out: they add to what
             is there, look up a plain `DataFrame`, are partitioned, or need more than their inputs.
     """
-    tables = {key: Table.from_metadata(asset.specs_by_key[key].metadata) for asset in assets for key in asset.keys}
-    return [_check(asset, tables) for asset in assets if _is_incremental(asset)]
+    listed = list(assets)
+    specs = [spec for asset in listed for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
+    tables = {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
+    return [_check(asset, tables) for asset in listed if _is_incremental(asset)]
 
 
 def _is_incremental(asset: Any) -> bool:
@@ -44,8 +47,14 @@ def _is_incremental(asset: Any) -> bool:
     inputs = asset.op.input_defs
     write = asset.op.output_defs[0].dagster_type.typing_type
     only_inputs = set(signature(_function(asset)).parameters) == {input_.name for input_ in inputs}
-    only_changes = all(input_.dagster_type.typing_type is Changes for input_ in inputs)
+    only_changes = all(input_.dagster_type.typing_type is Changes and _reads_all(input_) for input_ in inputs)
     return bool(inputs) and only_changes and only_inputs and write is not Append
+
+
+def _reads_all(input_: dg.InputDefinition) -> bool:
+    """Whether the input reads every change of its source: one that starts late or leaves commits out does not."""
+    read = Read.from_metadata(input_.metadata or {})
+    return read.start == "snapshot" and not read.exclude
 
 
 def _check(asset: dg.AssetsDefinition, tables: dict[dg.AssetKey, Table]) -> dg.AssetChecksDefinition:
@@ -65,9 +74,10 @@ def compare(
     log = ref.log(lambda: spark)
     head = log.head()
     cursor = find_cursor(log, head, name)
-    if head is None or not isinstance(cursor, Known):
+    sources = {"/".join(key.path) for key in asset.keys_by_input_name.values()}
+    if head is None or not isinstance(cursor, Known) or not sources <= cursor.reads.keys():
         return dg.AssetCheckResult(
-            passed=False, severity=dg.AssetCheckSeverity.WARN, description=f"'{name}' has not been materialized."
+            passed=False, severity=dg.AssetCheckSeverity.WARN, description=f"'{name}' has not read all its inputs yet."
         )
     inputs: dict[str, Changes] = {}
     for input_name, key in asset.keys_by_input_name.items():

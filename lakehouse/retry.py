@@ -30,7 +30,7 @@ class Retry:
         if self.attempts < 1:
             raise ValueError(f"A commit is tried at least once: attempts={self.attempts}.")
         for name in ("wait_initial", "wait_max", "deadline"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:  # NaN is neither below nor above.
                 raise ValueError(f"{name} is a number of seconds from 0, not {getattr(self, name)}.")
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter is a share from 0 to 1, not {self.jitter}.")

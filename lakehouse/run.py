@@ -10,6 +10,8 @@ from lakehouse.partitions import Slice
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 
+_DAY = 24 * 60 * 60 * 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -62,7 +64,10 @@ class Run:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
         if not isinstance(self.cursor, Known) or self.cursor.mark.code_version != self.code_version:
             return True
-        return any(not isinstance(changes.content, Nothing) for changes in self.changes)
+        return any(
+            not isinstance(changes.content, Nothing) or changes.behind > 0 or _spans_a_day(changes)
+            for changes in self.changes
+        )
 
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run or mark.run in self.aliases
@@ -91,3 +96,9 @@ class Run:
             code_version=self.code_version,
             reads=self.reads,
         )
+
+
+def _spans_a_day(changes: Changes) -> bool:
+    """Whether commits without rows have piled up so long that log cleanup could reach the position behind them."""
+    commits = changes.commits
+    return bool(commits) and commits[-1].timestamp - commits[0].timestamp > _DAY

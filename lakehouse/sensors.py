@@ -41,8 +41,8 @@ def change_sensor(
     Args:
         name: The sensor's name.
         assets: The asset definitions, and the specs of tables that no asset makes.
-        root: The root of the `DeltaIOManager`. Tables with a catalog name cannot be read without Spark and are left
-            to schedules.
+        root: The root of the `DeltaIOManager`. Tables that have, or read one that has, a catalog name cannot be looked
+            at without Spark; they are left to schedules.
         minimum_interval_seconds: Seconds between two looks.
         default_status: Whether it runs as soon as the location is loaded.
     """
@@ -89,7 +89,7 @@ class _Graph:
                     for input_ in asset.op.input_defs
                     if input_.dagster_type.typing_type is Changes
                 ]
-                if sources and self._ref(asset.key).is_local:
+                if sources and all(self._ref(key).is_local for key in [asset.key, *sources]):
                     self._sources[asset.key] = sources
 
     @property
@@ -115,7 +115,7 @@ class _Graph:
             commits = commits_between(source_log, source_ref.name, position.version, head.version)
             loud = [commit.version for commit in commits or () if not commit.is_quiet]
             if loud or commits is None:
-                found.append(f"{source_ref.name}@{loud[-1] if loud else head.version}")
+                found.append(f"{source_ref.name}@{position.version}-{loud[-1] if loud else head.version}")
         return ",".join(found) or None
 
     def downstream(self, keys: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:

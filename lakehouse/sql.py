@@ -24,8 +24,12 @@ def literal(value: Literal) -> str:
             return "NULL"
         case bool():
             return "TRUE" if value else "FALSE"
-        case int() | Decimal():
-            return f"{value}BD" if isinstance(value, Decimal) else str(value)
+        case int():
+            return str(value)
+        case Decimal() if value.is_finite():
+            return f"{value}BD"
+        case Decimal():
+            raise ValueError(f"SQL has no decimal {value}.")
         case float():
             return f"CAST({literal(repr(value))} AS DOUBLE)"
         case datetime():
@@ -33,7 +37,8 @@ def literal(value: Literal) -> str:
         case date():
             return f"DATE'{value.isoformat()}'"
         case str():
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            # Spark replaces ${...} in a whole statement before it parses it, inside literals too.
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{")
             return f"'{escaped}'"
 
 

@@ -6,6 +6,7 @@ Planned anew for every attempt, against the table as that attempt finds it; the 
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -47,6 +48,7 @@ class Insert:
 
     rows: DataFrame
     why: str
+    compared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None) -
         f"MERGE WITH SCHEMA EVOLUTION INTO {run.ref.identifier} t USING {view} s ON {on} "
         f"WHEN MATCHED AND {operation} = '{DELETE}' THEN DELETE "
         f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_refused(run, difference_)} "
-        f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{quote(c)} = s.{quote(c)}' for c in updates)} "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{quote(c)} = s.{quote(c)}' for c in updates)} "
         f"WHEN NOT MATCHED AND {operation} <> '{DELETE}' "
         f"THEN INSERT ({quote_all(columns)}) VALUES ({quote_all(columns, 's.')})"
     )
@@ -190,7 +192,7 @@ def _by_key(
         return rest
     within_key = touched is None or {c.lower() for c in touched.columns} <= {k.lower() for k in key}
     if within_key and frame.where(f"{OPERATION} <> '{INSERT}'").isEmpty():
-        return Insert(frame.drop(OPERATION), "append: every row that differs is new")
+        return Insert(frame.drop(OPERATION), "append: every row that differs is new", compared=True)
     return MergeRows(frame, count, _prefixed(run, target.schema))
 
 
@@ -273,11 +275,16 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
         layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "
     elif table.cluster_columns:
         layout = f"CLUSTER BY ({quote_all(table.cluster_columns)}) "
+    rest = f"{run.ref.identifier} USING delta {layout}TBLPROPERTIES ({properties}) AS SELECT * FROM"
     with handed_over(described, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
-        own.sql(
-            f"CREATE TABLE {run.ref.identifier} USING delta {layout}"
-            f"TBLPROPERTIES ({properties}) AS SELECT * FROM {view}"
-        ).collect()
+        try:
+            own.sql(f"CREATE TABLE {rest} {view}").collect()
+        except AnalysisException as error:
+            if error.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS" or run.ref.log(lambda: own).head() is not None:
+                raise
+            # A directory without a log: what a writer left that died before its first commit. Should a twin commit
+            # now, its epoch is ours, and Delta leaves the replacement out.
+            own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
 
 
 def _described(column: str, table: Table) -> Column:

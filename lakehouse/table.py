@@ -14,6 +14,7 @@ UNSAFE_PROPERTIES = {
 }
 
 _PREFIX = "lakehouse/"
+_FEED = "delta.enableChangeDataFeed"
 Columns: TypeAlias = str | tuple[str, ...] | list[str] | None
 
 
@@ -60,8 +61,12 @@ class Table(Mapping[str, Any]):
             raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
         if self.on_same_rows not in ("again", "fail"):
             raise ValueError(f"on_same_rows is 'again' or 'fail', not {self.on_same_rows!r}.")
-        for unsafe in UNSAFE_PROPERTIES.keys() & cast("dict[str, str]", self.properties).keys():
-            raise ValueError(f"Table property {unsafe} is refused: {UNSAFE_PROPERTIES[unsafe]}.")
+        declared = {name.lower() for name in cast("dict[str, str]", self.properties)}
+        for unsafe, why in UNSAFE_PROPERTIES.items():
+            if unsafe.lower() in declared:
+                raise ValueError(f"Table property {unsafe} is refused: {why}.")
+        if self.name is not None and not all(self.name.split(".")):
+            raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
         object.__setattr__(self, "_stored", self._to_metadata())
 
     @property
@@ -79,7 +84,9 @@ class Table(Mapping[str, Any]):
     @property
     def all_properties(self) -> dict[str, str]:
         """The properties of a new table: the declared ones, and the change data feed unless declared off."""
-        return {"delta.enableChangeDataFeed": "true"} | dict(self.properties or {})
+        declared = dict(self.properties or {})
+        says = any(name.lower() == _FEED.lower() for name in declared)
+        return declared if says else {_FEED: "true"} | declared
 
     @property
     def descriptions(self) -> dict[str, str]:

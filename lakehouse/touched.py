@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.local import small
+from lakehouse.sql import quote
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Touched:
         if self.found is None:
             if self.source is None:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
-            return self.source.select(*self.columns).distinct()
-        distinct = self.found.select(*self.columns).distinct()
+            return self.source.select(*quoted(self.columns)).distinct()
+        distinct = self.found.select(*quoted(self.columns)).distinct()
         local = small(distinct)
         return distinct if local is None else local[0]
 
@@ -58,13 +59,13 @@ class Touched:
         if self.found is None:
             return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
-        keys = self.keys.select(*(F.col(column).alias(alias) for alias, column in renamed.items()))
+        keys = self.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
         return frame.join(keys, same_key(renamed), "left_semi")
 
     def via(self, frame: DataFrame, *columns: str) -> "Touched":
         """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts."""
         require(frame, columns, self.name)
-        found = None if self.found is None else self.of(frame).select(*columns)
+        found = None if self.found is None else self.of(frame).select(*quoted(columns))
         return Touched(columns, found, frame, self.name)
 
     def __or__(self, other: "Touched") -> "Touched":
@@ -82,7 +83,12 @@ class Touched:
 
 def same_key(renamed: dict[str, str]) -> Column:
     """Null-safe equality of each column with its alias."""
-    return reduce(Column.__and__, (F.col(column).eqNullSafe(F.col(alias)) for alias, column in renamed.items()))
+    return reduce(Column.__and__, (F.col(quote(column)).eqNullSafe(F.col(alias)) for alias, column in renamed.items()))
+
+
+def quoted(columns: tuple[str, ...]) -> list[str]:
+    """Column names that Spark takes as names, whatever characters are in them."""
+    return [quote(column) for column in columns]
 
 
 def require(frame: DataFrame, columns: tuple[str, ...], name: str) -> None:

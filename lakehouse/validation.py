@@ -1,7 +1,7 @@
 """Refuses, when the code location loads, what could never work."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import dagster as dg
 
@@ -35,8 +35,8 @@ def asset_definitions(assets: Any) -> Iterator[dg.AssetsDefinition]:
     for asset in assets:
         if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
             yield asset
-        elif isinstance(asset, Sequence) and not isinstance(asset, str):
-            yield from asset_definitions(asset)
+        elif isinstance(asset, list):
+            yield from asset_definitions(cast("list[Any]", asset))
 
 
 def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> None:

@@ -1,0 +1,243 @@
+"""Law 6: where the feed cannot answer, the next rung that is exact; never skipped, never doubled."""
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.changes import Everything, Feed
+from lakehouse.commit import Committed
+from lakehouse.errors import GapError
+from lakehouse.mark import Mark
+from tests.lake import Lake
+
+SRC = "id int, k string, v int"
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+NOW = "SET spark.databricks.delta.retentionDurationCheck.enabled = {}"
+
+
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def log(src: Changes) -> Append:
+    return Append(src.log())
+
+
+def vacuumed(lake: Lake) -> None:
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 2")
+    shutil.rmtree(lake.root / "src" / "_change_data")
+
+
+def log_cleaned(lake: Lake) -> None:
+    for value in range(12):  # past a checkpoint
+        lake.sql(f"UPDATE {{src}} SET v = {value} WHERE id = 1")
+    for version in range(5):
+        for file in (lake.root / "src" / "_delta_log").glob(f"*{version:020}*"):
+            file.unlink()
+
+
+def feed_off_for_a_while(lake: Lake) -> None:
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    lake.insert("src", [(4, "c", 4)])
+
+
+def recreated_shorter(lake: Lake) -> None:
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(1, "a", 1), (9, "z", 9)], SRC)
+
+
+def recreated_longer(lake: Lake) -> None:
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(1, "a", 1), (9, "z", 9)], SRC)
+    for value in range(3):
+        lake.insert("src", [(20 + value, "z", value)])
+
+
+def replaced(lake: Lake) -> None:
+    lake.sql(
+        "CREATE OR REPLACE TABLE {src} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "
+        "AS SELECT 1 AS id, 'a' AS k, 1 AS v UNION ALL SELECT 9, 'z', 9"
+    )
+
+
+def target_emptied(lake: Lake) -> None:
+    lake.sql("DELETE FROM {copy}")
+
+
+def target_restored_to_a_time(lake: Lake) -> None:
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    at = lake.commits("copy")[0].timestamp / 1000
+    lake.sql(f"RESTORE TABLE {{copy}} TO TIMESTAMP AS OF timestamp_seconds({at + 0.001})")
+
+
+def target_cloned(lake: Lake) -> None:
+    lake.sql(f"CREATE TABLE delta.`{lake.root}/clone` SHALLOW CLONE {{copy}}")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+
+
+GAPS = [vacuumed, log_cleaned, feed_off_for_a_while, recreated_shorter, recreated_longer, replaced]
+LOST = [target_emptied, target_restored_to_a_time]
+
+
+@pytest.mark.parametrize("gap", GAPS + LOST, ids=lambda gap: gap.__name__)
+def test_a_gap_is_closed_by_comparing_everything(lake: Lake, gap: Callable[[Lake], None]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    gap(lake)
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Everything) and changes.content.reason
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == lake.rows("src")
+    lake.insert("src", [(77, "q", 7)])
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed), "the next run reads changes again"
+
+
+@pytest.mark.parametrize("gap", [vacuumed, feed_off_for_a_while], ids=lambda gap: gap.__name__)
+def test_the_comparison_writes_only_rows_that_differ(lake: Lake, gap: Callable[[Lake], None]) -> None:
+    lake.create("src", [*ROWS, *((n, "m", n) for n in range(10, 40))], SRC)
+    lake.materialize(copy, Table(key="id"))
+    gap(lake)
+    outcome = lake.materialize(copy, Table(key="id"))
+    assert isinstance(outcome, Committed)
+    rows = outcome.commit.rows
+    assert (rows.inserted or 0) + (rows.updated or 0) + (rows.deleted or 0) <= 3
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.__name__)
+def test_an_append_never_doubles_and_says_what_to_do(lake: Lake, gap: Callable[[Lake], None]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    before = lake.rows("log")
+    gap(lake)
+    with pytest.raises(GapError, match="An Append cannot take rows back"):
+        lake.materialize(log)
+    assert lake.rows("log") == before
+
+
+def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id", on_gap="fail"))
+    vacuumed(lake)
+    with pytest.raises(GapError, match="lakehouse/full_refresh=true") as raised:
+        lake.materialize(copy, Table(key="id", on_gap="fail"))
+    assert (raised.value.after, raised.value.upto) == (0, 2)
+    lake.materialize(copy, Table(key="id", on_gap="fail"), compare="a full refresh was asked for")
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data", ignore_errors=True)
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.via == "the archive"
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> None:
+    def second(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(second)
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data")
+    lake.materialize(second, reads={"src": Read(archive="log")})
+    assert lake.rows("second") == lake.rows("log")
+
+
+def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC, delta__columnMapping__mode="name")
+
+    def narrow(src: Changes) -> Merge:
+        touched = src.touched("id")
+        name = "k" if "k" in touched.rows.columns else "grp"
+        return Merge(touched.rows.selectExpr("id", f"{name} AS k"), touched)
+
+    lake.materialize(narrow, Table(key="id"))
+    lake.sql("UPDATE {src} SET k = 'x' WHERE id = 1")
+    lake.sql("ALTER TABLE {src} RENAME COLUMN k TO grp")
+    lake.sql("UPDATE {src} SET grp = 'y' WHERE id = 2")
+    lake.sql("ALTER TABLE {src} DROP COLUMN v")
+    lake.sql("DELETE FROM {src} WHERE id = 3")
+    step = lake.begin(narrow, Table(key="id"))
+    changes = lake.read(step, narrow)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
+    assert changes.content.via == "the feed in 3 pieces"
+    images = {(row.id, row.grp, row["_change_type"]) for row in changes.feed.collect()}
+    assert (1, "x", "update_postimage") in images and (3, "a", "delete") in images
+    lake.materialize(narrow, Table(key="id"))
+    assert lake.rows("narrow") == [(1, "x"), (2, "y")]
+
+
+def test_a_widened_type_splits_the_feed(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
+    lake.materialize(copy, Table(key="id"), code_version="1")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE bigint")
+    lake.sql("UPDATE {src} SET v = 22 WHERE id = 2")
+    step = lake.begin(copy, Table(key="id"), code_version="1")
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
+    assert sorted({row.id for row in changes.feed.collect()}) == [1, 2]
+
+
+def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == ROWS
+
+
+def test_a_clone_of_a_target_is_unknown_not_zero(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql(f"CREATE TABLE delta.`{lake.root}/clone` SHALLOW CLONE {{copy}}")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    step = lake.begin(copy, Table(key="id"), name="clone")
+    assert step.compare is not None and "clone" in step.compare
+    lake.materialize(copy, Table(key="id"), name="clone")
+    assert lake.rows("clone") == lake.rows("src")
+
+
+def test_marks_lost_to_log_cleanup_begin_a_new_generation(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    for value in range(12):
+        lake.sql(f"ALTER TABLE {{copy}} SET TBLPROPERTIES ('a' = '{value}')")
+    for version in range(5):
+        for file in (lake.root / "copy" / "_delta_log").glob(f"*{version:020}*"):
+            file.unlink()
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == lake.rows("src")
+    mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
+    assert mark is not None and mark.generation.startswith("cleaned-") and mark.epoch == 1

@@ -23,7 +23,7 @@ from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_
 
 UI = "http://127.0.0.1:3000"
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-TERMINAL = os.fdopen(os.dup(1), "w")
+TERMINAL = os.dup(1)
 """The program's own output: while a run is under way Dagster captures descriptor 1, and passes it on late or not."""
 LINE = "   {:<31}  {:<49} {:>8} {:>7} {:>7} {:>7} {:>7}"
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def say(*lines: str) -> None:
-    print(*lines, sep="\n", file=TERMINAL, flush=True)
+    os.write(TERMINAL, "".join(f"{line}\n" for line in lines).encode())
 
 
 def start_spark() -> None:

@@ -191,21 +191,15 @@ def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
     foreign = None if ours else _foreign(log, head, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
-    if not ours and _is_not_ours(log, asset, partition, foreign):
-        return Fresh(foreign=oldest if foreign is None else foreign)
-    return Lost(
-        f"the log was cleaned up to version {oldest}, and with it the last own commit",
-        generation or f"cleaned-{oldest}",
-    )
-
-
-def _is_not_ours(log: Log, asset: str, partition: str | None, foreign: int | None) -> bool:
-    """Whether a table whose older commits are gone was never the asset's: epochs outlive marks, if the log knows them.
-
-    Where it does not, rows that somebody else is known to have put in decide: taking them for ours would replace them.
-    """
+    # Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not,
+    # rows that somebody else is known to have put in decide: taking them for ours would replace them.
     epoch = log.epoch(application_id(asset, () if partition is None else (partition,), FIRST_GENERATION))
-    return epoch == 0 if partition is None and epoch is not None else not epoch and foreign is not None
+    if not ours and epoch == 0 and partition is None:
+        return Fresh(foreign=oldest if foreign is None else foreign)
+    generation = generation or f"cleaned-{oldest}"
+    if not ours and not epoch and foreign is not None:
+        return Fresh(generation, foreign=foreign)
+    return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation)
 
 
 def _covers(mark: Mark, partition: str | None) -> bool:

@@ -32,10 +32,11 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         # spark.jars would copy the jars at every start and load them in a class loader of their own: slower.
         "spark.driver.extraClassPath": class_path(),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -Dderby.system.home={scratch.as_uri()}",
+        # Quoted, because a directory may have a space in its name.
+        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile={log4j} "-Dderby.system.home={scratch}"',
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
         # Delta rebuilds a table's state in 50 tasks by default; here that is two thirds of a small MERGE.
         "spark.databricks.delta.snapshotPartitions": "2",

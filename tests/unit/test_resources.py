@@ -153,6 +153,12 @@ def test_spark_listens_on_loopback_only(tmp_path: Path):
     assert settings["spark.ui.enabled"] == "false"
 
 
+def test_sparks_own_files_go_below_the_root_whatever_its_name(tmp_path: Path):
+    settings = local_settings(tmp_path / "la ke")
+    assert settings["spark.sql.warehouse.dir"] == f"{tmp_path}/la ke/_spark/warehouse"
+    assert f'"-Dderby.system.home={tmp_path}/la ke/_spark"' in settings["spark.driver.extraJavaOptions"]
+
+
 def test_the_environment_is_local_unless_said_otherwise():
     resources = environment({})
     manager = resources["io_manager"]

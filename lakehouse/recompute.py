@@ -51,7 +51,7 @@ def _is_incremental(asset: Any) -> bool:
     return bool(inputs) and only_changes and only_inputs and write is not Append
 
 
-def _reads_all(input_: dg.InputDefinition) -> bool:
+def _reads_all(input_: Any) -> bool:
     """Whether the input reads every change of its source: one that starts late or leaves commits out does not."""
     read = Read.from_metadata(input_.metadata or {})
     return read.start == "snapshot" and not read.exclude

@@ -142,7 +142,7 @@ def verify(instance: dg.DagsterInstance) -> bool:
     evaluations = result.get_asset_check_evaluations()
     for found in evaluations:
         verdict = "equal" if found.passed else "DIFFERENT"
-        say(f"   {found.asset_key.to_user_string():<30}  {verdict}, {found.metadata['rows'].value} rows")
+        say(f"   {found.asset_key.to_user_string():<31}  {verdict}, {found.metadata['rows'].value} rows")
     return all(found.passed for found in evaluations)
 
 
@@ -150,8 +150,9 @@ def stop_if_failed(result: dg.ExecuteInProcessResult) -> None:
     """Ends the demo with the first failed step's own words."""
     for event in result.all_events:
         if event.is_step_failure:
-            said, error = event.step_failure_data.user_failure_data, event.step_failure_data.error
-            sys.exit(f"{event.step_key} failed. {(said and said.description) or (error and error.message.strip())}")
+            refused, error = event.step_failure_data.user_failure_data, event.step_failure_data.error
+            raised = error and (error.cause or error).message.strip()
+            sys.exit(f"{event.step_key} failed. {refused.description if refused else raised}")
 
 
 def next_days(instance: dg.DagsterInstance) -> list[str]:

@@ -57,10 +57,9 @@ _LOST_ANSWER = re.compile(
     r"SparkContext was shut down|stopped SparkContext|RetriesExceeded",
 )
 _WIRE = frozenset({"pyspark", "py4j", "grpc", "delta"})
-_OF_THE_ASSET = re.compile(
-    r"SQLSTATE: (?:21|22|23|38|39|42|P0)|python\.PythonException|Traceback \(most recent call last\)"
-)
-"""SQL's classes for faults of data, constraints, functions and names, and Python's: they come with the expression."""
+_PYTHON = re.compile(r"[\w.]*python\.PythonException|Traceback \(most recent call last\)")
+_OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42|P0)")
+"""SQL's classes for faults of data, constraints, functions and names: they come with the expression."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
 _METADATA_DOMAIN = "conflicting metadata domain"
 
@@ -89,11 +88,11 @@ def classify(error: BaseException) -> Conflict:
     answer_lost = False
     first_condition: str | None = None
     for cause in causes(error):
-        text = message(cause) if _speaks(cause) else ""
+        text, of_the_asset = _evidence(cause)
         condition = _condition(cause, text)
         first_condition = first_condition or condition
         kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((condition or "").split(".")[0])
-        if kind is None and _is_of_the_asset(cause, text):
+        if kind is None and of_the_asset:
             break
         kind = kind or _named_in(text)
         if kind is Kind.TWIN and _METADATA_DOMAIN in text:
@@ -148,14 +147,15 @@ def _condition(error: BaseException, text: str) -> str | None:
     return None if found is None else ".".join(part for part in found.groups() if part)
 
 
-def _speaks(error: BaseException) -> bool:
-    """Whether the exception's text was written by Spark, Delta or the wire to them."""
-    return type(error).__module__.split(".", maxsplit=1)[0] in _WIRE
-
-
-def _is_of_the_asset(error: BaseException, text: str) -> bool:
-    """Whether the asset's own expression or function failed, or the data in it."""
-    return type(error).__name__ == "PythonException" or _OF_THE_ASSET.search(text) is not None
+def _evidence(error: BaseException) -> tuple[str, bool]:
+    """What Spark, Delta or the wire say, and whether they say that the asset's own expression or function failed."""
+    if type(error).__name__ == "PythonException":
+        return "", True
+    if type(error).__module__.split(".", maxsplit=1)[0] not in _WIRE:
+        return "", False
+    text = message(error)
+    python = _PYTHON.search(text)
+    return (text, _OF_THE_ASSET.search(text) is not None) if python is None else (text[: python.start()], True)
 
 
 def _lost_the_answer(error: BaseException, text: str) -> bool:
@@ -176,9 +176,7 @@ def _named_in(text: str) -> Kind | None:
 
 
 def _rival(text: str) -> tuple[str | None, int | None, str | None]:
-    operation = re.search(r'"operation"\s*:\s*"([^"]+)"', text) or re.search(
-        r"(?:by|from) (?:a )?concurrent ([A-Z][A-Z ]+?)(?: operation| commit|\.|,| at| in)", text
-    )
+    operation = re.search(r'"operation"\s*:\s*"([^"]+)"', text) or re.search(r"concurrent ([A-Z][A-Z ]*[A-Z])\b", text)
     version = re.search(r"version (\d+)", text)
     partition = re.search(r"partition (\[[^\]]+\])|partition\(s\) (\[[^\]]+\])", text)
     return (

@@ -202,7 +202,7 @@ def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) ->
 
 def _moved(log: Log, head: Head | None, run: Run) -> AlreadyApplied | None:
     """The commit of a twin that took our epoch; None while the cursor is where this run found it."""
-    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes))
+    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), full=run.full is not None)
     if isinstance(now, Fresh) and now.foreign is not None and run.full is None:
         raise ForeignTableError(run.asset, run.ref.location, now.foreign)
     if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):

@@ -67,7 +67,7 @@ Cursor: TypeAlias = Known | Fresh | Lost
 
 
 def find_cursor(
-    log: Log, head: Head | None, asset: str, partitions: tuple[str, ...] = (), *, reads: bool = True
+    log: Log, head: Head | None, asset: str, partitions: tuple[str, ...] = (), *, reads: bool = True, full: bool = False
 ) -> Cursor:
     """The cursor of an asset, or of some partitions of it.
 
@@ -79,12 +79,22 @@ def find_cursor(
             least: by the write law, what is read twice is applied once.
         reads: Whether the positions matter. An asset that reads no changes needs only its epoch, and a log
             that knows it answers without reading history.
+        full: Whether everything is compared anyway, so that a damaged mark is only a lost one.
 
     Raises:
         UnreadableLogError: One of our own marks is damaged.
     """
     if head is None:
         return Fresh()
+    try:
+        return _find(log, head, asset, partitions, reads=reads)
+    except UnreadableLogError as error:
+        if not full or error.damaged is None:
+            raise
+        return Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
+
+
+def _find(log: Log, head: Head, asset: str, partitions: tuple[str, ...], *, reads: bool) -> Cursor:
     if not partitions:
         return _newest(log, head, asset, None)
     epoch = log.epoch(application_id(asset, partitions, FIRST_GENERATION))
@@ -267,5 +277,6 @@ def _mark(commit: Commit, asset: str) -> Mark | None:
             asset,
             f"version {commit.version} carries a damaged mark: {error}",
             "Materialize once with the run tag lakehouse/full_refresh=true: it compares every row and starts anew.",
+            damaged=commit.version,
         ) from error
     return mark if mark is not None and mark.asset == asset else None

@@ -134,8 +134,8 @@ class GapError(ReadError):
 class UnreadableLogError(ReadError):
     """A Delta log with a hole, or a mark that cannot be understood."""
 
-    def __init__(self, table: str, problem: str, remedy: str) -> None:
-        self.table, self.problem, self.remedy = table, problem, remedy
+    def __init__(self, table: str, problem: str, remedy: str, damaged: int | None = None) -> None:
+        self.table, self.problem, self.remedy, self.damaged = table, problem, remedy, damaged
         super().__init__(f"The log of '{table}' cannot be trusted: {_clause(problem)}. Nothing was written. {remedy}")
 
 

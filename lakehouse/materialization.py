@@ -79,7 +79,9 @@ class Materialization:
         log = self.asset.ref.log(self.spark)
         head = log.head()
         partitions = self.slice.keys if self.slice else ()
-        self.cursor = find_cursor(log, head, self.asset.name, partitions, reads=self.asset.incremental)
+        self.cursor = find_cursor(
+            log, head, self.asset.name, partitions, reads=self.asset.incremental, full=self.compare is not None
+        )
         if self.asset.appends and self.asset.incremental and len(partitions) > 1:
             raise WriteError(
                 f"'{self.asset.name}' appends changes, and each of its partitions keeps a position of its own, so a "

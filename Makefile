@@ -22,7 +22,7 @@ demo: $(STAMP)  ## Two days of flights through the whole graph, corrections, the
 	@$(PY) -m assets.demo
 
 dev: $(STAMP)  ## Open Dagster on the lakehouse; PORT=3000 unless given
-	@echo "Opening http://127.0.0.1:$(PORT) in about 20 seconds; Ctrl-C ends it."
+	@echo "Opening http://127.0.0.1:$(PORT) in about half a minute; Ctrl-C ends it."
 	@PYTHONWARNINGS='ignore:Function `dev_command`' .venv/bin/dagster dev --host 127.0.0.1 --port $(PORT)
 PORT ?= 3000
 

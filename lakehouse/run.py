@@ -62,7 +62,9 @@ class Run:
     @property
     def moves(self) -> bool:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
-        if not isinstance(self.cursor, Known) or self.cursor.mark.code_version != self.code_version:
+        if not isinstance(self.cursor, Known):
+            return bool(self.changes) or self.cursor.epoch == 0
+        if self.cursor.mark.code_version != self.code_version:
             return True
         return any(
             not isinstance(changes.content, Nothing) or changes.behind > 0 or _spans_a_day(changes)

@@ -66,6 +66,7 @@ def change_sensor(
         return dg.RunRequest(
             run_key=hashlib.sha256(state.encode()).hexdigest()[:16],
             asset_selection=selection,
+            asset_check_keys=[],  # a full recompute after every step is not what incremental means
             tags={SENSOR: name, "lakehouse/unread": ", ".join(sorted(k.to_user_string() for k in unread))[:200]},
         )
 

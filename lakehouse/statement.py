@@ -104,7 +104,8 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
                 return Insert(rows, "append")
             # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
             now = spark.read.table(run.ref.identifier).where(str(within))
-            return Insert(missing_from(run.asset, rows, now), "append of what the partition lacked")
+            missing = missing_from(run.asset, rows, now)
+            return rest if missing.isEmpty() else Insert(missing, "append of what the partition lacked")
         case Overwrite() if not run.table.key_columns:
             rows = rows if within is None else rows.where(within)
             held = target if within is None else target.where(within)

@@ -1,0 +1,70 @@
+"""What we assume of Delta; a failure here says that Delta changed."""
+
+import inspect
+from pathlib import Path
+
+import delta.exceptions as exceptions
+import pytest
+from pyspark.errors import PySparkException
+
+from lakehouse.file_log import FileLog
+from lakehouse.log import Log
+from lakehouse.spark_log import SparkLog
+from tests.lake import Lake
+
+SRC = "id int, k string, v int"
+
+
+def test_the_python_conflict_errors_share_no_base() -> None:
+    classes = [c for _, c in inspect.getmembers(exceptions, inspect.isclass) if c.__name__.endswith("Exception")]
+    conflicts = [c for c in classes if c.__name__ != "DeltaConcurrentModificationException"]
+    assert len(conflicts) >= 7
+    assert not any(issubclass(c, exceptions.DeltaConcurrentModificationException) for c in conflicts)
+    assert all(issubclass(c, PySparkException) for c in conflicts)
+
+
+def test_open_source_delta_refuses_write_serializable(lake: Lake) -> None:
+    lake.create("t", [(1, "a", 1)], SRC)
+    with pytest.raises(Exception, match="must be Serializable"):
+        lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.isolationLevel' = 'WriteSerializable')")
+
+
+def test_a_transaction_survives_a_restore(lake: Lake) -> None:
+    """So an epoch of the restored line would be skipped silently, and a RESTORE begins another generation."""
+    lake.create("t", [(1, "a", 1)], SRC)
+    writer = lake.values([(2, "b", 2)], SRC).write.format("delta").mode("append")
+    writer.option("txnAppId", "app").option("txnVersion", "3").save(str(lake.root / "t"))
+    lake.sql("RESTORE TABLE {t} TO VERSION AS OF 0")
+    writer.option("txnAppId", "app").option("txnVersion", "3").save(str(lake.root / "t"))
+    assert lake.rows("t") == [(1, "a", 1)]
+    assert lake.ref("t").log(lambda: lake.spark).epoch("app") == 3
+
+
+def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
+    lake.create("t", [(1, "a", 1)], SRC, delta__columnMapping__mode="name")
+    for statement in (
+        "UPDATE {t} SET v = 2",
+        "ALTER TABLE {t} RENAME COLUMN k TO grp",
+        "DELETE FROM {t} WHERE id = 7",
+        "OPTIMIZE {t}",
+        "RESTORE TABLE {t} TO VERSION AS OF 1",
+        "INSERT INTO {t} VALUES (3, 'c', 3)",
+    ):
+        lake.sql(statement)
+    path = str(lake.root / "t")
+    logs: list[Log] = [FileLog(path, "t"), SparkLog(lake.spark, lake.ref("t").identifier, "t")]
+    heads = [log.head() for log in logs]
+    assert heads[0] == heads[1] and heads[0] is not None
+    commits = [
+        [(c.version, c.operation, c.rows, c.user_metadata, c.restored) for c in log.commits(heads[0].version)]
+        for log in logs
+    ]
+    assert commits[0] == commits[1]
+    assert len(commits[0]) == heads[0].version + 1
+
+
+def test_both_logs_say_that_there_is_no_table(lake: Lake) -> None:
+    empty = Path(lake.root / "nothing")
+    empty.mkdir()
+    assert FileLog(str(empty), "nothing").head() is None
+    assert SparkLog(lake.spark, lake.ref("nothing").identifier, "nothing").head() is None

@@ -1,0 +1,22 @@
+"""What we assume of Spark; a failure here says that Spark changed."""
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lakehouse.local import small
+
+
+def test_an_arrow_table_with_an_empty_batch_in_the_middle_loses_the_rows_behind_it(spark: SparkSession) -> None:
+    """If this fails, Spark mended it, and lakehouse/local.py need not combine the batches any more."""
+    full, empty = pa.record_batch({"id": pa.array([1, 2])}), pa.record_batch({"id": pa.array([], pa.int64())})
+    table = pa.Table.from_batches([full, empty, full])
+    assert table.num_rows == 4
+    assert spark.createDataFrame(table).count() == 2
+    assert spark.createDataFrame(table.combine_chunks()).count() == 4
+
+
+def test_small_results_arrive_whole_whatever_their_partitions(spark: SparkSession) -> None:
+    frame = spark.range(0, 40, 1, 8).where("id % 20 < 3")  # most partitions are empty
+    local = small(frame)
+    assert local is not None
+    assert (local[1], sorted(row.id for row in local[0].collect())) == (6, [0, 1, 2, 20, 21, 22])

@@ -1,6 +1,6 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test check bench lock clean
+.PHONY: help install demo dev test check lock clean
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -33,9 +33,6 @@ check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
-
-bench: $(STAMP)  ## Measure, beside what one would write instead
-	@$(PY) -m benchmarks
 
 lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=1: to the newest versions)
 	@.venv/bin/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \

@@ -117,7 +117,7 @@ def _sequence(log: Log, head: Head, asset: str, partitions: tuple[str, ...], gen
     line, oldest = _line(generation), head.version + 1
     for commit in _unbroken(log, head):
         oldest = commit.version
-        mark = _mark(commit, asset)
+        mark = _mark(commit, asset) if _is_readable(commit) else None
         if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
             return mark.generation, mark.epoch
     return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
@@ -219,11 +219,18 @@ def _covers(mark: Mark, partition: str | None) -> bool:
 
 def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
     """Whether a commit says that the asset made it (and wrote the partition), where its positions do not matter."""
-    try:
-        mark = Mark.from_json(commit.user_metadata)
-    except ValueError:
+    if not _is_readable(commit):
         return True
-    return mark is not None and mark.asset == asset and (partition is None or _covers(mark, partition))
+    mark = _mark(commit, asset)
+    return mark is not None and (partition is None or _covers(mark, partition))
+
+
+def _is_readable(commit: Commit) -> bool:
+    try:
+        Mark.from_json(commit.user_metadata)
+    except ValueError:
+        return False
+    return True
 
 
 def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str | None) -> Cursor:

@@ -3,8 +3,8 @@
 import inspect
 from pathlib import Path
 
-import delta.exceptions as exceptions
 import pytest
+from delta import exceptions
 from pyspark.errors import PySparkException
 
 from lakehouse.file_log import FileLog

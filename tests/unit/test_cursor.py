@@ -82,10 +82,24 @@ def test_a_damaged_mark_is_refused_by_name(history: History):
         cursor(history)
 
 
+@pytest.mark.parametrize("partitions", [WHOLE, ("a",), ("a", "b")], ids=str)
+def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
+    history: History, partitions: tuple[str, ...]
+):
+    history.own(4, partitions)
+    history.say('{"lakehouse":{"asset":"silver/fl')
+    found = find_cursor(history, history.head(), history.asset, partitions, full=True)
+    assert isinstance(found, Lost)
+    assert found.reason == "version 1 carries a damaged mark"
+    history.own(9, partitions, found.generation, found.epoch + 1)
+    assert read_to(history, *partitions) == 9
+
+
 def test_damage_behind_the_position_does_not_matter(history: History):
     history.say('{"lakehouse":{"asset":"silver/fl')
-    history.own(4)
-    assert read_to(history) == 4
+    history.own(4, ("a",))
+    history.own(5, ("b",))
+    assert read_to(history, "a") == read_to(history, "a", "b") == 4
 
 
 # RESTORE

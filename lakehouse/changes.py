@@ -167,7 +167,8 @@ class Changes:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
         require(self.source, keys, self.name)
         found = None if isinstance(self.content, Everything) else self.feed.select(*quoted(keys))
-        return Touched(keys, found, self.source, self.name)
+        few = not (isinstance(self.content, Feed) and self.content.rows is None)
+        return Touched(keys, found, self.source, self.name, few)
 
     def log(self) -> DataFrame:
         """The feed under column names that a table with a change data feed of its own may hold."""

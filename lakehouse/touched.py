@@ -22,12 +22,15 @@ class Touched:
         source: The rows that `rows` restricts: the source at the end of the range; None where two sources'
             keys were united.
         name: The source's name in messages.
+        few: Whether the changes were few enough to be at the driver already. Only then are the keys brought there
+            at once: what may fail because change files are gone must fail while writing, not in the asset's body.
     """
 
     columns: tuple[str, ...]
     found: DataFrame | None
     source: DataFrame | None
     name: str
+    few: bool = True
 
     @property
     def is_everything(self) -> bool:
@@ -41,7 +44,7 @@ class Touched:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
             return self.source.select(*quoted(self.columns)).distinct()
         distinct = self.found.select(*quoted(self.columns)).distinct()
-        local = small(distinct)
+        local = small(distinct) if self.few else None
         return distinct if local is None else local[0]
 
     @property
@@ -66,7 +69,7 @@ class Touched:
         """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts."""
         require(frame, columns, self.name)
         found = None if self.found is None else self.of(frame).select(*quoted(columns))
-        return Touched(columns, found, frame, self.name)
+        return Touched(columns, found, frame, self.name, self.few)
 
     def __or__(self, other: "Touched") -> "Touched":
         """The keys touched on either side; both name the same columns."""
@@ -78,7 +81,7 @@ class Touched:
         found = None if self.found is None or other.found is None else self.found.union(other.found)
         source = self.source if self.source is other.source else None
         name = self.name if self.name == other.name else f"{self.name} and {other.name}"
-        return Touched(self.columns, found, source, name)
+        return Touched(self.columns, found, source, name, self.few and other.few)
 
 
 def same_key(renamed: dict[str, str]) -> Column:

@@ -52,6 +52,11 @@ class Lake:
         """A table made by somebody else, with a change data feed."""
         writer = self.values(rows, schema).write.format("delta")
         options = {"delta.enableChangeDataFeed": "true"} | {k.replace("__", "."): v for k, v in properties.items()}
+        if "delta.columnMapping.mode" in options:  # Delta refuses rows in the commit that turns both on
+            listed = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
+            self.spark.sql(f"CREATE TABLE {self.ref(name).identifier} ({schema}) USING delta TBLPROPERTIES ({listed})")
+            self.insert(name, rows)
+            return
         writer.options(**options).save(str(self.root / name))
 
     def insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:

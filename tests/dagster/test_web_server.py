@@ -24,7 +24,7 @@ from resources.environments import PROJECT
 
 pytestmark = pytest.mark.timeout(420)  # above both deadlines, so that a failure quotes the server's output
 
-STARTS, RUNS = 120, 240  # seconds; on an idle machine about 15 and 25
+STARTS, RUNS = 120, 240  # seconds, for a busy machine
 FINISHED = {"SUCCESS", "FAILURE", "CANCELED"}
 DIRECT = build_opener(ProxyHandler({}))  # loopback, whatever proxy this shell is set up for
 

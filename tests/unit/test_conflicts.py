@@ -114,6 +114,11 @@ def test_a_conflict_is_recognised_in_every_wrapping(
     assert classify(wrapped(name, text)).kind is kind
 
 
+@pytest.mark.parametrize(("name", "kind"), {name: kind for name, text, kind in CONFLICTS if text != DOMAIN}.items())
+def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: Kind):
+    assert classify(raised(name, "", module="delta.connect.exceptions")) == Conflict(kind)
+
+
 @pytest.mark.parametrize(
     ("condition", "kind"),
     [
@@ -171,6 +176,7 @@ LOST = [
 def test_a_lost_answer_says_nothing_about_the_outcome(error: Exception):
     assert classify(error).kind is Kind.UNKNOWN
     assert classify(caused_by(RuntimeError("write failed"), error)).kind is Kind.UNKNOWN
+    assert classify(caused_by(error, RuntimeError("and why"))).kind is Kind.UNKNOWN
 
 
 def test_a_conflict_behind_a_lost_answer_is_the_conflict():

@@ -19,10 +19,12 @@ def test_waits_grow_and_stop_at_the_cap():
 
 
 def test_full_jitter_draws_from_the_whole_wait_and_none_from_nothing():
-    halfway = lambda: 0.5  # noqa: E731
-    assert Retry(wait_initial=4, jitter=1).wait(1, halfway) == 2
-    assert Retry(wait_initial=4, jitter=0.5).wait(1, halfway) == 3
-    assert Retry(wait_initial=4, jitter=0).wait(1, halfway) == 4
+    def drawn() -> float:
+        return 0.75
+
+    assert Retry(wait_initial=4, jitter=1).wait(1, drawn) == 1
+    assert Retry(wait_initial=4, jitter=0.5).wait(1, drawn) == 2.5
+    assert Retry(wait_initial=4, jitter=0).wait(1, drawn) == 4
 
 
 def test_the_last_attempt_is_the_last():

@@ -43,7 +43,7 @@ def test_metadata_carries_the_whole_table(table: Table):
 
 
 def test_other_metadata_of_the_asset_is_left_alone():
-    metadata = {"owner": "me", "lakehouse/read/start": 3, "lakehouse/key": ["id"], "dagster/uri": "x"}
+    metadata = {"owner": "me", "lakehouse/read/start": 3, "lakehouse/key": ["id"], "dagster/uri": "x", "key": "no"}
     assert Table.from_metadata(metadata) == Table(key="id")
 
 

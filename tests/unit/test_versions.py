@@ -17,6 +17,7 @@ def test_a_range_reads_after_its_start_and_up_to_its_end():
 def test_a_table_read_to_its_end_has_nothing_new():
     assert VersionRange(7, 7).is_empty
     assert len(VersionRange(7, 7)) == 0
+    assert not VersionRange(7, 8).is_empty
 
 
 def test_a_first_read_covers_version_zero():

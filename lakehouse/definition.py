@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 from pyspark.sql import DataFrame
-from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
 from lakehouse.changes import Changes
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
@@ -29,7 +28,7 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
     """
     if annotation is Changes:
         return Changes
-    if annotation in (DataFrame, ConnectDataFrame):
+    if _is_frame(annotation):
         return DataFrame
     raise UnsupportedAnnotationError(asset, f"its input '{name}'", _named(annotation), _READS)
 
@@ -42,7 +41,7 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
     """
     if annotation in (Append, Overwrite, Merge):
         return annotation
-    if annotation in (DataFrame, ConnectDataFrame):
+    if _is_frame(annotation):
         return Overwrite
     raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
 
@@ -109,6 +108,11 @@ def _window(partitions_def: dg.PartitionsDefinition[Any], key: str) -> Window | 
         return None
     window = partitions_def.time_window_for_partition_key(key)
     return Window(window.start, window.end)
+
+
+def _is_frame(annotation: Any) -> bool:
+    """A subclass too: Spark Connect has its own, whose import would make loading a location a second longer."""
+    return isinstance(annotation, type) and issubclass(annotation, DataFrame)
 
 
 def _named(annotation: Any) -> str:

@@ -10,7 +10,6 @@ import dagster as dg
 from dagster import ResourceDependency
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
 from lakehouse.changes import Changes, Everything
 from lakehouse.definition import input_kind, slice_of, table_ref, write_kind
@@ -66,7 +65,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if obj is None:
             return
         run = cast("dg.AssetExecutionContext", _asset_context())
-        write: Write = Overwrite(obj) if isinstance(obj, DataFrame | ConnectDataFrame) else obj
+        write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj
         with _told_to_dagster(run):
             step = self._step(run)
             del self._steps[_step_key(run)]

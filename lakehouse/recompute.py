@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame
-from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
 from lakehouse.changes import Changes, Everything
 from lakehouse.cursor import Known, find_cursor
@@ -87,7 +86,7 @@ def compare(
         inputs[input_name] = Changes(pinned, VersionRange(NOTHING_READ, at.version), Everything())
     result = cast("Write | DataFrame", _function(asset)(**inputs))
     held = Pinned(spark, ref, head.table_id, head.version).rows()
-    rows = result if isinstance(result, DataFrame | ConnectDataFrame) else result.rows
+    rows = result if isinstance(result, DataFrame) else result.rows
     expected = fit(name, rows, held.schema, may_add=False)
     differing = bag_difference(expected, held).limit(_SHOWN).collect()
     versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))

@@ -1,0 +1,60 @@
+"""The one place that looks inside Spark's JVM: its process id, and what its scheduler counted."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A Spark job that has ended."""
+
+    id: int
+    name: str
+    description: str
+    seconds: float
+    stages: int
+    tasks: int
+    input_bytes: int
+    input_rows: int
+    shuffled: int
+
+
+class Counters:
+    """What the scheduler of a classic session counted.
+
+    Args:
+        spark: The session.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001
+        self.pid = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # noqa: SLF001
+
+    def next_job(self) -> int:
+        return int(self._context.dagScheduler().numTotalJobs())
+
+    def jobs(self, first: int, end: int) -> list[Job]:
+        """The jobs `first` to `end`, exclusive."""
+        self._context.listenerBus().waitUntilEmpty()
+        return [self._job(number) for number in range(first, end)]
+
+    def _job(self, number: int) -> Job:
+        store = self._context.statusStore()
+        job = store.job(number)
+        ids = job.stageIds()
+        stages = [store.lastStageAttempt(ids.apply(index)) for index in range(ids.size())]
+        ran = [stage for stage in stages if stage.status().toString() != "SKIPPED"]
+        began, ended = job.submissionTime(), job.completionTime()
+        return Job(
+            id=number,
+            name=job.name(),
+            description=job.description().getOrElse(None) or "" if job.description().isDefined() else "",
+            seconds=(ended.get().getTime() - began.get().getTime()) / 1000 if ended.isDefined() else 0,
+            stages=len(ran),
+            tasks=sum(stage.numCompleteTasks() for stage in ran),
+            input_bytes=sum(stage.inputBytes() for stage in ran),
+            input_rows=sum(stage.inputRecords() for stage in ran),
+            shuffled=sum(stage.shuffleWriteBytes() for stage in ran),
+        )

@@ -1,0 +1,122 @@
+"""Three tables below one source, the edits that keep it moving, and what each table must hold, in plain Python.
+
+Every version of a row of `src` has a token of its own, so a change that is lost or applied twice can be seen.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, Merge, Table
+from tests.lake import Lake
+from tests.reliability.checker import Asset, Law, appends, equals
+from tests.reliability.delta_files import Row
+
+SRC = "id int, k string, v int, token string"
+FIRST = [(n, "abc"[n % 3], 10 * n, f"first-{n}") for n in range(5)]
+
+
+def current(src: Changes) -> Merge:
+    """The rows with a small v, by id."""
+    touched = src.touched("id")
+    return Merge(touched.rows.where("v < 50"), touched)
+
+
+def archive(src: Changes) -> Append:
+    """Every version that a row ever had."""
+    kept = src.log().where("change_type IN ('insert', 'update_postimage')")
+    return Append(kept.select("id", "token", "commit_version"))
+
+
+def totals(current: Changes) -> Merge:
+    """Rows and their sum by k, of `current`."""
+    touched = current.touched("k")
+    grouped = touched.rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+    return Merge(grouped, touched)
+
+
+def _current(sources: Mapping[str, list[Row]]) -> list[Row]:
+    return [row for row in sources["src"] if row["v"] < 50]
+
+
+def _totals(sources: Mapping[str, list[Row]]) -> list[Row]:
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in sources["current"]:
+        groups[row["k"]].append(row)
+    return [{"k": k, "n": len(rows), "total": sum(row["v"] for row in rows)} for k, rows in groups.items()]
+
+
+def _archived(before: list[Row], after: list[Row], version: int) -> list[Row]:
+    known = {row["token"] for row in before}
+    return [
+        {"id": row["id"], "token": row["token"], "commit_version": version}
+        for row in after
+        if row["token"] not in known
+    ]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One asset of the pipeline.
+
+    Args:
+        asset: Its function.
+        table: What it declares.
+        source: The table that it reads.
+        law: What it must hold.
+        tokens: The column of tokens, where the table counts them.
+    """
+
+    asset: Callable[..., Any]
+    table: Table
+    source: str
+    law: Law
+    tokens: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.asset.__name__
+
+    def at(self, root: Path) -> Asset:
+        return Asset(self.name, root / self.name, {self.source: root / self.source}, self.law, self.tokens)
+
+
+STEPS = {
+    step.name: step
+    for step in (
+        Step(current, Table(key="id"), "src", equals(_current)),
+        Step(archive, Table(), "src", appends(_archived), "token"),
+        Step(totals, Table(key="k"), "current", equals(_totals)),
+    )
+}
+
+
+def create(lake: Lake, **properties: str) -> None:
+    lake.create("src", FIRST, SRC, **properties)
+
+
+def edit(lake: Lake, number: int) -> None:
+    """One commit to the source; each of four kinds in turn."""
+    token = f"edit-{number}"
+    match number % 4:
+        case 0:
+            lake.insert("src", [(100 + number, "b", number, f"{token}-a"), (200 + number, "c", 60, f"{token}-b")])
+        case 1:  # some rows cross the limit of `current`
+            lake.sql(f"UPDATE {{src}} SET v = 60 - v, token = concat('{token}-', id) WHERE id % 2 = {number // 4 % 2}")
+        case 2:  # one row goes, another moves to another group
+            lake.sql(
+                f"MERGE INTO {{src}} t USING (SELECT min(id) AS lo, max(id) AS hi FROM {{src}}) s ON t.id IN (s.lo, s.hi) "
+                f"WHEN MATCHED AND t.id = s.lo THEN DELETE "
+                f"WHEN MATCHED THEN UPDATE SET k = 'a', v = 1, token = '{token}'"
+            )
+        case _:
+            lake.sql(f"UPDATE {{src}} SET k = 'b', token = concat('{token}-', id) WHERE v < 20")
+
+
+def assets(root: Path) -> list[Asset]:
+    """The tables that are there, for the checker."""
+    return [step.at(root) for step in STEPS.values() if (root / step.name / "_delta_log").is_dir()]

@@ -1,0 +1,165 @@
+"""The checker sees what each classic mistake does to the tables, and nothing wrong with ours in the same scenario."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pytest
+
+from lakehouse import commit as module
+from lakehouse.errors import StaleInputsError
+from tests.lake import NO_WAIT, Lake
+from tests.reliability.broken import FilteredFeed, LatestTwice, NettedAway, NoEpoch, Plain, SideFile, SourceVersion
+from tests.reliability.checker import check
+from tests.reliability.pipeline import STEPS, assets, create, edit
+
+
+class Pipeline(Protocol):
+    name: str
+
+    def begin(self) -> Callable[[], None]: ...
+    def run(self) -> None: ...
+
+
+@dataclass
+class Ours:
+    """The library, in the same scenario."""
+
+    lake: Lake
+    appends: bool
+
+    @property
+    def name(self) -> str:
+        return "archive" if self.appends else "current"
+
+    def begin(self) -> Callable[[], None]:
+        step = STEPS[self.name]
+        run = self.lake.begin(step.asset, step.table)
+        write = step.asset(**self.lake.read(run, step.asset))
+
+        def commit() -> None:
+            try:
+                run.commit(write, self.lake.retry, NO_WAIT)
+            except StaleInputsError:
+                self.run()  # as the IO manager does: Dagster runs the step again
+
+        return commit
+
+    def run(self) -> None:
+        self.begin()()
+
+
+class Died(BaseException):
+    """Stands for the end of the process: nothing in a pipeline handles it."""
+
+
+def dies_behind_its_commit(lake: Lake, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit is durable, and the process ends before it can do anything else."""
+
+    def die(*_: Any) -> None:
+        raise Died
+
+    pipeline.run()
+    edit(lake, 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_find_attempt", die)
+        if isinstance(pipeline, Plain):
+            patched.setattr(pipeline, "committed", die)
+        with pytest.raises(Died):
+            pipeline.run()
+    pipeline.run()
+
+
+def restored(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    pipeline.run()
+    edit(lake, 0)
+    pipeline.run()
+    lake.sql(f"RESTORE TABLE {{{pipeline.name}}} TO VERSION AS OF 0")
+    edit(lake, 1)
+    pipeline.run()
+
+
+def overlapping(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    """Two runs start from the same position; the second has read one version more."""
+    pipeline.run()
+    edit(lake, 0)
+    first = pipeline.begin()
+    edit(lake, 1)
+    second = pipeline.begin()
+    first()
+    second()
+    pipeline.run()
+
+
+def overtaken(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    """The source moves on between the read and the commit."""
+    pipeline.run()
+    edit(lake, 0)
+    commit = pipeline.begin()
+    edit(lake, 1)
+    commit()
+    edit(lake, 3)
+    pipeline.run()
+
+
+def leaves_the_filter(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    pipeline.run()
+    lake.sql("UPDATE {src} SET v = 99, token = 'leaves' WHERE id = 1")
+    pipeline.run()
+
+
+def replaced_row(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    """A row is deleted and inserted anew within one range."""
+    pipeline.run()
+    lake.sql("DELETE FROM {src} WHERE id = 1")
+    lake.insert("src", [(1, "a", 7, "anew")])
+    pipeline.run()
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A broken pipeline, the scenario that shows it, and the rules that must see it."""
+
+    pipeline: type[Plain]
+    scenario: Callable[[Lake, Pipeline, pytest.MonkeyPatch], None]
+    appends: bool
+    rules: frozenset[str]
+
+
+MISTAKES = {
+    "cursor in a side file": Mistake(SideFile, dies_behind_its_commit, True, frozenset({"K3", "K4"})),
+    "source version as txnVersion, RESTORE": Mistake(SourceVersion, restored, True, frozenset({"K3", "K4"})),
+    "source version as txnVersion, overlap": Mistake(SourceVersion, overlapping, True, frozenset({"K1", "K3", "K4"})),
+    "no epoch": Mistake(NoEpoch, overlapping, True, frozenset({"K1", "K2", "K3", "K4"})),
+    "latest read twice": Mistake(LatestTwice, overtaken, True, frozenset({"K3", "K4"})),
+    "feed filtered before the keys": Mistake(FilteredFeed, leaves_the_filter, False, frozenset({"K3"})),
+    "insert and delete netted away": Mistake(NettedAway, replaced_row, False, frozenset({"K3"})),
+}
+
+
+def rules(lake: Lake) -> dict[str, list[str]]:
+    """The sentences of each broken rule."""
+    found: dict[str, list[str]] = {}
+    for violation in check(assets(lake.root)):
+        found.setdefault(violation.rule, []).append(violation.sentence)
+    return found
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_classic_mistake_is_seen(lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake = MISTAKES[name]
+    create(lake)
+    mistake.scenario(lake, mistake.pipeline(lake, mistake.appends), monkeypatch)
+    found = rules(lake)
+    assert mistake.rules <= found.keys(), found
+
+
+@pytest.mark.parametrize("pipeline", [Ours, Plain], ids=["ours", "the broken one without its mistake"])
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_same_scenario_is_clean_without_the_mistake(
+    lake: Lake, name: str, pipeline: type[Ours | Plain], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistake = MISTAKES[name]
+    create(lake)
+    mistake.scenario(lake, pipeline(lake, mistake.appends), monkeypatch)
+    assert rules(lake) == {}

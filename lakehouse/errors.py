@@ -18,6 +18,7 @@
     - BrokenPromiseError
     - SchemaError
     - PlanError
+    - IsolationLevelError
     - ForeignTableError
     - ForeignApplicationIdError
   x ConflictError               nothing was written; rivals kept winning
@@ -180,6 +181,18 @@ class PlanError(WriteError):
             f"Spark could not compute the result of '{asset}': {_clause(problem)}. Nothing was written, and it was not "
             f"tried again. Spark is lazy, so look for the fault in the asset's expression although it shows while "
             f"writing."
+        )
+
+
+class IsolationLevelError(WriteError):
+    """A new table that declares an isolation level which this Delta does not give."""
+
+    def __init__(self, asset: str, level: str) -> None:
+        self.asset, self.level = asset, level
+        super().__init__(
+            f"'{asset}' declares delta.isolationLevel = {level}, but open-source Delta creates tables with "
+            f"Serializable only; the other level is Databricks'. Nothing was written. Remove the property, or run "
+            f"it on Databricks."
         )
 
 

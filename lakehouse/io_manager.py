@@ -13,9 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
 from lakehouse.definition import input_kind, slice_of, table_ref, write_kind
-from lakehouse.errors import LakehouseError, LateGapError, SourceMissingError, StaleInputsError
+from lakehouse.errors import (
+    IsolationLevelError,
+    LakehouseError,
+    LateGapError,
+    PlanError,
+    SourceMissingError,
+    StaleInputsError,
+)
 from lakehouse.ladder import Source
 from lakehouse.materialization import FULL_REFRESH, Asset, Materialization
+from lakehouse.operations import Isolation
 from lakehouse.read import Read
 from lakehouse.report import report
 from lakehouse.retry import Retry
@@ -69,7 +77,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with _told_to_dagster(run):
             step = self._step(run)
             del self._steps[_step_key(run)]
-            outcome = step.commit(write, self.conflicts, tell=context.log.warning)
+            with _isolation_refused(step.asset):
+                outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             report(context, run, step.planned(), outcome, self._session)
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
 
@@ -143,6 +152,18 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
         raise dg.Failure(description=str(error), allow_retries=False) from error
+
+
+@contextmanager
+def _isolation_refused(asset: Asset) -> Generator[None]:
+    """Delta's "must be Serializable" as our error. Only Delta knows: on Databricks the same definition works."""
+    try:
+        yield
+    except PlanError as error:
+        level = asset.table.isolation
+        if level is Isolation.WRITE_SERIALIZABLE and "must be Serializable" in error.problem:
+            raise IsolationLevelError(asset.name, level.value) from error.__cause__
+        raise
 
 
 def _wish_to_compare(run: dg.AssetExecutionContext, asset: str) -> str | None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, cast
 
+from lakehouse.operations import Engine, Isolation, Layout
+
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 """Names of the change data feed's own columns; a table that keeps a feed cannot hold them."""
 
@@ -34,6 +36,9 @@ class Table(Mapping[str, Any]):
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         on_same_rows: What to do when another program changed the very rows that this write changes:
             `"again"` writes them again, `"fail"` raises.
+        statement: `"auto"` replaces the rows of few keys that differ, which takes fewer jobs than a MERGE and shows
+            an update in the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has
+            the images before and after.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
 
     Raises:
@@ -47,6 +52,7 @@ class Table(Mapping[str, Any]):
     name: str | None = None
     on_gap: Literal["reconcile", "fail"] = "reconcile"
     on_same_rows: Literal["again", "fail"] = "again"
+    statement: Literal["auto", "merge"] = "auto"
     columns: Mapping[str, str] | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
@@ -61,10 +67,10 @@ class Table(Mapping[str, Any]):
             raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
         if self.on_same_rows not in ("again", "fail"):
             raise ValueError(f"on_same_rows is 'again' or 'fail', not {self.on_same_rows!r}.")
-        declared = {name.lower() for name in cast("dict[str, str]", self.properties)}
         for unsafe, why in UNSAFE_PROPERTIES.items():
-            if unsafe.lower() in declared:
+            if unsafe.lower() in self.properties_in_lower_case:
                 raise ValueError(f"Table property {unsafe} is refused: {why}.")
+        _isolation(self.properties_in_lower_case)
         if self.name is not None and not all(self.name.split(".")):
             raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
         object.__setattr__(self, "_stored", self._to_metadata())
@@ -85,8 +91,29 @@ class Table(Mapping[str, Any]):
     def all_properties(self) -> dict[str, str]:
         """The properties of a new table: the declared ones, and the change data feed unless declared off."""
         declared = dict(self.properties or {})
-        says = any(name.lower() == _FEED.lower() for name in declared)
-        return declared if says else {_FEED: "true"} | declared
+        return declared if _FEED.lower() in self.properties_in_lower_case else {_FEED: "true"} | declared
+
+    @property
+    def properties_in_lower_case(self) -> dict[str, str]:
+        """The declared properties as Delta looks them up: their names do not depend on case."""
+        return {name.lower(): value for name, value in (self.properties or {}).items()}
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """The isolation level that it declares; None leaves it to the engine."""
+        return _isolation(self.properties_in_lower_case)
+
+    def layout(self, engine: Engine) -> Layout:
+        """What conflicts depend on, as far as it is declared; the rest is what the engine gives a new table."""
+        declared = self.properties_in_lower_case
+        default = Isolation.WRITE_SERIALIZABLE if engine is Engine.DATABRICKS else Isolation.SERIALIZABLE
+        return Layout(
+            partitioned=bool(self.partition_columns),
+            clustered=bool(self.cluster_columns),
+            isolation=self.isolation or default,
+            deletion_vectors=declared.get("delta.enabledeletionvectors", "").lower() == "true",
+            identity="delta.feature.identitycolumns" in declared,
+        )
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -121,6 +148,19 @@ class Table(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._stored)
+
+
+def _isolation(properties: Mapping[str, str]) -> Isolation | None:
+    declared = properties.get("delta.isolationlevel")
+    for level in Isolation:
+        if declared is not None and declared.lower() == level.value.lower():
+            return level
+    if declared is not None:
+        levels = " or ".join(level.value for level in Isolation)
+        raise ValueError(
+            f"delta.isolationLevel is {levels}, not {declared!r}; open-source Delta has Serializable only."
+        )
+    return None
 
 
 def _columns(argument: str, value: Columns) -> tuple[str, ...]:

@@ -139,6 +139,14 @@ CASES = [
         "Spark is lazy, so look for the fault in the asset's expression although it shows while writing.",
     ),
     Case(
+        errors.IsolationLevelError,
+        {"asset": "flights", "level": "WriteSerializable"},
+        "'flights' declares delta.isolationLevel = WriteSerializable, but open-source Delta creates tables with "
+        "Serializable only; the other level is Databricks'.",
+        WRITTEN,
+        "Remove the property, or run it on Databricks.",
+    ),
+    Case(
         errors.ForeignTableError,
         {"asset": "flights", "where": "/lake/flights", "version": 4},
         "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.operations import Engine, Isolation, Layout
 from lakehouse.table import Table
 
 names = st.sampled_from(["id", "Straße", "a b", "a`b", "a.b", "日"])
@@ -78,6 +79,26 @@ def test_the_change_data_feed_is_on_unless_it_is_declared_off_in_whatever_case()
     }
 
 
+def test_the_isolation_level_is_read_in_whatever_case_and_else_it_is_the_engines():
+    declared = Table(properties={"DELTA.isolationlevel": "writeSERIALIZABLE"})
+    assert declared.isolation is Isolation.WRITE_SERIALIZABLE
+    assert {declared.layout(engine).isolation for engine in Engine} == {Isolation.WRITE_SERIALIZABLE}
+    assert Table().isolation is None
+    assert Table().layout(Engine.OPEN_SOURCE).isolation is Isolation.SERIALIZABLE
+    assert Table().layout(Engine.DATABRICKS).isolation is Isolation.WRITE_SERIALIZABLE
+
+
+def test_the_layout_holds_what_conflicts_depend_on():
+    plain, engine = Table(key="id"), Engine.OPEN_SOURCE
+    assert plain.layout(engine) == Layout()
+    assert Table(partition_by="day").layout(engine) == Layout(partitioned=True)
+    assert Table(cluster_by="day").layout(engine) == Layout(clustered=True)
+    vectors, identity = "delta.enableDeletionVectors", "delta.feature.identityColumns"
+    assert Table(properties={vectors: "True"}).layout(engine) == Layout(deletion_vectors=True)
+    assert Table(properties={vectors: "false"}).layout(engine) == Layout()
+    assert Table(properties={identity: "supported"}).layout(engine) == Layout(identity=True)
+
+
 @pytest.mark.parametrize(
     ("declared", "why"),
     [
@@ -91,6 +112,8 @@ def test_the_change_data_feed_is_on_unless_it_is_declared_off_in_whatever_case()
         ({"name": ""}, "catalog name"),
         ({"name": "main..flights"}, "catalog name"),
         ({"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}}, "applied once"),
+        ({"properties": {"delta.isolationLevel": "SnapshotIsolation"}}, "Serializable or WriteSerializable"),
+        ({"properties": {"delta.isolationLevel": ""}}, "Serializable or WriteSerializable"),
         ({"properties": {"Delta.settransactionRETENTIONduration": "interval 1 day"}}, "applied once"),
     ],
     ids=str,

@@ -94,16 +94,23 @@ def by_matrix(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
         case Documented.Z_ORDER | Documented.NO_VECTORS:
             why = "ZORDER BY is used." if z_order else "The table keeps no deletion vectors."
             remedy = "Use liquid clustering." if z_order else "Enable deletion vectors."
+            if _vague(loser, winner, table):
+                return Foreseen(Verdict.AVOIDABLE, why, _FILES, f"{remedy} Or: {OTHER_PARTITIONS}")
             return Foreseen(Verdict.CAN, why, _FILES, f"{remedy} Or: {TAKE_TURNS}")
         case Documented.FILES:
             return _files(loser, winner, table)
 
 
 def _files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
-    if table.partitioned and (loser.within is None or winner.within is None):
+    if _vague(loser, winner, table):
         return Foreseen(Verdict.AVOIDABLE, "Partitions are not told apart.", _FILES, OTHER_PARTITIONS)
     limits = sorted(limit.value for limit in (loser.limits | winner.limits) - {Limit.Z_ORDER})
     because = f" ({', '.join(limits)})" if limits else ""
     why = f"Files are compared, not rows{because}; both may touch the same file."
     rows = "" if table.partitioned else " Or meet the conditions of row-level concurrency."
     return Foreseen(Verdict.CAN, why, _FILES, TAKE_TURNS + rows)
+
+
+def _vague(loser: Writing, winner: Writing, table: Layout) -> bool:
+    """Whether they could be kept apart by partitions that one of them does not name."""
+    return table.partitioned and (loser.within is None or winner.within is None)

@@ -1,15 +1,12 @@
 """Refuses, when the code location loads, what could never work."""
 
-from collections.abc import Iterator
-from typing import Any, cast
-
 import dagster as dg
 
 from lakehouse.changes import Changes
 from lakehouse.definition import input_kind, partition_columns, table_ref, write_kind
 from lakehouse.errors import DefinitionError, MissingKeyError
-from lakehouse.io_manager import DeltaIOManager
 from lakehouse.read import Read
+from lakehouse.rivals import asset_definitions, io_manager, kept_apart
 from lakehouse.table import Table
 from lakehouse.writes import Merge
 
@@ -17,26 +14,18 @@ from lakehouse.writes import Merge
 def validate(definitions: dg.Definitions) -> dg.Definitions:
     """The same definitions, once every asset on a `DeltaIOManager` is known to make sense.
 
+    The writers of one table share a Dagster pool then, and each asset shows whom it can meet: docs/conflicts.md.
+
     Raises:
         DefinitionError: An asset that returns a Merge without a key, an annotation that means nothing, a
             partitioned asset without a partition column, options that its input cannot have.
     """
-    resources = definitions.resources or {}
-    for asset in asset_definitions(definitions.assets or []):
+    for asset in asset_definitions(definitions):
         for key in asset.keys:
-            manager = resources.get(asset.get_io_manager_key_for_asset_key(key))
-            if isinstance(manager, DeltaIOManager):
+            manager = io_manager(definitions, asset, key)
+            if manager is not None:
                 _check(asset, key, manager.root)
-    return definitions
-
-
-def asset_definitions(assets: Any) -> Iterator[dg.AssetsDefinition]:
-    """The executable asset definitions among what `Definitions(assets=...)` takes."""
-    for asset in assets:
-        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
-            yield asset
-        elif isinstance(asset, list):
-            yield from asset_definitions(cast("list[Any]", asset))
+    return kept_apart(definitions)
 
 
 def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> None:

@@ -1,0 +1,50 @@
+"""The command that says who can meet whom: `python -m lakehouse.foresee assets.definitions`."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator, Sequence
+from pkgutil import resolve_name
+from typing import Any
+
+import dagster as dg
+
+from lakehouse.meetings import meetings, warnings
+from lakehouse.operations import Engine
+from lakehouse.rivals import HEADINGS, row, writers
+
+
+def _definitions(place: str) -> dg.Definitions:
+    """What a user's module holds; the name is the user's, so that it cannot be an import statement."""
+    loaded: Any = resolve_name(place)
+    if isinstance(loaded, dg.Definitions):
+        return loaded
+    found = [value for value in vars(loaded).values() if isinstance(value, dg.Definitions)]
+    if len(found) != 1:
+        sys.exit(f"{place} holds {len(found)} dg.Definitions; say which one: {place}:<name>.")
+    return found[0]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints who can meet whom in the tables of a module's definitions."""
+    parser = ArgumentParser("python -m lakehouse.foresee", description="Who can meet whom in the tables of a location.")
+    parser.add_argument("module", help="where the definitions are: a module, or module:name")
+    parser.add_argument("--engine", choices=["delta", "databricks"], default="delta", help="who commits")
+    parser.add_argument("--foreign", action="store_true", help="also writers that no definition tells of")
+    given = parser.parse_args(arguments)
+    engine = Engine.DATABRICKS if given.engine == "databricks" else Engine.OPEN_SOURCE
+    found = writers(_definitions(given.module))
+    rows = [row(meeting) for meeting in meetings(found, engine) if meeting.declared or given.foreign]
+    lines = [*_columns([tuple(map(str.upper, HEADINGS)), *rows]), ""]
+    lines += [f"{name}: {sentence}" for name, told in warnings(found).items() for sentence in told]
+    lines.append(f"Answers of {engine.value}." + ("" if given.foreign else " --foreign adds writers from elsewhere."))
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,11 @@
 """The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
 
-Reads metadata only, through the `deltalake` package; rows always go through Spark (deltalake misreads some
-table features' rows, never their log: ADR 3).
+Reads metadata only, where the table stands through the `deltalake` package; rows always go through Spark (deltalake
+misreads some table features' rows, never their log: ADR 3). What a commit says of itself is read from its own file:
+deltalake's history lists the log's directory first, so it costs the more the longer the history is.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Commit, Head, newest_first, numbers, texts
+from lakehouse.log import Commit, Head, numbers, texts
 
 
 class FileLog:
@@ -40,20 +42,35 @@ class FileLog:
         )
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        delta = self._open()
-        if delta is None:
-            return
-        yield from newest_first(lambda count: self._history(delta, count), newest, oldest)
+        for version in range(newest, oldest - 1, -1):
+            commit = self._commit(version)
+            if commit is None:
+                # The oldest were cleaned up, or one is missing: the reader sees which by what else is there.
+                yield from (found for v in self._present(oldest, version) if (found := self._commit(v)) is not None)
+                return
+            yield commit
 
     def epoch(self, application_id: str) -> int | None:
         delta = self._open()
         return 0 if delta is None else delta.transaction_version(application_id) or 0
 
-    def _history(self, delta: DeltaTable, limit: int) -> list[Commit]:
+    def _commit(self, version: int) -> Commit | None:
+        """A commit by its own file; None where there is none."""
+        file = Path(self._path) / "_delta_log" / f"{version:020}.json"
         try:
-            return [_commit(entry) for entry in delta.history(limit)]
-        except (DeltaError, OSError) as error:
+            with file.open(encoding="utf-8") as lines:
+                actions: Iterator[dict[str, Any]] = (json.loads(line) for line in lines if "commitInfo" in line)
+                info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
             raise self._unreadable(error) from error
+        return _described(version, info)
+
+    def _present(self, oldest: int, below: int) -> list[int]:
+        """The versions in `[oldest, below)` that have a file, newest first."""
+        names = (file.stem for file in (Path(self._path) / "_delta_log").glob("*.json"))
+        return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
 
     def _open(self) -> DeltaTable | None:
         if not (Path(self._path) / "_delta_log").is_dir():
@@ -73,9 +90,9 @@ class FileLog:
         )
 
 
-def _commit(entry: dict[str, Any]) -> Commit:
+def _described(version: int, entry: dict[str, Any]) -> Commit:
     return Commit(
-        version=int(entry["version"]),
+        version=version,
         timestamp=int(entry.get("inCommitTimestamp") or entry.get("timestamp") or 0),
         operation=str(entry.get("operation") or "UNKNOWN"),
         parameters=texts(entry.get("operationParameters")),

@@ -1,0 +1,97 @@
+"""What it costs to find the cursor does not depend on how long the history is."""
+
+import json
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cursor import Known, find_cursor
+from lakehouse.file_log import FileLog
+from lakehouse.mark import Mark, Position
+
+SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
+METADATA = {
+    "metaData": {
+        "id": "an-id",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": SCHEMA,
+        "partitionColumns": [],
+        "configuration": {},
+    }
+}
+_watched: list[list[str]] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _audit() -> None:
+    """Audit hooks stay for the life of the process; outside of `touched` this one does nothing."""
+
+    def hook(event: str, args: tuple[object, ...]) -> None:
+        if _watched and event in ("open", "os.listdir", "os.scandir"):
+            _watched[-1].append(f"{event} {args[0]}")
+
+    sys.addaudithook(hook)
+
+
+@contextmanager
+def touched() -> Generator[list[str]]:
+    """The files that are opened and the directories that are listed meanwhile."""
+    _watched.append([])
+    try:
+        yield _watched[-1]
+    finally:
+        _watched.pop()
+
+
+def history(path: Path, commits: int, foreign: int) -> Path:
+    """A table's log of so many own commits, and some by somebody else on top."""
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    for version in range(commits + foreign):
+        info: dict[str, object] = {"timestamp": version, "operation": "MERGE", "operationParameters": {}}
+        if version < commits:
+            mark = Mark(
+                "t",
+                (),
+                "0",
+                version + 1,
+                "run",
+                f"attempt-{version}",
+                version - 1,
+                None,
+                {"src": Position("s", version)},
+            )
+            info["userMetadata"] = mark.to_json()
+        else:
+            info["operation"] = "OPTIMIZE"
+        first = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, METADATA] if version == 0 else []
+        lines = [{"commitInfo": info}, *first]
+        (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+@pytest.mark.parametrize("foreign", [0, 5])
+def test_ten_thousand_versions_cost_what_ten_do(tmp_path: Path, foreign: int) -> None:
+    counted: dict[int, int] = {}
+    for commits in (10, 10_000):
+        log = FileLog(str(history(tmp_path / str(commits), commits, foreign)), "t")
+        head = log.head()
+        with touched() as found:
+            cursor = find_cursor(log, head, "t")
+        assert isinstance(cursor, Known) and cursor.epoch == commits
+        assert all(event.startswith("open") for event in found), "no directory is listed"
+        counted[commits] = len(found)
+    assert counted[10_000] <= 2 * counted[10], counted
+    assert counted[10] >= foreign + 1, "the count counts"
+
+
+def test_the_reads_are_seen_where_the_cursor_is_far(tmp_path: Path) -> None:
+    """The control: the same counter grows where many commits lie behind the last own one."""
+    log = FileLog(str(history(tmp_path / "far", 1, 300)), "t")
+    head = log.head()
+    with touched() as found:
+        find_cursor(log, head, "t")
+    assert len(found) > 300

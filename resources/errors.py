@@ -1,19 +1,22 @@
-"""What can be wrong with a machine or its settings. No table was looked at and nothing was written.
+"""What can be wrong with a machine or its settings.
 
 * LakehouseError
   x SetupError
     - NotInstalledError
+    - ServerError
     - UnsafeSettingError
     - VariableError
+  x ServerLostError
 """
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from lakehouse.errors import LakehouseError
 
 
 class SetupError(LakehouseError):
-    """Spark cannot be started here as asked."""
+    """Spark cannot be started here as asked. No table was looked at and nothing was written."""
 
 
 class NotInstalledError(SetupError):
@@ -22,6 +25,29 @@ class NotInstalledError(SetupError):
     def __init__(self, problem: str) -> None:
         self.problem = problem
         super().__init__(f"Spark was not started. {problem}")
+
+
+class ServerError(SetupError):
+    """The Spark server of a root cannot be started, used or stopped."""
+
+    def __init__(self, root: Path, problem: str) -> None:
+        self.root, self.problem = root, problem
+        super().__init__(f"The Spark server of {root}: {problem}")
+
+
+class ServerLostError(LakehouseError, ConnectionError):
+    """The Spark server of a root ended while this process used it.
+
+    A commit that was under way is in the table or it is not, never in part; its run has looked, and the next run goes
+    on from what is there, on a new server.
+    """
+
+    def __init__(self, root: Path, said: str) -> None:
+        self.root, self.said = root, said
+        super().__init__(
+            f"The Spark server of {root} ended while it was used: {said} Whatever was committed stays, nothing is half "
+            f"done. Run this again: a new server starts by itself."
+        )
 
 
 class UnsafeSettingError(SetupError):

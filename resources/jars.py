@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from resources.java import find_java
+from resources.java import java
 
 DIRECTORY = Path(sys.prefix, "jars")
 
@@ -135,7 +135,7 @@ def _retrieve(jars: list[Jar], directory: Path) -> str:
         f"<dependencies>{wanted}</dependencies></ivy-module>"
     )
     command = [
-        find_java() or "java",
+        java() or "java",
         "-jar",
         str(ivy),
         "-m2compatible",

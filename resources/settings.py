@@ -17,7 +17,7 @@ _GIB = 1 << 30
 
 
 def local_settings(root: Path) -> dict[str, str]:
-    """Spark inside this process, for a laptop: it listens on loopback only and stays quiet.
+    """Spark for a laptop, in a server or inside a process: it listens on loopback only and stays quiet.
 
     Args:
         root: Where the tables are; Spark's own files go below it too.
@@ -43,6 +43,8 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.sql.debug.maxToStringFields": "100",
         "spark.redaction.regex": SECRET_KEYS,
         "spark.redaction.string.regex": SECRET_VALUES,
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",  # any that is free, so none can be taken
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -1,21 +1,30 @@
 """The Spark session as a Dagster resource, built on dagster-pyspark's.
 
-A process has one session: every resource object gives the same one (`getOrCreate`), and none stops it, because
-Dagster makes two objects of a resource that is used at two places and tears each down on its own.
+A process has one session: every resource object gives the same one, and none stops it, because Dagster makes two
+objects of a resource that is used at two places and tears each down on its own.
 """
 
 import os
-import sys
+from enum import Enum
 from pathlib import Path
 
-import pyspark
 from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
 from pyspark.sql import SparkSession
 
-from resources.errors import NotInstalledError, VariableError
-from resources.jars import jars_problem
-from resources.java import java_problem
+from resources.errors import VariableError
+from resources.lifecycle import Server
 from resources.safety import refuse_secrets, refuse_unsafe
+
+IDLE = 900
+"""Seconds without use after which a server ends, unless said otherwise."""
+
+
+class Where(Enum):
+    """Where a local lakehouse's JVM is: one server for all processes, or inside the one process that there is."""
+
+    SERVER = "server"
+    PROCESS = "process"
 
 
 class ClusterSpark(LazyPySparkResource):
@@ -46,7 +55,46 @@ class ClusterSpark(LazyPySparkResource):
 
 
 class LocalSpark(ClusterSpark):
-    """Spark inside this process, on the Java and the jars of this machine."""
+    """Spark on this machine, on its own Java and jars. One JVM at a time has the root, wherever it is.
+
+    Args:
+        root: The directory of the tables.
+        where: Whether the processes share a server or this one has a JVM of its own.
+        idle: After how many seconds without use the server ends.
+    """
+
+    root: str
+    where: Where = Where.SERVER
+    idle: float = Field(default=IDLE, gt=0)
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session; a new one where its server has gone.
+
+        Raises:
+            ServerError: Another JVM has the root, or the server cannot be started.
+            NotInstalledError: Java or Delta's jars are missing.
+            UnsafeSettingError: A setting that could lose rows unnoticed.
+            VariableError: SPARK_REMOTE is set.
+        """
+        self._prepare()
+        session = self._started()
+        if session is not self._spark_session:
+            refuse_unsafe(session.conf.getAll)
+            self._spark_session = session
+        return session
+
+    def _started(self) -> SparkSession:
+        # Imported by what needs it: loading the code location needs neither.
+        match self.where:
+            case Where.SERVER:
+                from resources.connect import session_on
+
+                return session_on(Server(Path(self.root), self.spark_config, self.idle))
+            case Where.PROCESS:
+                from resources.in_process import session_in_process
+
+                return session_in_process(Path(self.root), self.spark_config)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -57,16 +105,3 @@ class LocalSpark(ClusterSpark):
                 "Spark would run on another machine, where the tables of this one are not. Unset it, or set "
                 "LAKEHOUSE_ENV to cluster.",
             )
-        for problem in (java_problem(), jars_problem()):
-            if problem is not None:
-                raise NotInstalledError(problem)
-        _stay_at_home()
-
-
-def _stay_at_home() -> None:
-    """Makes Spark start as the lock file has it, whatever other Spark this machine is set up for."""
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    for variable in ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
-        os.environ.pop(variable, None)

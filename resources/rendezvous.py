@@ -1,0 +1,144 @@
+"""How the processes that use one root find one server: three locks and a state file below `<root>/_spark`.
+
+The operating system lets go of a lock when its holder is gone, however it went, so nothing here has to be cleaned up
+and no process id has to be believed. Only the standard library: the supervisor starts at once and stays small.
+"""
+
+import fcntl
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_LOOK_AGAIN = 0.05
+
+
+class Lock:
+    """A lock between processes on a file, whose text says for people who holds it.
+
+    Args:
+        path: The file; it is made where it is missing, and stays.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    @property
+    def fd(self) -> int:
+        """The open file: a process that inherits it holds the lock too."""
+        assert self._fd is not None
+        return self._fd
+
+    def take(self, seconds: float = 0, *, shared: bool = False) -> bool:
+        """Whether the lock was had within so many seconds; with others that share it, where it is shared."""
+        if self._fd is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(self._fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    self.let_go()
+                    return False
+                time.sleep(_LOOK_AGAIN)
+
+    def let_go(self) -> None:
+        """Gives the lock up; one that a child has inherited stays the child's."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def sign(self, holder: str) -> None:
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, holder.encode(), 0)
+
+    def holder(self) -> str:
+        return self._path.read_text() if self._path.is_file() else ""
+
+    def is_held(self) -> bool:
+        """Whether any process, this one included, holds it alone."""
+        if not self._path.is_file():
+            return False
+        probe = Lock(self._path)
+        free = probe.take(shared=True)
+        probe.let_go()
+        return not free
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a server listens, for those who may read the file that says so.
+
+    Args:
+        port: On loopback.
+        token: Without it the server answers nobody.
+        fingerprint: Of its jars and settings.
+        supervisor: The process that ends the JVM when it is idle.
+        jvm: The process that is the server.
+    """
+
+    port: int
+    token: str
+    fingerprint: str
+    supervisor: int
+    jvm: int
+
+
+class Rendezvous:
+    """The files of one root.
+
+    Args:
+        scratch: The directory `<root>/_spark`.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.log = scratch / "server.log"
+        self._state = scratch / "server.json"
+        self._used = scratch / "used.lock"
+
+    def jvm(self) -> Lock:
+        """Held by the one JVM that may write to the root, as long as it lives."""
+        return Lock(self.scratch / "jvm.lock")
+
+    def starting(self) -> Lock:
+        """Held while a server is looked for, started or stopped."""
+        return Lock(self.scratch / "starting.lock")
+
+    def used(self) -> Lock:
+        """Shared by the processes that use the server; had alone, it says that there are none."""
+        return Lock(self._used)
+
+    def last_used(self) -> float:
+        """When a process last came to use the server, in seconds since 1970."""
+        return self._used.stat().st_mtime if self._used.is_file() else 0
+
+    def use(self) -> None:
+        os.utime(self._used)
+
+    def state(self) -> State | None:
+        """The server that is or was here; None where there was none, or its file says nothing."""
+        try:
+            found: dict[str, Any] = json.loads(self._state.read_text())
+            return State(**found)
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write(self, state: State) -> None:
+        new = self._state.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        new.touch(mode=0o600, exist_ok=False)
+        new.write_text(json.dumps(asdict(state)))
+        new.replace(self._state)
+
+    def forget(self) -> None:
+        """Removes the state file; a server whose file is gone ends itself."""
+        with suppress(FileNotFoundError):
+            self._state.unlink()

@@ -2,9 +2,8 @@
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pkgutil import resolve_name
-from typing import Any
 
 import dagster as dg
 
@@ -15,10 +14,9 @@ from lakehouse.rivals import HEADINGS, row, writers
 
 def _definitions(place: str) -> dg.Definitions:
     """What a user's module holds; the name is the user's, so that it cannot be an import statement."""
-    loaded: Any = resolve_name(place)
-    if isinstance(loaded, dg.Definitions):
-        return loaded
-    found = [value for value in vars(loaded).values() if isinstance(value, dg.Definitions)]
+    loaded: object = resolve_name(place)
+    values: Iterable[object] = [loaded] if isinstance(loaded, dg.Definitions) else vars(loaded).values()
+    found = [value for value in values if isinstance(value, dg.Definitions)]
     if len(found) != 1:
         sys.exit(f"{place} holds {len(found)} dg.Definitions; say which one: {place}:<name>.")
     return found[0]

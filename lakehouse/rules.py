@@ -37,6 +37,22 @@ def foresee(
     declared = _declared(loser, winner, table, engine)
     if declared is not None:
         return declared
+    found = _twin(loser, winner) or _data(loser, winner, table, engine)
+    if not (table.identity and {loser.operation, winner.operation} <= WRITES_ROWS):
+        return found
+    why = "Rows with new identity values move the column's high-water mark, which is metadata."
+    return Foreseen(Verdict.CAN, why, ("MetadataChangedException", *found.exceptions), TAKE_TURNS)
+
+
+def _twin(loser: Writing, winner: Writing) -> Foreseen | None:
+    if loser.application is None or loser.application != winner.application:
+        return None
+    why = "Both carry one application id, so the second would repeat the first."
+    return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), TAKE_TURNS)
+
+
+def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen:
+    """What comes last: the files, or on Databricks the rows, that the loser has read and the winner changed."""
     if not (loser.traits.reads and (winner.traits.adds or winner.traits.removes)):
         nothing = "has read nothing of the table" if not loser.traits.reads else "finds every file as it was"
         return Foreseen(Verdict.CANNOT, f"The write {nothing}.")
@@ -48,7 +64,7 @@ def foresee(
 
 
 def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen | None:
-    """The checks that come before files: replacement, creation, protocol, metadata, application id."""
+    """The checks that come before data: replacement, creation, protocol, metadata."""
     if loser.operation is Operation.REPLACEMENT:
         why = "It writes the very next version or none: whatever was committed meanwhile defeats it."
         return Foreseen(Verdict.CAN, why, ("ConcurrentWriteException",), WHILE_QUIET)
@@ -64,12 +80,6 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
         features = loser.traits.metadata and winner.operation is Operation.FEATURE
         exceptions = ("MetadataChangedException", "ProtocolChangedException")[: 1 + features]
         return Foreseen(Verdict.CAN, "The table's schema or properties were changed.", exceptions, WHILE_QUIET)
-    if table.identity and {loser.operation, winner.operation} <= WRITES_ROWS:
-        why = "New identity values move the column's high-water mark, which is metadata."
-        return Foreseen(Verdict.CAN, why, ("MetadataChangedException",), TAKE_TURNS)
-    if loser.application is not None and loser.application == winner.application:
-        why = "Both carry one application id, so the second would repeat the first."
-        return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), TAKE_TURNS)
     return None
 
 

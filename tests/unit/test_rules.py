@@ -116,6 +116,7 @@ def test_of_two_creators_one_loses_and_nobody_loses_to_a_creation_that_came_befo
 def test_two_writers_of_new_identity_values_disagree_about_the_high_water_mark():
     table = Layout(partitioned=True, identity=True)
     assert foresee(within(blind, "a"), within(blind, "b"), table).exceptions == (METADATA,)
+    assert foresee(change, blind, table).exceptions == (METADATA, APPEND)  # an UPDATE makes no new values
     assert foresee(optimize, blind, table).verdict is Verdict.CANNOT
     assert foresee(blind, feature, table).exceptions == (METADATA,)
 

@@ -14,7 +14,7 @@ FIND_PYTHON = for p in python3 python3.13 python3.12 python3.11 python; do \
 demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
 
 help:  ## What can be done here
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)  ## Build .venv from requirements.lock and fetch Delta's jars (about a minute, once)
 
@@ -38,6 +38,18 @@ check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
+
+bench: $(STAMP)  ## Measure beside what one would write instead, into docs/benchmarks.md (under 10 idle minutes)
+	@$(PY) -m benchmarks
+
+bench-large: $(STAMP)  ## The same with up to 100 million rows (20 GB of disk, an hour)
+	@$(PY) -m benchmarks --large
+
+bench-cold: $(STAMP)  ## New processes: cold start, warm server, Dagster's sensors
+	@$(PY) -m benchmarks cold live
+
+bench-contention: $(STAMP)  ## Two, four and eight writers of one table
+	@$(PY) -m benchmarks contention
 
 lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=1: to the newest versions)
 	@.venv/bin/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \

@@ -3,6 +3,8 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 ROWS_PER_FILE = 625_000
-PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+FEED = "delta.enableChangeDataFeed"
+PROPERTIES = {FEED: "true", "delta.enableDeletionVectors": "true"}
 """Of every table, ours and the rivals': downstream reads all of them incrementally, too."""
 KEY = "id"
 
@@ -41,32 +44,47 @@ def rows(spark: SparkSession, count: int, columns: int) -> DataFrame:
     )
 
 
-def built(spark: SparkSession, count: int, columns: int) -> Path:
-    """The directory of a table with so many rows, made on first use."""
-    path = cache() / f"{count}x{columns}"
+def built(spark: SparkSession, count: int, columns: int, *, vectors: bool = True) -> Path:
+    """The directory of a table with so many rows, made on first use.
+
+    Args:
+        spark: A session.
+        count: Rows.
+        columns: Two or six.
+        vectors: Whether the table may have deletion vectors, which delta-rs does not write.
+    """
+    path = cache() / f"{count}x{columns}{'' if vectors else '-plain'}"
     if not path.exists():
         print(f"Building {count:,} rows x {columns} columns in {path} ...", flush=True)
-        scratch = path.with_suffix(".part")
-        shutil.rmtree(scratch, ignore_errors=True)
-        rows(spark, count, columns).write.format("delta").options(**PROPERTIES).save(str(scratch))
-        scratch.rename(path)
+        properties = PROPERTIES if vectors else {FEED: "true"}
+        with made(path) as scratch:
+            rows(spark, count, columns).write.format("delta").options(**properties).save(str(scratch))
     return path
 
 
-def clone(table: Path, to: Path) -> None:
-    """A table of its own with the same rows, at no cost: its log is copied, its data files are hard links.
+@contextmanager
+def made(path: Path) -> Generator[Path]:
+    """A directory to fill, which takes its name once it is whole."""
+    scratch = path.with_suffix(".part")
+    shutil.rmtree(scratch, ignore_errors=True)
+    yield scratch
+    scratch.rename(path)
 
-    Delta never changes a data file in place, so neither table sees what becomes of the other.
+
+def clone(directory: Path, to: Path) -> None:
+    """A directory of tables of its own with the same rows, at no cost: logs are copied, data files are hard links.
+
+    Delta never changes a data file in place, so neither side sees what becomes of the other.
     """
     to.mkdir(parents=True)
-    for path in sorted(table.rglob("*")):
-        at = to / path.relative_to(table)
+    for path in sorted(directory.rglob("*")):
+        at = to / path.relative_to(directory)
         if path.is_dir():
             at.mkdir(exist_ok=True)
-        elif "_delta_log" in path.parts or "checkpoint" in path.parts:
-            shutil.copy2(path, at)
-        else:
+        elif path.suffix in (".parquet", ".bin") and "_delta_log" not in path.parts:
             at.hardlink_to(path)
+        else:
+            shutil.copy2(path, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +105,10 @@ class Pair:
     def checkpoint(self) -> Path:
         return self.root / "checkpoint"
 
+    @property
+    def position(self) -> Path:
+        return self.root / "position.json"
+
     @classmethod
     def of(cls, table: Path, root: Path) -> "Pair":
         clone(table, root / "source")
@@ -97,3 +119,20 @@ class Pair:
 def name(table: Path) -> str:
     """The table as SQL names it."""
     return f"delta.`{table}`"
+
+
+def change(spark: SparkSession, table: Path, where: str) -> None:
+    """Other values in the rows that the predicate names."""
+    spark.sql(f"UPDATE {name(table)} SET value = value + 1 WHERE {where}").collect()
+
+
+def neighbours(first: int, count: int = 1) -> str:
+    """The predicate of so many keys next to each other."""
+    return f"{KEY} >= {first} AND {KEY} < {first + count}"
+
+
+def same(spark: SparkSession, a: Path, b: Path) -> bool:
+    """Whether two tables hold the same rows."""
+    sums = "count(*), sum(xxhash64(*) % 1000000007)"
+    first, second = (spark.sql(f"SELECT {sums} FROM {name(t)}").collect() for t in (a, b))
+    return first == second

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from inspect import get_annotations
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse.commit
 from benchmarks.data import KEY, Pair
@@ -14,14 +16,105 @@ from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit import Outcome
 from lakehouse.ladder import Source
 from lakehouse.materialization import Asset, Materialization
+from lakehouse.partitions import Slice
 from lakehouse.read import Read
 from lakehouse.statement import Touch, execute
 from lakehouse.tables import Pinned, TableRef
 
 Laps = Callable[[str], AbstractContextManager[object]]
+PHASES = {
+    "plan": "- plan",
+    "execute": "- execute",
+    "find_cursor": "- look at the cursor",
+    "_find_attempt": "- find in the log",
+}
 
 
-def copy(source: Changes) -> Merge:
+def untimed(_: str) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Tables below one root; an asset is a function whose parameters name the tables that it reads.
+
+    Args:
+        spark: The session.
+        root: The directory of the tables.
+        keys: The key of each table that has one.
+    """
+
+    spark: SparkSession
+    root: Path
+    keys: dict[str, str]
+
+    def materialize(
+        self,
+        asset: Callable[..., Any],
+        table: Table,
+        *,
+        target: str | None = None,
+        slice_: Slice | None = None,
+        retry: Retry = Retry(),
+        upto: int | None = None,
+        lap: Laps = untimed,
+    ) -> Outcome:
+        """One run of an asset, its phases told apart; with `upto`, as if its sources ended there."""
+        with lap("begin"):
+            step = self.begin(asset, table, target=target, slice_=slice_)
+        with lap("read changes"):
+            inputs = self.read(step, asset, upto)
+        with lap("asset's function"):
+            write = asset(**inputs)
+        with lap("commit"), phases_of_commit(lap):
+            return step.commit(write, retry)
+
+    def adopt(self, asset: Callable[..., Any], table: Table, *, upto: int | None = None, **options: Any) -> None:
+        """Puts a position down on a table that is known to hold the asset's result, so nothing is compared."""
+        step = self.begin(asset, table, compare="the table was there before the asset", **options)
+        self.read(step, asset, upto)
+        run = step.planned()
+        execute(self.spark, Touch(), run, run.mark(uuid4().hex, 0))
+
+    def begin(
+        self,
+        asset: Callable[..., Any],
+        table: Table,
+        *,
+        target: str | None = None,
+        slice_: Slice | None = None,
+        compare: str | None = None,
+    ) -> Materialization:
+        name = asset.__name__
+        described = Asset(name=name, table=table, ref=self._ref(target or name), appends=False, incremental=True)
+        return Materialization(lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare)
+
+    def read(
+        self, step: Materialization, asset: Callable[..., Any], upto: int | None = None
+    ) -> dict[str, Changes | DataFrame]:
+        kinds = get_annotations(asset, eval_str=True)
+        return {
+            name: step.changes(self._source(name, upto), Read(), self._ref)
+            if kind is Changes
+            else step.lookup(self._source(name, upto))
+            for name, kind in kinds.items()
+            if name != "return"
+        }
+
+    def _ref(self, name: str) -> TableRef:
+        return TableRef.at_path(name, str(self.root / name))
+
+    def _source(self, name: str, upto: int | None) -> Source:
+        ref = self._ref(name)
+        log = ref.log(lambda: self.spark)
+        head = log.head()
+        assert head is not None, f"no table {name}"
+        head = head if upto is None else replace(head, version=upto)
+        key = tuple(filter(None, (self.keys.get(name),)))
+        return Source(Pinned(self.spark, ref, head.table_id, head.version, None, key), log, head)
+
+
+def target(source: Changes) -> Merge:
     """The simplest incremental asset: the source's rows, by key."""
     touched = source.touched(KEY)
     return Merge(touched.rows, touched)
@@ -33,54 +126,21 @@ class Ours:
 
     spark: SparkSession
     name: str = "ours"
-    asset: Callable[[Changes], Merge] = copy
     table: Table = field(default_factory=lambda: Table(key=KEY))
+    outcome: Outcome | None = None
 
     def prepare(self, pair: Pair) -> None:
-        """Puts the position down: the target is known to equal the source, so nothing is compared."""
-        step = self._begin(pair, compare="the table was there before the asset")
-        step.changes(self._source(pair.source), Read(), self._no_archive)
-        run = step.planned()
-        execute(self.spark, Touch(), run, run.mark(uuid4().hex, 0))
+        self._lake(pair).adopt(target, self.table)
 
-    def step(self, pair: Pair, lap: Laps = lambda _: nullcontext()) -> Outcome:
-        """One run of the asset, its phases told apart."""
-        with lap("begin"):
-            step = self._begin(pair)
-        with lap("read changes"):
-            changes = step.changes(self._source(pair.source), Read(), self._no_archive)
-        with lap("asset's function"):
-            write = self.asset(changes)
-        with lap("commit"), _phases_of_commit(lap):
-            return step.commit(write, Retry())
+    def step(self, pair: Pair, lap: Laps = untimed) -> None:
+        self.outcome = self._lake(pair).materialize(target, self.table, lap=lap)
 
-    def _begin(self, pair: Pair, compare: str | None = None) -> Materialization:
-        ref = TableRef.at_path("target", str(pair.target))
-        asset = Asset(name="target", table=self.table, ref=ref, appends=False, incremental=True)
-        return Materialization(lambda: self.spark, asset, uuid4().hex, compare=compare)
-
-    def _source(self, path: Path) -> Source:
-        ref = TableRef.at_path("source", str(path))
-        log = ref.log(lambda: self.spark)
-        head = log.head()
-        assert head is not None
-        return Source(Pinned(self.spark, ref, head.table_id, head.version, None, (KEY,)), log, head)
-
-    @staticmethod
-    def _no_archive(asset: str) -> TableRef:
-        raise LookupError(asset)
-
-
-PHASES = {
-    "plan": "- plan",
-    "execute": "- execute",
-    "find_cursor": "- look at the cursor",
-    "_find_attempt": "- find in the log",
-}
+    def _lake(self, pair: Pair) -> Lake:
+        return Lake(self.spark, pair.root, {"source": KEY})
 
 
 @contextmanager
-def _phases_of_commit(lap: Laps) -> Generator[None]:
+def phases_of_commit(lap: Laps) -> Generator[None]:
     """Laps around what `lakehouse.commit` calls, as far as it still calls them so."""
 
     def timed(phase: str, function: Callable[..., object]) -> Callable[..., object]:
@@ -90,6 +150,9 @@ def _phases_of_commit(lap: Laps) -> Generator[None]:
 
         return call
 
+    if lap is untimed:
+        yield
+        return
     called = {name: vars(lakehouse.commit)[name] for name in PHASES if name in vars(lakehouse.commit)}
     try:
         for name, function in called.items():

@@ -6,7 +6,10 @@ All of them apply the source's change data feed by key, the last change of a key
 import json
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from delta.tables import DeltaTable
+from deltalake import DeltaTable as RustTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -86,7 +89,7 @@ class Batch:
         self._keep(pair, self._version(pair))
 
     def step(self, pair: Pair) -> None:
-        position, version = json.loads(self._file(pair).read_text()), self._version(pair)
+        position, version = json.loads(pair.position.read_text()), self._version(pair)
         if version == position:
             return
         feed = (
@@ -110,11 +113,7 @@ class Batch:
         return int(DeltaTable.forPath(self.spark, str(pair.source)).history(1).collect()[0]["version"])
 
     def _keep(self, pair: Pair, version: int) -> None:
-        self._file(pair).write_text(json.dumps(version))
-
-    @staticmethod
-    def _file(pair: Pair):  # noqa: ANN205
-        return pair.root / "position.json"
+        pair.position.write_text(json.dumps(version))
 
 
 @dataclass
@@ -130,3 +129,45 @@ class Recompute:
     def step(self, pair: Pair) -> None:
         rows = self.spark.read.table(name(pair.source))
         rows.write.format("delta").mode("overwrite").save(str(pair.target))
+
+
+@dataclass
+class Rust:
+    """R4: delta-rs, which needs no JVM; the session is for the one who changes the source.
+
+    The target has no change data feed of its own.
+    """
+
+    spark: SparkSession
+    name: str = "R4 delta-rs merge"
+
+    def prepare(self, pair: Pair) -> None:
+        self.spark.sql(f"ALTER TABLE {name(pair.target)} UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')").collect()
+        pair.position.write_text(json.dumps(RustTable(str(pair.source)).version()))
+
+    def step(self, pair: Pair) -> None:
+        position, source = json.loads(pair.position.read_text()), RustTable(str(pair.source))
+        version = source.version()
+        feed = plain(pa.table(source.load_cdf(starting_version=position + 1, ending_version=version)))
+        images = feed.filter(pc.not_equal(feed["_change_type"], "update_preimage"))
+        newest = images.group_by(KEY).aggregate([("_commit_version", "max")])
+        changes = images.join(newest, [KEY, "_commit_version"], [KEY, "_commit_version_max"], "left semi")
+        columns = {column: f"s.{column}" for column in changes.column_names if column not in FEED}
+        low, high = pc.min_max(changes[KEY]).as_py().values()
+        (
+            RustTable(str(pair.target))
+            .merge(
+                changes, f"t.{KEY} = s.{KEY} AND t.{KEY} BETWEEN {low} AND {high}", source_alias="s", target_alias="t"
+            )
+            .when_matched_delete("s._change_type = 'delete'")
+            .when_matched_update(columns)
+            .when_not_matched_insert(columns, "s._change_type <> 'delete'")
+            .execute()
+        )
+        pair.position.write_text(json.dumps(version))
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """The table without views, which pyarrow cannot compare."""
+    kinds = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema]
+    return table.cast(pa.schema(kinds))

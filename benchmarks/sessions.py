@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from resources.settings import local_settings
-from resources.spark import LocalSpark
+from resources.spark import LocalSpark, Where
 
 JAVA = "spark.driver.extraJavaOptions"
 DEFAULTS = {
@@ -26,7 +26,7 @@ def start(root: Path, *, quick: bool = False) -> SparkSession:
     settings = local_settings(root)
     if quick:
         settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1"
-    return LocalSpark(spark_config=settings).spark_session
+    return LocalSpark(spark_config=settings, root=str(root), where=Where.PROCESS).spark_session
 
 
 def ours(spark: SparkSession) -> SparkSession:

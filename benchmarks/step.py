@@ -8,8 +8,6 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from benchmarks import data, sessions
 from benchmarks.meter import Cost, Lap, Meter, medians
 from benchmarks.ours import Ours
@@ -36,11 +34,6 @@ def line(name: str, cost: Cost) -> str:
         f"{cost.input_rows:12,.0f}{cost.input_bytes / mb:9.2f}{cost.read / mb:9.2f}{cost.written / mb:8.2f}"
         f"{cost.shuffled / mb:9.3f}"
     )
-
-
-def change(spark: SparkSession, pair: data.Pair, keys: str) -> None:
-    """Other values in the rows of the source that the predicate names."""
-    spark.sql(f"UPDATE {data.name(pair.source)} SET value = value + 1 WHERE {keys}").collect()
 
 
 def jobs(laps: list[Lap]) -> None:
@@ -90,7 +83,7 @@ def profile(given: argparse.Namespace, scratch: Path) -> None:
     for turn in range(given.rounds):
         low = given.rows // 3 + 1000 * turn
         for contestant, pair in zip(contestants, pairs, strict=True):
-            change(contestant.spark, pair, f"id >= {low} AND id < {low + given.keys}")
+            data.change(contestant.spark, pair.source, data.neighbours(low, given.keys))
             if contestant is ours:
                 with meter.lap("ours"):
                     ours.step(pair, lambda name: meter.lap(f"  {name}"))
@@ -111,7 +104,7 @@ def profile(given: argparse.Namespace, scratch: Path) -> None:
     if given.jobs:
         jobs(last)
     for contestant, pair in zip(contestants, pairs, strict=True):
-        assert same(spark, pair), f"{contestant.name} left another table than its source"
+        assert data.same(spark, pair.source, pair.target), f"{contestant.name} left another table than its source"
 
 
 def by_name(laps: list[Lap]) -> dict[str, Cost]:
@@ -120,13 +113,6 @@ def by_name(laps: list[Lap]) -> dict[str, Cost]:
     for lap in laps:
         found[lap.name] = found[lap.name] + lap.cost if lap.name in found else lap.cost
     return found
-
-
-def same(spark: SparkSession, pair: data.Pair) -> bool:
-    """Whether the target holds exactly the source's rows."""
-    sums = "count(*), sum(xxhash64(*) % 1000000007)"
-    first, second = (spark.sql(f"SELECT {sums} FROM {data.name(t)}").collect() for t in (pair.source, pair.target))
-    return first == second
 
 
 if __name__ == "__main__":

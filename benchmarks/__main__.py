@@ -1,0 +1,51 @@
+"""`python -m benchmarks [name ...]`: each prints its table, and docs/benchmarks.md is written anew."""
+
+import argparse
+import tempfile
+import time
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks import data, report
+from benchmarks.lab import Lab
+
+SUITE = (
+    "small_step",
+    "growth",
+    "scattered",
+    "matrix",
+    "quiet",
+    "backlog",
+    "many_steps",
+    "orchestration",
+    "graph",
+)
+LARGE = ("growth", "matrix", "graph")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    options.add_argument("names", nargs="*", help=f"of {', '.join((*SUITE, 'contention'))}")
+    options.add_argument("--large", action="store_true", help="the sizes of make bench-large")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--scale", type=float, default=1, help="a fraction of the rows, to try a benchmark out")
+    options.add_argument("--quick", action="store_true", help="a JVM that compiles less, to try a benchmark out")
+    given = options.parse_args()
+    names = given.names or (LARGE if given.large else SUITE)
+    with tempfile.TemporaryDirectory(dir=data.cache(), ignore_cleanup_errors=True) as scratch:
+        lab = Lab(Path(scratch), given.rounds, given.large, given.scale, given.quick)
+        for name in names:
+            began, load = time.monotonic(), report.load()
+            result = import_module(f"benchmarks.{name}").run(lab)
+            seconds = f"{time.monotonic() - began:.0f} s"
+            about = report.machine() | {"load before and after": f"{load}, {report.load()}", "took": seconds}
+            result = replace(result, machine=about)
+            print(f"\n{result.to_markdown()}", flush=True)
+            if given.scale == 1 and not given.quick:
+                report.keep(result)
+                report.write_document((*SUITE, "contention"))
+
+
+if __name__ == "__main__":
+    main()

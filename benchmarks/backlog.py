@@ -1,0 +1,36 @@
+"""Fifty versions that wait, in one step, against one."""
+
+from pathlib import Path
+
+from benchmarks import race, report
+from benchmarks.data import Pair, change, neighbours
+from benchmarks.lab import Lab
+from benchmarks.ours import Ours
+from benchmarks.race import Contestant
+from benchmarks.report import Result, at_most
+
+ROWS, PENDING = 1_000_000, 50
+
+
+def run(lab: Lab) -> Result:
+    entries: dict[str, tuple[Contestant, Pair]] = {}
+    waiting: dict[Path, int] = {}
+    with lab.room() as room:
+        for versions in (1, PENDING):
+            pair = Pair.of(lab.table(ROWS, 6), room / str(versions))
+            entries[f"{versions} pending"], waiting[pair.root] = (Ours(lab.ours()), pair), versions
+
+        def commits(contestant: Contestant, pair: Pair, turn: int) -> None:
+            for version in range(waiting[pair.root] if turn else 1):
+                change(contestant.spark, pair.source, neighbours(lab.rows(ROWS) // 3 + version))
+
+        tallies = race.fresh(lab.meter, entries, commits, lab.rounds, room)
+    one, many = (tally.cost for tally in tallies.values())
+    return Result(
+        "backlog",
+        f"{PENDING} pending versions in one step",
+        f"A million rows; the source has one commit of one row, or {PENDING} of them, that the target has not read.",
+        report.COLUMNS,
+        [report.row(name, tally) for name, tally in tallies.items()],
+        [at_most(f"CPU of {PENDING} versions: at most 1.5x of one", many.cpu / one.cpu, 1.5)],
+    )

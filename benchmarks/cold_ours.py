@@ -1,0 +1,30 @@
+"""A process that materializes one asset through Dagster and ends: `python -m benchmarks.cold_ours ROOT server`."""
+
+import sys
+from pathlib import Path
+
+import dagster as dg
+
+from benchmarks.data import KEY
+from lakehouse import Changes, DeltaIOManager, Merge, Table
+from resources.settings import local_settings
+from resources.spark import LocalSpark, Where
+
+
+@dg.asset(metadata=Table(key=KEY))
+def target(source: Changes) -> Merge:
+    touched = source.touched(KEY)
+    return Merge(touched.rows, touched)
+
+
+def main() -> None:
+    root, where = Path(sys.argv[1]), Where(sys.argv[2])
+    spark = LocalSpark(spark_config=local_settings(root), root=str(root), where=where)
+    with dg.DagsterInstance.local_temp(str(root / "_dagster")) as instance:
+        source = dg.AssetSpec("source", metadata=Table(key=KEY))
+        resources = {"io_manager": DeltaIOManager(spark=spark, root=str(root)), "spark": spark}
+        dg.materialize([source, target], instance=instance, resources=resources, selection=[target])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The same change on tables of growing size: the cost should follow the change."""
+
+from pathlib import Path
+
+from benchmarks import race, report
+from benchmarks.data import Pair, change, neighbours
+from benchmarks.lab import Lab
+from benchmarks.ours import Ours
+from benchmarks.race import Contestant, Tally
+from benchmarks.report import Goal, Result, at_most
+from benchmarks.rivals import Batch
+
+SIZES = (1_000_000, 10_000_000)
+LARGE = (1_000_000, 10_000_000, 100_000_000)
+KEYS = (1, 1_000)
+
+
+def run(lab: Lab) -> Result:
+    sizes = LARGE if lab.large else SIZES
+    tallies = {keys: measured(lab, sizes, keys) for keys in KEYS}
+    rows = [report.row(f"{name}, {keys:,} keys", tally) for keys in KEYS for name, tally in tallies[keys].items()]
+    goals = []
+    for keys, of in tallies.items():
+        small, large = (of[named("ours", size)].cost for size in (sizes[0], sizes[-1]))
+        title = f"CPU of {sizes[-1]:,} rows against {sizes[0]:,}, {keys:,} keys: at most 1.15x"
+        goals.append(at_most(title, large.cpu / small.cpu, 1.15))
+        rival = of[named("R2t", sizes[-1])].cost
+        what = f"CPU of R2t against ours, {sizes[-1]:,} rows, {keys:,} keys"
+        less = rival.cpu / large.cpu
+        what, reached = (f"{what}: at least 15x", less >= 15) if lab.large else (what, None)
+        goals.append(Goal(what, f"{less:.1f}x", reached))
+    return Result(
+        "growth_large" if lab.large else "growth",
+        f"Growth to {sizes[-1]:,} rows",
+        "Two columns, 625,000 rows a file, in the order of the key; one key or 1,000 neighbouring keys change. "
+        "All sizes are measured side by side, on tables that stay from step to step.",
+        report.COLUMNS,
+        rows,
+        goals,
+    )
+
+
+def measured(lab: Lab, sizes: tuple[int, ...], keys: int) -> dict[str, Tally]:
+    entries: dict[str, tuple[Contestant, Pair]] = {}
+    middle: dict[Path, int] = {}
+    with lab.room() as room:
+        for size in sizes:
+            table = lab.table(size, 2)
+            for who, contestant in (("ours", Ours(lab.ours())), ("R2t", Batch(lab.ours()))):
+                name = named(who, size)
+                pair = Pair.of(table, room / name.replace(" ", "-"))
+                entries[name], middle[pair.root] = (contestant, pair), lab.rows(size) // 3
+
+        def some_rows(contestant: Contestant, pair: Pair, turn: int) -> None:
+            change(contestant.spark, pair.source, neighbours(middle[pair.root] + 5_000 * turn, keys))
+
+        return race.kept(lab.meter, entries, some_rows, lab.rounds)
+
+
+def named(who: str, size: int) -> str:
+    return f"{who} {size:,}"

@@ -1,0 +1,65 @@
+"""Fifty small steps in a row: whether the last costs what the first did, and what reading costs afterwards."""
+
+from statistics import median
+
+from benchmarks import report
+from benchmarks.data import Pair, change, name, neighbours
+from benchmarks.lab import Lab
+from benchmarks.meter import Cost, medians
+from benchmarks.ours import Ours
+from benchmarks.report import Result, at_most
+
+ROWS, STEPS, WARM = 1_000_000, 50, 5
+
+
+def run(lab: Lab) -> Result:
+    ours = Ours(lab.ours())
+    with lab.room() as room:
+        pair = Pair.of(lab.table(ROWS, 6), room / "pair")
+        ours.prepare(pair)
+        before = scanned(lab, pair)
+        costs: list[Cost] = []
+        for turn in range(WARM + STEPS):
+            change(ours.spark, pair.source, neighbours(lab.rows(ROWS) // (WARM + STEPS) * turn))
+            costs.append(lab.meter.measure("step", lambda: ours.step(pair))[1].cost)
+        after = scanned(lab, pair)
+        upkeep = lab.meter.measure("upkeep", lambda: compacted(lab, pair))[1].cost
+        kept_up = scanned(lab, pair)
+        fresh = Pair(room / "fresh")
+        lab.spark.read.table(name(pair.target)).write.format("delta").save(str(fresh.target))
+        anew = scanned(lab, fresh)
+    first, last = medians(costs[WARM : WARM + 5]), medians(costs[-5:])
+    named = {
+        "steps 1 to 5": first,
+        f"steps {STEPS - 4} to {STEPS}": last,
+        "read before": before,
+        f"read after {STEPS} steps": after,
+        "upkeep (OPTIMIZE, PURGE)": upkeep,
+        "read after upkeep": kept_up,
+        "read of a table written anew": anew,
+    }
+    return Result(
+        "many_steps",
+        f"{STEPS} small steps in a row",
+        "A million rows; each step changes one row elsewhere in the table. A read sums a column of the whole table.",
+        report.COLUMNS[:-1],
+        [(what, *report.figures(cost)) for what, cost in named.items()],
+        [
+            at_most(f"CPU of the last steps: at most 1.2x of the first, of {STEPS}", last.cpu / first.cpu, 1.2),
+            at_most("CPU of a read after upkeep: at most 1.1x of a fresh table", kept_up.cpu / anew.cpu, 1.1),
+        ],
+    )
+
+
+def scanned(lab: Lab, pair: Pair) -> Cost:
+    """A read of the whole table, the median of seven after a first one."""
+    query = f"SELECT sum(value), max(note) FROM {name(pair.target)}"
+    laps = [lab.meter.measure("read", lambda: lab.spark.sql(query).collect())[1].cost for _ in range(8)]
+    cost = medians(laps[1:])
+    assert median(lap.jobs for lap in laps) >= 1
+    return cost
+
+
+def compacted(lab: Lab, pair: Pair) -> None:
+    lab.spark.sql(f"OPTIMIZE {name(pair.target)}").collect()
+    lab.spark.sql(f"REORG TABLE {name(pair.target)} APPLY (PURGE)").collect()

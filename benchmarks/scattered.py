@@ -1,0 +1,39 @@
+"""One per cent of ten million rows, spread over all files."""
+
+from benchmarks import race, report
+from benchmarks.data import KEY, Pair, change
+from benchmarks.lab import Lab
+from benchmarks.ours import Ours
+from benchmarks.race import Contestant
+from benchmarks.report import Result, at_most
+from benchmarks.rivals import Batch, Recompute
+
+ROWS = 10_000_000
+
+
+def run(lab: Lab) -> Result:
+    contestants = [
+        Ours(lab.ours()),
+        Batch(lab.ours(), "R2t, our settings"),
+        Batch(lab.ours(), "R2x, hint and key range too", expert=True),
+        Recompute(lab.ours()),
+    ]
+    with lab.room() as room:
+        entries = race.pairs(lab.table(ROWS, 6), contestants, room)
+        tallies = race.fresh(lab.meter, entries, one_per_cent, lab.rounds, room)
+    cpu = {name: tally.cost.cpu for name, tally in tallies.items()}
+    return Result(
+        "scattered",
+        "1 % scattered over 10 million rows",
+        "Every hundredth row changes, in every file; each run on a fresh clone of the tables.",
+        report.COLUMNS,
+        [report.row(name, tally) for name, tally in tallies.items()],
+        [
+            at_most("CPU: at most 0.7x of R2t", cpu["ours"] / cpu["R2t, our settings"], 0.7),
+            at_most("CPU: at most 0.7x of R3", cpu["ours"] / cpu["R3 recompute"], 0.7),
+        ],
+    )
+
+
+def one_per_cent(contestant: Contestant, pair: Pair, turn: int) -> None:
+    change(contestant.spark, pair.source, f"{KEY} % 100 = {7 + turn}")

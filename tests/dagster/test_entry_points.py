@@ -61,7 +61,7 @@ def test_the_instance_needs_nothing_but_its_committed_file(tmp_path: Path):
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         concurrency = instance.get_concurrency_config()
         assert concurrency.run_queue_config is not None
-        assert concurrency.run_queue_config.max_concurrent_runs == 1
+        assert concurrency.run_queue_config.max_concurrent_runs == 2
         assert not instance.telemetry_enabled
         assert not instance.nux_enabled
         assert instance.is_persistent

@@ -1,6 +1,6 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev stop test check lock clean
+.PHONY: help install demo dev stop test crash check lock clean
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -33,6 +33,9 @@ test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
 	@$(PY) -m pytest -q tests
 	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q $(BOTH)
 BOTH := tests/delta/test_law.py tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
+
+crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
+	@LAKEHOUSE_CRASHES=all $(PY) -m pytest -q tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check

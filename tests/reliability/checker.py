@@ -262,7 +262,7 @@ class _Check:
         name, source = next(iter(sources.items()))
         start = next(m for e in target.entries.values() if (m := self._quiet_mark(e)) is not None).reads[name][1]
         upto = belief.mark.reads[name][1]
-        due = {row[column] for version in range(start, upto + 1) for row in source.rows(version)}
+        due = {row[column] for version in range(start, min(upto, source.newest) + 1) for row in source.rows(version)}
         lost, extra = sorted(due - set(counted)), sorted(set(counted) - due)
         if lost:
             self._say("K4", f"{len(lost)} tokens up to version {upto} of {name} are lost: {', '.join(lost[:5])}")

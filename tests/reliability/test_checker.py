@@ -11,6 +11,7 @@ from lakehouse.errors import StaleInputsError
 from tests.lake import NO_WAIT, Lake
 from tests.reliability.broken import FilteredFeed, LatestTwice, NettedAway, NoEpoch, Plain, SideFile, SourceVersion
 from tests.reliability.checker import check
+from tests.reliability.delta_files import History
 from tests.reliability.pipeline import STEPS, assets, create, edit
 
 
@@ -163,3 +164,20 @@ def test_the_same_scenario_is_clean_without_the_mistake(
     create(lake)
     mistake.scenario(lake, pipeline(lake, mistake.appends), monkeypatch)
     assert rules(lake) == {}
+
+
+def test_deletion_vectors_are_read_as_spark_reads_them(lake: Lake) -> None:
+    lake.create("src", [], "id int, v int", **{"delta.enableDeletionVectors": "true"})
+    lake.spark.range(0, 20_000, 1, 1).selectExpr("int(id) AS id", "int(id) AS v").write.format("delta").mode(
+        "append"
+    ).save(str(lake.root / "src"))
+    lake.sql("DELETE FROM {src} WHERE id BETWEEN 100 AND 9000 OR id % 7 = 0")
+    lake.sql("UPDATE {src} SET v = -1 WHERE id % 1000 = 1")
+    history = History(lake.root / "src")
+    entry = history.entries[history.newest]
+    assert any(add.get("deletionVector") for add in entry.files.values()), "the table has vectors"
+    assert sorted((row["id"], row["v"]) for row in history.rows(history.newest)) == lake_rows(lake)
+
+
+def lake_rows(lake: Lake) -> list[tuple[int, int]]:
+    return sorted((row.id, row.v) for row in lake.frame("src").collect())

@@ -1,0 +1,90 @@
+"""The crash cases: where a run stops, what is killed, and when it is run again."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from tests.reliability.victim import PHASES, Point
+
+Kill: TypeAlias = Literal["Python", "Python, then its JVM", "JVM", "both"]
+"""Python: its JVM is shared, lives on and finishes the statement. Python, then its JVM: the JVM ends by itself."""
+Again: TypeAlias = Literal["at once", "before the zombie", "after the zombie", "beside the zombie"]
+Rival: TypeAlias = Literal["OPTIMIZE first", "zombie first", "rerun first"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One crash.
+
+    Args:
+        step: The asset whose run is killed.
+        point: Where.
+        kill: What.
+        again: When the run is repeated.
+        rival: The order of a rival's OPTIMIZE that was under way, the zombie and the rerun; None: there is no rival.
+    """
+
+    step: str
+    point: Point
+    kill: Kill
+    again: Again
+    rival: Rival | None = None
+
+    def __str__(self) -> str:
+        rival = f", {self.rival}" if self.rival else ""
+        return f"{self.step}, {self.point}, {self.kill} killed, again {self.again}{rival}"
+
+
+STEPS = ("current", "archive", "totals")
+IN_PYTHON: tuple[Point, ...] = ("before the cursor is read", "range pinned", "comparison computed", "answered")
+IN_DELTA: tuple[Point, ...] = tuple(point for point in get_args(Point) if point in PHASES and point != "back-off")
+
+
+def all_cases() -> Iterator[Case]:
+    """Every case of `make crash`; those that need a JVM of their own are spread, so that it starts meanwhile."""
+    shared, own = list(_in_the_shared_jvm()), list(_in_a_jvm_of_its_own())
+    every = max(1, len(shared) // len(own))
+    for index, case in enumerate(shared):
+        yield case
+        if index % every == every - 1 and own:
+            yield own.pop(0)
+    yield from own
+
+
+def _in_the_shared_jvm() -> Iterator[Case]:
+    for step in STEPS:
+        for point in IN_PYTHON:
+            yield Case(step, point, "Python", "at once")
+        for point in IN_DELTA:
+            yield Case(step, point, "Python", "after the zombie")
+            yield Case(step, point, "Python", "before the zombie")
+        yield Case(step, "before the log entry", "Python", "beside the zombie")
+    for again in ("after the zombie", "before the zombie"):
+        yield Case("archive", "data partly written", "Python", again)
+    for step in ("current", "totals"):
+        yield Case(step, "back-off", "Python", "at once")
+    for step in ("current", "archive"):
+        yield Case(step, "before the log entry", "Python", "after the zombie", "OPTIMIZE first")
+        yield Case(step, "before the log entry", "Python", "after the zombie", "zombie first")
+        yield Case(step, "before the log entry", "Python", "before the zombie", "rerun first")
+
+
+def _in_a_jvm_of_its_own() -> Iterator[Case]:
+    for index, point in enumerate(IN_DELTA):
+        yield Case(STEPS[index % 3], point, "JVM", "at once")
+        yield Case(STEPS[(index + 1) % 3], point, "both", "at once")
+    yield Case("archive", "data partly written", "JVM", "at once")
+    yield Case("archive", "data partly written", "both", "at once")
+    yield Case("current", "range pinned", "JVM", "at once")
+    yield Case("totals", "comparison computed", "both", "at once")
+    yield Case("archive", "before the log entry", "Python, then its JVM", "at once")
+    yield Case("current", "entry durable", "Python, then its JVM", "at once")
+
+
+TELLING = (
+    Case("archive", "entry durable", "Python", "before the zombie"),
+    Case("current", "before the log entry", "Python", "beside the zombie"),
+    Case("archive", "before the log entry", "Python", "after the zombie", "OPTIMIZE first"),
+    Case("archive", "before the log entry", "both", "at once"),
+)
+"""The cases that run with every `make test`."""

@@ -114,6 +114,13 @@ def test_each_asset_shows_whom_it_can_lose_to_and_what_avoids_it():
     assert "a run of another partition" not in days
 
 
+def test_two_writers_in_different_pools_are_not_said_to_take_turns():
+    (record,) = [record.data for record in shown("one", RIVALS).records if record.data["loses to"] == "other"]
+    assert (
+        record["avoided by"] == "Let the writers of the table take turns, in one Dagster pool. Or partition the table."
+    )
+
+
 def test_what_is_worth_knowing_stands_on_the_assets_page():
     assert "other" in shown("one", WARNINGS).value
     assert "name no partition" in shown("whole", WARNINGS).value

@@ -184,6 +184,19 @@ def test_z_order_takes_the_peace_between_optimize_and_other_writes_away():
     assert foresee(blind, z_ordered, table, Engine.DATABRICKS).verdict is Verdict.CANNOT
 
 
+@pytest.mark.parametrize("winner", [change, optimize], ids=named)
+def test_on_databricks_too_partitions_keep_two_writes_apart_where_both_name_them(winner: Writing):
+    answers = {
+        (ours, theirs): foresee(
+            replace(change, within=ours), replace(winner, within=theirs), PARTITIONED, Engine.DATABRICKS
+        )
+        for ours, theirs in product([None, frozenset("a")], [None, frozenset("a"), frozenset("b")])
+    }
+    assert answers.pop((frozenset("a"), frozenset("b"))).verdict is Verdict.CANNOT
+    assert answers.pop((frozenset("a"), frozenset("a"))).verdict is Verdict.CAN
+    assert {found.verdict for found in answers.values()} == {Verdict.AVOIDABLE}
+
+
 def test_rows_are_compared_only_without_partitions_and_with_deletion_vectors():
     assert row_level(change, change, Layout(deletion_vectors=True))
     assert row_level(change, change, Layout(deletion_vectors=True, clustered=True))

@@ -74,6 +74,8 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
         return Foreseen(Verdict.AVOIDABLE, why, ("ProtocolChangedException",), ahead)
     if winner.operation is Operation.CREATION:
         return Foreseen(Verdict.CANNOT, "A write that does not create the table begins when it is there.")
+    if loser.traits.same_rows and engine is Engine.OPEN_SOURCE:
+        return None  # OPTIMIZE begins another transaction by itself and commits as long as its files are there
     if winner.traits.protocol:
         return Foreseen(Verdict.CAN, "The table's protocol was changed.", ("ProtocolChangedException",), WHILE_QUIET)
     if _moves_metadata(loser, winner, table, engine):

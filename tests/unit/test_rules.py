@@ -83,19 +83,25 @@ def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: Writi
     assert foresee(within(loser, "a"), within(winner, "b"), PLAIN).verdict is Verdict.CAN
 
 
-@pytest.mark.parametrize("loser", [blind, reading, change, overwrite, optimize, feature, metadata], ids=named)
-def test_a_change_of_metadata_or_protocol_defeats_every_writer(loser: Writing):
+@pytest.mark.parametrize("loser", [blind, reading, change, overwrite, feature, metadata], ids=named)
+def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: Writing):
     assert foresee(loser, metadata).exceptions == (METADATA,)
     assert foresee(loser, evolving).exceptions == (METADATA,)
     assert foresee(loser, protocol).exceptions == (PROTOCOL,)
     assert foresee(within(loser, "a"), within(evolving, "b"), PARTITIONED).exceptions == (METADATA,)
 
 
-@pytest.mark.parametrize("loser", [blind, reading, change, overwrite, optimize], ids=named)
+@pytest.mark.parametrize("loser", [blind, reading, change, overwrite], ids=named)
 def test_writers_follow_a_feature_that_asks_nothing_of_them_unless_they_change_the_schema_too(loser: Writing):
     assert foresee(loser, feature).verdict is Verdict.CANNOT
     assert foresee(replace(loser, evolves=True), feature).exceptions == (METADATA,)
     assert foresee(loser, feature, Layout(), Engine.DATABRICKS).exceptions == (METADATA,)
+
+
+@pytest.mark.parametrize("winner", [metadata, evolving, protocol, feature], ids=named)
+def test_optimize_follows_metadata_and_protocol_by_itself(winner: Writing):
+    assert foresee(optimize, winner).verdict is Verdict.CANNOT
+    assert foresee(optimize, metadata, Layout(), Engine.DATABRICKS).exceptions == (METADATA,)
 
 
 def test_one_application_id_defeats_the_second_before_its_files_are_looked_at():

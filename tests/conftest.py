@@ -28,7 +28,7 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
     settings = local_settings(root)
     settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC".strip()
     where = Where(os.environ["LAKEHOUSE_SPARK"])
-    yield LocalSpark(spark_config=settings, root=str(root), where=where)
+    yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
     if where is Where.SERVER:
         from resources.connect import leave_all
 

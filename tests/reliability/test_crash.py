@@ -27,6 +27,7 @@ from tests.reliability.park import park, parked
 from tests.reliability.pipeline import STEPS, assets, create, edit
 from tests.reliability.victim import GATE, PHASES, Order, Victim, in_our_jvm, in_own_jvm, started
 
+pytestmark = pytest.mark.timeout(900)  # the first case also waits for the lake that all start from
 CASES = list(all_cases()) if os.environ.get("LAKEHOUSE_CRASHES") == "all" else list(TELLING)
 
 

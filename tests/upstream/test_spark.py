@@ -1,9 +1,14 @@
 """What we assume of Spark; a failure here says that Spark changed."""
 
+import os
+from typing import Any
+
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse.local import small
+from resources.jvm import MODULE_OPTIONS
 
 
 def test_an_arrow_table_with_an_empty_batch_in_the_middle_loses_the_rows_behind_it(spark: SparkSession) -> None:
@@ -20,3 +25,11 @@ def test_small_results_arrive_whole_whatever_their_partitions(spark: SparkSessio
     local = small(frame)
     assert local is not None
     assert (local[1], sorted(row.id for row in local[0].collect())) == (6, [0, 1, 2, 20, 21, 22])
+
+
+@pytest.mark.skipif(os.environ["LAKEHOUSE_SPARK"] != "process", reason="it asks the JVM of this process")
+def test_the_server_s_jvm_gets_the_options_that_spark_s_own_launcher_gives(spark: SparkSession) -> None:
+    """All but the module of its linear algebra, which a JRE may lack."""
+    jvm: Any = spark.sparkContext._jvm
+    given = list(jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptionArray())
+    assert [option for option in given if option != "--add-modules=jdk.incubator.vector"] == list(MODULE_OPTIONS)

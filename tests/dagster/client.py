@@ -1,0 +1,85 @@
+"""A process of its own that uses the server of a root: `python -m tests.dagster.client ROOT ACTION ARGUMENTS`.
+
+It prints its server's JVM and what the action gave, as JSON.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from lakehouse import Changes, LakehouseError, Merge, Table
+from lakehouse.commit import Committed
+from resources.environments import declare_api
+from resources.rendezvous import Rendezvous
+from resources.settings import local_settings
+from resources.spark import LocalSpark
+from tests.lake import Lake
+
+LIGHT = "-XX:TieredStopAtLevel=1"
+
+
+def local_spark(root: Path, memory: str = "1g") -> LocalSpark:
+    settings = local_settings(root) | {"spark.driver.memory": memory}
+    settings["spark.driver.extraJavaOptions"] += f" {LIGHT}"
+    return LocalSpark(spark_config=settings, root=str(root), idle=120)  # should the tests be killed
+
+
+def insert(lake: Lake, number: str) -> None:
+    """Five commits of a row each."""
+    for count in range(5):
+        lake.insert("shared", [(int(number), count)])
+
+
+def call(lake: Lake) -> str:
+    """What the function of a module gives that a user is writing."""
+    import edited
+
+    (row,) = lake.spark.range(1).select(F.udf(edited.function, "string")("id")).collect()
+    return row[0]
+
+
+def copy(lake: Lake, hold: str) -> dict[str, Any]:
+    """The sum of each key, as one commit; where it is to hold, its rows wait for a file that never comes."""
+    root = str(lake.root)
+
+    @F.udf("bigint")
+    def held(value: int) -> int:
+        Path(root, "reached").touch()
+        while not Path(root, "released").exists():
+            time.sleep(0.01)
+        return value
+
+    def totals(source: Changes) -> Merge:
+        touched = source.touched("key")
+        rows = touched.rows.groupBy("key").agg(F.sum("value").alias("total"))
+        return Merge(rows.withColumn("total", held("total")) if hold == "hold" else rows, touched)
+
+    outcome = lake.materialize(totals, Table(key="key"))
+    recovered = isinstance(outcome, Committed) and outcome.recovered
+    return {"outcome": type(outcome).__name__, "recovered": recovered, "rows": lake.rows("totals")}
+
+
+def exhaust(lake: Lake) -> None:
+    lake.spark.range(10**8).select(F.collect_list("id").alias("all")).select(F.size("all")).collect()
+
+
+def main() -> None:
+    root, action, *arguments = sys.argv[1:]
+    declare_api()
+    memory = "600m" if action == "exhaust" else "1g"
+    try:
+        lake = Lake(local_spark(Path(root), memory).spark_session, Path(root))
+        state = Rendezvous(Path(root, "_spark")).state()
+        said = {"insert": insert, "call": call, "copy": copy, "exhaust": exhaust}[action](lake, *arguments)
+    except LakehouseError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    assert state is not None
+    sys.stdout.write(json.dumps({"jvm": state.jvm, "said": said}))
+
+
+if __name__ == "__main__":
+    main()

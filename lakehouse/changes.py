@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.local import Local
 from lakehouse.log import NO_ROWS, Commit, Rows
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
@@ -42,14 +43,16 @@ class Feed:
     """The change data feed of the range.
 
     Args:
-        frame: The rows that changed, with the feed's three columns.
-        rows: How many there are, where they were few enough to be brought to the driver; None where not.
+        found: The rows that changed, with the feed's three columns; at the driver where they are few.
         via: How they were read where the plain feed could not answer; None where it could.
     """
 
-    frame: DataFrame
-    rows: int | None = None
+    found: DataFrame | Local
     via: str | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.found.frame if isinstance(self.found, Local) else self.found
 
 
 Content: TypeAlias = Everything | Nothing | Feed
@@ -92,8 +95,10 @@ class Changes:
                 return False
             case Nothing():
                 return True
-            case Feed(rows=rows):
+            case Feed(found=Local(rows=rows)):
                 return rows == 0
+            case Feed():
+                return False
 
     @cached_property
     def source(self) -> DataFrame:
@@ -109,8 +114,8 @@ class Changes:
             case Nothing():
                 nothing = self.source.limit(0)
                 return self._with_feed_columns(nothing, F.lit(INSERT), F.timestamp_millis(F.lit(0)))
-            case Feed(frame=frame):
-                return frame
+            case Feed():
+                return self.content.frame
 
     def appended(self) -> DataFrame:
         """The rows inserted in the range, without the feed's columns.
@@ -166,9 +171,13 @@ class Changes:
         if not keys:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
         require(self.source, keys, self.name)
-        found = None if isinstance(self.content, Everything) else self.feed.select(*quoted(keys))
-        few = not (isinstance(self.content, Feed) and self.content.rows is None)
-        return Touched(keys, found, self.source, self.name, few)
+        match self.content:
+            case Everything():
+                return Touched(keys, None, self.source, self.name)
+            case Nothing():
+                return Touched(keys, Local.empty(self.source.select(*quoted(keys))), self.source, self.name)
+            case Feed(found=found):
+                return Touched(keys, found, self.source, self.name, few=isinstance(found, Local))
 
     def log(self) -> DataFrame:
         """The feed under column names that a table with a change data feed of its own may hold."""

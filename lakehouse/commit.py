@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -22,39 +21,18 @@ from lakehouse.errors import (
     ForeignApplicationIdError,
     ForeignTableError,
     LakehouseError,
-    LateGapError,
-    PlanError,
     StaleInputsError,
     UnknownOutcomeError,
     UnsafeTableError,
 )
-from lakehouse.ladder import why_unreadable
 from lakehouse.log import Commit, Head, Log
+from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.retry import Retry
 from lakehouse.run import Run
-from lakehouse.statement import Insert, MergeRows, Skip, Statement, execute, plan
+from lakehouse.statement import Insert, MergeRows, ReplaceRows, Skip, Statement, execute, plan
 from lakehouse.table import UNSAFE_PROPERTIES
-from lakehouse.tables import Pinned
-from lakehouse.writes import Merge, Write
-
-
-class Verdict(Enum):
-    """Whether a rival changed rows that this write is about."""
-
-    OTHER_ROWS = "other rows"
-    SAME_ROWS = "the same rows"
-    UNKNOWN = "rows that cannot be told"
-
-
-@dataclass(frozen=True, slots=True)
-class LostAttempt:
-    """One attempt that did not commit."""
-
-    conflict: Conflict
-    rivals: tuple[Commit, ...]
-    verdict: Verdict
-    seconds: float
+from lakehouse.writes import Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +123,7 @@ def commit(
             assert head is not None
             return Unchanged(head.version)
         base = -1 if head is None else head.version
-        mark = run.mark(uuid4().hex, base)
+        mark = run.mark(uuid4().hex, base, compared=_is_compared(statement))
         started, error = clock.now(), _attempt(spark, statement, run, mark)
         own = _find_attempt(log, mark, run, error)
         if own is not None:
@@ -163,7 +141,7 @@ def commit(
         reusable = _is_compared(statement) and conflict.kind is Kind.FILES
         kept = _Kept(statement, judged) if reusable and attempt.verdict is Verdict.OTHER_ROWS else None
         wait = retry.wait(len(lost), clock.random)
-        tell(f"{_sentence(run, attempt, len(lost))} Attempt {len(lost) + 1} in {wait:.1f} s.")
+        tell(f"{sentence(run, attempt, len(lost))} Attempt {len(lost) + 1} in {wait:.1f} s.")
         clock.sleep(wait)
 
 
@@ -188,7 +166,7 @@ def _planned(spark: SparkSession, run: Run, write: Write, head: Head | None) -> 
     except LakehouseError:
         raise
     except Exception as error:
-        raise _explained(run, error) from error
+        raise explained(run, error) from error
 
 
 def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> Exception | None:
@@ -240,18 +218,24 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
 def _classified(run: Run, error: Exception) -> Conflict:
     conflict = classify(error)
     if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
-        raise _explained(run, error) from error
+        raise explained(run, error) from error
     return conflict
 
 
-def _explained(run: Run, error: Exception) -> LakehouseError:
-    broken = broken_promise(run.asset, error)
-    if broken is not None:
-        return broken
-    reason = why_unreadable(error)
-    if reason is not None and run.changes:
-        return LateGapError(run.asset, reason)
-    return PlanError(run.asset, first_line(error))
+def _is_compared(statement: Statement) -> bool:
+    """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
+    return isinstance(statement, MergeRows | ReplaceRows) or (isinstance(statement, Insert) and statement.compared)
+
+
+def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> bool:
+    """Whether a rival changed our rows after they were compared and before our transaction began.
+
+    Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
+    """
+    if own.version == mark.base + 1:
+        return False
+    between = tuple(rival for rival in log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
+    return bool(between) and verdict(spark, run, write, between) is not Verdict.OTHER_ROWS
 
 
 def _lost(
@@ -265,45 +249,7 @@ def _lost(
     seconds: float,
 ) -> LostAttempt:
     rivals = () if head is None else tuple(log.commits(head.version, base + 1))
-    return LostAttempt(conflict, rivals, _verdict(spark, run, write, rivals), seconds)
-
-
-def _verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Verdict:
-    """Whether the rivals changed rows in the part of the table that this write is about."""
-    loud = [rival.version for rival in rivals if not rival.is_quiet]
-    if not loud:
-        return Verdict.OTHER_ROWS if rivals else Verdict.UNKNOWN
-    head = run.ref.log(lambda: spark).head()
-    if head is None or not head.keeps_feed:
-        return Verdict.UNKNOWN
-    try:
-        changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
-        if isinstance(write, Merge) and not write.touched.is_everything:
-            changed = write.touched.of(changed)
-        if run.slice is not None:
-            kinds = {c.name.lower(): c.dataType.simpleString() for c in changed.schema.fields}
-            changed = changed.where(run.slice.predicate({c: kinds[c.lower()] for c in run.slice.columns}))
-        return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
-    except Exception as error:
-        if why_unreadable(error) is None:
-            raise _explained(run, error) from error
-        return Verdict.UNKNOWN
-
-
-def _is_compared(statement: Statement) -> bool:
-    """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
-    return isinstance(statement, MergeRows) or (isinstance(statement, Insert) and statement.compared)
-
-
-def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> bool:
-    """Whether a rival changed our rows after they were compared and before our transaction began.
-
-    Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
-    """
-    if own.version == mark.base + 1:
-        return False
-    between = tuple(rival for rival in log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
-    return bool(between) and _verdict(spark, run, write, between) is not Verdict.OTHER_ROWS
+    return LostAttempt(conflict, rivals, verdict(spark, run, write, rivals), seconds)
 
 
 def _give_up_if_due(
@@ -316,28 +262,5 @@ def _give_up_if_due(
         raise ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
     unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
     raise ConflictError(
-        run.asset, len(lost), elapsed, describe(attempt), unread or "its inputs are as they were", _advice(run, attempt)
+        run.asset, len(lost), elapsed, describe(attempt), unread or "its inputs are as they were", advice(run, attempt)
     ) from error
-
-
-def _advice(run: Run, attempt: LostAttempt) -> str:
-    if attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail":
-        return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
-    return (
-        "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "
-        "they write different partitions."
-    )
-
-
-def describe(attempt: LostAttempt) -> str:
-    """The rivals of a lost attempt, in words."""
-    if not attempt.rivals:
-        return f"a rival that left no commit ({attempt.conflict.kind.value})"
-    newest = attempt.rivals[0]
-    others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
-    partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
-    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.verdict.value}"
-
-
-def _sentence(run: Run, attempt: LostAttempt, number: int) -> str:
-    return f"Attempt {number} to commit {run.asset} lost to {describe(attempt)}."

@@ -7,6 +7,7 @@ replaced the table ends the line.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeAlias
 
 from lakehouse.errors import UnreadableLogError
@@ -240,11 +241,12 @@ def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str 
     not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
-    oldest = commit.version
+    oldest, loud = commit.version, False
     for between in older:
         if between.version <= mark.base:
+            older = chain((between,), older)
             break
-        oldest = between.version
+        oldest, loud = between.version, loud or not between.is_quiet
         if between.operation == "RESTORE" or between.empties:
             return Lost(
                 f"version {commit.version} was planned on version {mark.base}, and version {between.version} "
@@ -256,9 +258,25 @@ def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str 
             f"version {commit.version} was planned on version {mark.base}, and what happened in between was cleaned up",
             generation or str(commit.version),
         )
+    reads = _reads_before(older, mark) if loud and mark.compared else mark.reads
     if generation is not None:
-        return Known(mark, commit.version, generation, 0, mark.reads)
-    return Known(mark, commit.version, mark.generation, mark.epoch, mark.reads)
+        return Known(mark, commit.version, generation, 0, reads)
+    return Known(mark, commit.version, mark.generation, mark.epoch, reads)
+
+
+def _reads_before(older: Iterator[Commit], mark: Mark) -> Mapping[str, Position]:
+    """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
+
+    The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
+    write law a range that is read twice is applied once, so the next run reads it again.
+    """
+    for commit in older:
+        if commit.operation == "RESTORE" or commit.empties:
+            break
+        before = _mark(commit, mark.asset)
+        if before is not None and (not before.partitions or set(mark.partitions) <= set(before.partitions)):
+            return {source: at for source, at in before.reads.items() if source in mark.reads}
+    return {}
 
 
 def _unbroken(log: Log, head: Head) -> Iterator[Commit]:

@@ -19,6 +19,8 @@ from lakehouse.touched import Touched, require, same_key
 
 OPERATION = "__lakehouse_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
+AGAIN = "insert again"
+"""The row of a key that the table held more than once; a `DELETE` of the key stands beside it."""
 _BROKEN = "lakehouse-broken-promise:"
 ELSEWHERE = _BROKEN + '{"kind": "elsewhere"}'
 _PROBLEM = "__lakehouse_problem"
@@ -35,6 +37,10 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     if touched is None or touched.is_everything:
         return rows.withColumn(_PROBLEM, F.lit(None).cast("string"))
     require(rows, touched.columns, asset)
+    near = touched.predicate(rows)
+    if near is not None and near.is_exact:
+        inside = F.coalesce(F.expr(near.sql), F.lit(False))
+        return rows.withColumn(_PROBLEM, F.when(~inside, _problem("outside", touched.columns)))
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
     keys = touched.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
     keys = keys.withColumn("__promised", F.lit(True))
@@ -42,7 +48,9 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     return rows.join(keys, same_key(renamed), "left").withColumn(_PROBLEM, outside).drop("__promised", *renamed)
 
 
-def difference(rows: DataFrame, existing: DataFrame | None, key: tuple[str, ...]) -> DataFrame:
+def difference(
+    rows: DataFrame, existing: DataFrame | None, key: tuple[str, ...], *, one_task: bool = False
+) -> DataFrame:
     """What turns `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
 
     Both sides are grouped by key in one pass, which finds a key that the result has twice as well; grouping holds
@@ -52,6 +60,7 @@ def difference(rows: DataFrame, existing: DataFrame | None, key: tuple[str, ...]
         rows: What the table should hold, from `promised`.
         existing: What it holds, in the part that the write is about; None where there is no table yet.
         key: The table's key, at least one column.
+        one_task: Whether both sides are so small that one task is quicker than a shuffle.
     """
     columns = [column for column in rows.columns if column != _PROBLEM]
     named = [_find(columns, name) for name in key]
@@ -62,12 +71,19 @@ def difference(rows: DataFrame, existing: DataFrame | None, key: tuple[str, ...]
         values = F.struct(*(value.alias(column) for value, column in zip(held, columns, strict=True)))
         both = both.unionByName(_side(existing, named, "__theirs", values), allowMissingColumns=True)
     else:
+        # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.
+        both = both.repartitionByRange(*(F.col(f"__key_{index}") for index in range(len(named))))
         both = both.withColumn("__theirs", F.lit(None).cast(both.schema["__ours"].dataType))
-    grouped = both.groupBy(*(F.col(f"__key_{index}") for index in range(len(named)))).agg(
-        F.count("__ours").alias("__copies"),
-        F.first("__ours", ignorenulls=True).alias("__ours"),
-        F.first("__theirs", ignorenulls=True).alias("__theirs"),
-        F.max(_PROBLEM).alias(_PROBLEM),
+    grouped = (
+        (both.coalesce(1) if one_task else both)
+        .groupBy(*(F.col(f"__key_{index}") for index in range(len(named))))
+        .agg(
+            F.count("__ours").alias("__copies"),
+            F.count("__theirs").alias("__held"),
+            F.first("__ours", ignorenulls=True).alias("__ours"),
+            F.first("__theirs", ignorenulls=True).alias("__theirs"),
+            F.max(_PROBLEM).alias(_PROBLEM),
+        )
     )
     return _operations(grouped, columns, named)
 
@@ -85,15 +101,16 @@ def _operations(grouped: DataFrame, columns: list[str], named: list[str]) -> Dat
             if column not in named
         ]
     )
-    operation = (
-        F.when(F.col(_PROBLEM).isNotNull(), F.raise_error(F.col(_PROBLEM)).cast("string"))
-        .when(F.col("__theirs").isNull(), INSERT)
-        .when(F.col("__ours").isNull(), DELETE)
-        .when(differs, UPDATE)
+    operations = (
+        F.when(F.col(_PROBLEM).isNotNull(), F.array(F.raise_error(F.col(_PROBLEM)).cast("string")))
+        .when(F.col("__theirs").isNull(), F.array(F.lit(INSERT)))
+        .when(F.col("__ours").isNull(), F.array(F.lit(DELETE)))
+        .when(F.col("__held") > 1, F.array(F.lit(DELETE), F.lit(AGAIN)))
+        .when(differs, F.array(F.lit(UPDATE)))
     )
     keys = {name: F.col(f"__key_{index}") for index, name in enumerate(named)}
     values = [keys.get(column, F.col("__ours").getField(column)).alias(column) for column in columns]
-    return flat.select(*values, operation.alias(OPERATION)).where(F.col(OPERATION).isNotNull())
+    return flat.select(*values, F.explode(operations).alias(OPERATION))
 
 
 def _side(frame: DataFrame, named: list[str], side: str, values: Column) -> DataFrame:

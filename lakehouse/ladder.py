@@ -196,9 +196,8 @@ def _content(at: Pinned, commits: tuple[Commit, ...]) -> Content:
     rows = at.rows()
     frames = [_fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
     frame = reduce(lambda a, b: a.unionByName(b), frames)
-    local = small(frame)
     via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
-    return Feed(frame, None, via) if local is None else Feed(local[0], local[1], via)
+    return Feed(small(frame) or frame, via)
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
@@ -270,9 +269,7 @@ def _gap(
         range_ = VersionRange(range_.after, min(range_.upto, archived.upto))
         at = replace(source.at, version=range_.upto)
         frame = _fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
-        local = small(frame)
-        content = Feed(frame, None, "the archive") if local is None else Feed(local[0], local[1], "the archive")
-        return Changes(at, range_, content, behind=source.head.version - range_.upto)
+        return Changes(at, range_, Feed(small(frame) or frame, "the archive"), behind=source.head.version - range_.upto)
     if reader.may_reconcile:
         return _everything(source, reason)
     raise GapError(

@@ -4,7 +4,14 @@ A frame of a few rows whose size the optimizer does not know (a change data feed
 shuffle the table it is joined with; the same rows as a local relation are broadcast, and are computed once.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,6 +31,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lakehouse.key_predicate import is_literal
+from lakehouse.sql import Literal, quote
+
 SMALL_ROWS = 10_000
 _ATOMS = (
     BinaryType,
@@ -42,22 +52,74 @@ _ATOMS = (
 )
 
 
-def small(frame: DataFrame, rows: int = SMALL_ROWS) -> "tuple[DataFrame, int] | None":
-    """The frame as a local relation and its row count; None where it has more than `rows` rows.
+@dataclass(frozen=True, slots=True, eq=False)
+class Local:
+    """Rows that are at the driver.
+
+    Args:
+        frame: The rows as a local relation, for plans.
+        arrow: The same rows as a `pyarrow.Table`.
+    """
+
+    frame: DataFrame
+    arrow: Any
+
+    @property
+    def rows(self) -> int:
+        return int(self.arrow.num_rows)
+
+    @classmethod
+    def empty(cls, frame: DataFrame) -> "Local":
+        """No rows of the frame's columns, without asking Spark."""
+        arrow = to_arrow_schema(frame.schema).empty_table()
+        return cls(frame.sparkSession.createDataFrame(arrow, schema=frame.schema), arrow)
+
+    def select(self, columns: Sequence[str]) -> "Local":
+        """Some columns, under the names that are given."""
+        names = {name.lower(): name for name in self.arrow.column_names}
+        arrow = self.arrow.select([names[column.lower()] for column in columns]).rename_columns(list(columns))
+        return Local(self.frame.select(*(F.col(quote(column)).alias(column) for column in columns)), arrow)
+
+    def union(self, other: "Local") -> "Local | None":
+        """The rows of both; None where their columns are not the same."""
+        if self.frame.schema != other.frame.schema or self.arrow.schema != other.arrow.schema:
+            return None
+        return Local(self.frame.union(other.frame), pa.concat_tables([self.arrow, other.arrow]))
+
+    def values(self, columns: Sequence[str]) -> list[tuple[Literal, ...]] | None:
+        """The distinct values of some columns; None where their types have no literals of their own."""
+        kinds = {column.name.lower(): column for column in self.frame.schema.fields}
+        fields = [kinds[column.lower()] for column in columns]
+        if not all(is_literal(column.dataType.simpleString()) for column in fields):
+            return None
+        lists = [self.arrow.column(column.name).to_pylist() for column in fields]
+        return list(dict.fromkeys(zip(*lists, strict=True)))
+
+
+def small(frame: DataFrame, rows: int = SMALL_ROWS) -> Local | None:
+    """The frame's rows at the driver; None where there are more than `rows`.
 
     Computes the frame (up to the limit) once, so errors of its plan surface here.
     """
-    if not all(_travels(column.dataType) for column in frame.schema.fields):
+    if not travels(frame):
         return None
+    local = collected(frame.limit(rows + 1))
+    return None if local.rows > rows else local
+
+
+def collected(frame: DataFrame) -> Local:
+    """All the frame's rows at the driver: for a frame that is known to have few, and that `travels`."""
     # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
-    arrow = frame.limit(rows + 1).toArrow().combine_chunks()
-    if arrow.num_rows > rows:
-        return None
-    return frame.sparkSession.createDataFrame(arrow, schema=frame.schema), int(arrow.num_rows)
+    arrow = frame.toArrow().combine_chunks()
+    return Local(frame.sparkSession.createDataFrame(arrow, schema=frame.schema), arrow)
+
+
+def travels(frame: DataFrame) -> bool:
+    """Whether every value of the frame comes back from Arrow exactly as it left."""
+    return all(_travels(column.dataType) for column in frame.schema.fields)
 
 
 def _travels(kind: DataType) -> bool:
-    """Whether values of the type come back from Arrow exactly as they left."""
     match kind:
         case ArrayType():
             return _travels(kind.elementType)

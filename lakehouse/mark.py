@@ -44,6 +44,8 @@ class Mark:
         base: The target's version when the attempt was planned; -1 where there was no table.
         code_version: The asset's `code_version`.
         reads: Each source's position once this commit is in.
+        compared: Whether the rows follow from a comparison with the table at `base`, so that a rival's commit between
+            `base` and this one may have undone it in part.
     """
 
     asset: str
@@ -55,6 +57,7 @@ class Mark:
     base: int
     code_version: str | None = None
     reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    compared: bool = False
 
     @property
     def application_id(self) -> str:
@@ -78,6 +81,7 @@ class Mark:
                     "code_version": self.code_version,
                     "reads": reads,
                 }
+                | ({"compared": True} if self.compared else {})
             },
             separators=(",", ":"),
         )
@@ -114,6 +118,7 @@ class Mark:
                     source: Position(_text(at["table"]), _number(at["version"]), at.get("lookup", False) is True)
                     for source, at in body["reads"].items()
                 },
+                compared=body.get("compared", False) is True,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

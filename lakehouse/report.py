@@ -8,10 +8,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes, Everything, Feed, Nothing
-from lakehouse.commit import AlreadyApplied, Committed, LostAttempt, Outcome, Unchanged, describe
+from lakehouse.commit import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.log import NO_ROWS, Log
+from lakehouse.lost import LostAttempt, describe
 from lakehouse.run import Run
-from lakehouse.statement import Create, Insert, MergeRows, Replace, Skip, Touch
+from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Touch
 from lakehouse.tables import Pinned
 
 
@@ -99,6 +100,8 @@ def _written(outcome: Committed, run: Run) -> str:
             return why
         case MergeRows(rows=rows):
             return "merge of every row that differs" if rows is None else f"merge of {rows} rows that differ"
+        case ReplaceRows(counts=counts):
+            return f"replace of the keys that differ ({counts})"
         case Replace(where=where):
             return f"replace where {where}" if where else "replace"
         case Touch():

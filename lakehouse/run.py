@@ -86,7 +86,7 @@ class Run:
             for source, ours in reads.items()
         )
 
-    def mark(self, attempt: str, base: int) -> Mark:
+    def mark(self, attempt: str, base: int, *, compared: bool) -> Mark:
         return Mark(
             asset=self.asset,
             partitions=self.partitions,
@@ -97,6 +97,7 @@ class Run:
             base=base,
             code_version=self.code_version,
             reads=self.reads,
+            compared=compared,
         )
 
 

@@ -6,24 +6,28 @@ Planned anew for every attempt, against the table as that attempt finds it; the 
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.difference import (
+    AGAIN,
     DELETE,
     ELSEWHERE,
     INSERT,
     OPERATION,
+    UPDATE,
     bag_difference,
     difference,
     missing_from,
     promised,
 )
 from lakehouse.errors import MissingKeyError
-from lakehouse.local import small
-from lakehouse.log import Head
+from lakehouse.key_predicate import key_predicate
+from lakehouse.local import Local, collected, small, travels
+from lakehouse.log import Head, Rows
 from lakehouse.mark import Mark
 from lakehouse.run import Run
 from lakehouse.schema import check_new, fit
@@ -33,6 +37,9 @@ from lakehouse.table import Table
 from lakehouse.tables import Pinned
 from lakehouse.touched import Touched
 from lakehouse.writes import Append, Merge, Overwrite, Write
+
+ONE_TASK = 100
+"""Touched keys up to which a comparison is one task: their rows are in a few files, and a shuffle costs more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,15 @@ class MergeRows:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaceRows:
+    """The rows of the few keys that differ are replaced: the effect of `MergeRows` in fewer jobs."""
+
+    rows: DataFrame
+    where: str
+    counts: Rows
+
+
+@dataclass(frozen=True, slots=True)
 class Replace:
     """The rows of the run's partitions, or of the table, are replaced."""
 
@@ -78,7 +94,7 @@ class Skip:
     """No row differs and no position moves: there is nothing to commit."""
 
 
-Statement: TypeAlias = Create | Insert | MergeRows | Replace | Touch | Skip
+Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | Replace | Touch | Skip
 
 
 def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement:
@@ -135,7 +151,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             _create(rows, run, mark)
         case Insert(rows=rows):
             _write(rows, run, mark, "append", None)
-        case Replace(rows=rows, where=where):
+        case ReplaceRows(rows=rows, where=where) | Replace(rows=rows, where=where):
             _write(rows, run, mark, "overwrite", where)
         case Touch():
             _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append", None)
@@ -153,6 +169,8 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None) -
     columns = [column for column in difference_.columns if column != OPERATION]
     on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}") for k in run.table.key_columns)
     on = f"({within}) AND {on}" if within else on
+    # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
+    on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
     keys = {k.lower() for k in run.table.key_columns}
     changed = [c for c in columns if c.lower() not in keys]
     updates = changed or columns[:1]
@@ -185,27 +203,56 @@ def _by_key(
     if within is not None:
         rows, target = rows.where(within), target.where(within)
     changed = _compared(run.asset, rows, touched, target, key)
-    local = small(changed)
-    if local is None:
+    if not isinstance(changed, Local):
         return MergeRows(changed, None, _prefixed(run, target.schema))
-    frame, count = local
-    if count == 0:
+    if changed.rows == 0:
         return rest
+    counts = _counts(changed)
     within_key = touched is None or {c.lower() for c in touched.columns} <= {k.lower() for k in key}
-    if within_key and frame.where(f"{OPERATION} <> '{INSERT}'").isEmpty():
-        return Insert(frame.drop(OPERATION), "append: every row that differs is new", compared=True)
-    return MergeRows(frame, count, _prefixed(run, target.schema))
+    if within_key and changed.rows == counts.inserted:
+        return Insert(changed.frame.drop(OPERATION), "append: every row that differs is new", compared=True)
+    where = _keys_that_differ(run, changed, within) if within_key and len(rows.columns) == len(target.columns) else None
+    if where is None:
+        return MergeRows(changed.frame, changed.rows, _prefixed(run, target.schema))
+    kept = changed.frame.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
+    return ReplaceRows(kept, where, counts)
+
+
+def _counts(changed: Local) -> Rows:
+    operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
+    return Rows(operations.count(INSERT) + operations.count(AGAIN), operations.count(UPDATE), operations.count(DELETE))
+
+
+def _keys_that_differ(run: Run, changed: Local, within: str | None) -> str | None:
+    """The predicate of exactly the keys that differ; None where it cannot be said, or the table wants a MERGE."""
+    values = changed.values(run.table.key_columns) if run.table.statement == "auto" else None
+    if values is None:
+        return None
+    these = key_predicate(run.table.key_columns, values)
+    if not these.is_exact:
+        return None
+    return these.sql if within is None else f"({within}) AND ({these.sql})"
 
 
 def _compared(
     asset: str, rows: DataFrame, touched: Touched | None, target: DataFrame, key: tuple[str, ...]
-) -> DataFrame:
-    """The difference; where both sides are small, computed in one task instead of a shuffle a step."""
+) -> DataFrame | Local:
+    """The difference; at the driver where it is small, and in one task where both its sides are."""
+    if touched is not None and _is_bounded(touched, key) and travels(rows):
+        return collected(difference(promised(asset, rows, touched), target, key, one_task=True))
     ours = small(rows)
     theirs = None if ours is None else small(target)
     if ours is not None and theirs is not None:
-        rows, target = ours[0].coalesce(1), theirs[0].coalesce(1)
-    return difference(promised(asset, rows, touched), target, key)
+        return collected(difference(promised(asset, ours.frame, touched), theirs.frame, key, one_task=True))
+    changed = difference(promised(asset, rows, touched), target, key)
+    return small(changed) or changed
+
+
+def _is_bounded(touched: Touched, key: tuple[str, ...]) -> bool:
+    """Whether so few rows can be meant that one task computes and compares them all."""
+    same_columns = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+    count = touched.count_if_few()
+    return same_columns and count is not None and count <= ONE_TASK
 
 
 def _whole(run: Run, write: Write) -> DataFrame:
@@ -263,12 +310,19 @@ def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, where: str | None) 
     if mode == "overwrite":
         # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
         writer = writer.option("replaceWhere", where or "true")
+    if run.ref.path is not None:
+        writer.save(run.ref.path)
+        return
+    # On a thread without an active session classic Spark takes the table for a new one and finds that it exists.
+    rows.sparkSession.createDataFrame(pa.table({"active": [True]}))
     writer.saveAsTable(run.ref.identifier)
 
 
 def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
     """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in the table's first commit."""
     table = run.table
+    if table.cluster_columns:
+        rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
     described = rows.select(*(_described(column, table) for column in rows.columns))
     properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table.all_properties.items())
     layout = ""

@@ -2,13 +2,29 @@
 
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.errors import ColumnMissingError, WriteError
-from lakehouse.local import small
-from lakehouse.sql import quote
+from lakehouse.key_predicate import KeyPredicate, key_predicate
+from lakehouse.local import Local, small
+from lakehouse.sql import Literal, quote
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """Distinct keys.
+
+    Args:
+        frame: The keys as rows.
+        values: The same as values, where they are few and their types have literals.
+    """
+
+    frame: DataFrame
+    values: list[tuple[Literal, ...]] | None
 
 
 @dataclass(frozen=True)
@@ -17,8 +33,8 @@ class Touched:
 
     Args:
         columns: The key's columns, as the target names them too.
-        found: The keys, perhaps repeated; None where every key counts as touched (a first read, or one that
-            compares everything).
+        found: Rows with the keys, perhaps repeated; None where every key counts as touched (a first read, or one
+            that compares everything).
         source: The rows that `rows` restricts: the source at the end of the range; None where two sources'
             keys were united.
         name: The source's name in messages.
@@ -27,7 +43,7 @@ class Touched:
     """
 
     columns: tuple[str, ...]
-    found: DataFrame | None
+    found: DataFrame | Local | None
     source: DataFrame | None
     name: str
     few: bool = True
@@ -36,16 +52,31 @@ class Touched:
     def is_everything(self) -> bool:
         return self.found is None
 
-    @cached_property
+    @property
     def keys(self) -> DataFrame:
         """The distinct keys, brought to the driver once where they are few."""
         if self.found is None:
             if self.source is None:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
             return self.source.select(*quoted(self.columns)).distinct()
-        distinct = self.found.select(*quoted(self.columns)).distinct()
-        local = small(distinct) if self.few else None
-        return distinct if local is None else local[0]
+        return self._keys.frame
+
+    @cached_property
+    def _keys(self) -> Keys:
+        match self.found:
+            case Local() as local if (values := local.values(self.columns)) is not None:
+                return Keys(_relation(local, self.columns, values), values)
+            case Local(frame=frame) | frame if frame is not None:
+                distinct = frame.select(*quoted(self.columns)).distinct()
+                few = small(distinct) if self.few else None
+                return Keys(distinct, None) if few is None else Keys(few.frame, few.values(self.columns))
+            case _:
+                raise WriteError("Every key is touched.")
+
+    def count_if_few(self) -> int | None:
+        """How many keys there are, where they can be said as literals."""
+        values = None if self.found is None else self._keys.values
+        return None if values is None else len(values)
 
     @property
     def rows(self) -> DataFrame:
@@ -61,15 +92,33 @@ class Touched:
         require(frame, self.columns, self.name)
         if self.found is None:
             return frame
+        near = self.predicate(frame)
+        if near is not None:
+            frame = frame.where(near.sql)
+            if near.is_exact:
+                return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
         keys = self.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
         return frame.join(keys, same_key(renamed), "left_semi")
 
+    def predicate(self, frame: DataFrame) -> KeyPredicate | None:
+        """The keys as a literal predicate on the frame, where they are few and its columns have their types."""
+        if self.found is None or self._keys.values is None:
+            return None
+        kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
+        keys = {column.name.lower(): column.dataType for column in self._keys.frame.schema.fields}
+        if any(kinds.get(column.lower()) != keys[column.lower()] for column in self.columns):
+            return None
+        return key_predicate(self.columns, self._keys.values)
+
     def via(self, frame: DataFrame, *columns: str) -> "Touched":
         """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts."""
         require(frame, columns, self.name)
-        found = None if self.found is None else self.of(frame).select(*quoted(columns))
-        return Touched(columns, found, frame, self.name, self.few)
+        if self.found is None:
+            return Touched(columns, None, frame, self.name, self.few)
+        if self.count_if_few() == 0:
+            return Touched(columns, Local.empty(frame.select(*quoted(columns))), frame, self.name)
+        return Touched(columns, self.of(frame).select(*quoted(columns)), frame, self.name, self.few)
 
     def __or__(self, other: "Touched") -> "Touched":
         """The keys touched on either side; both name the same columns."""
@@ -78,10 +127,32 @@ class Touched:
                 f"Touched keys of ({', '.join(self.columns)}) and of ({', '.join(other.columns)}) cannot be united: "
                 f"carry one of them over with via(frame, {', '.join(map(repr, self.columns))})."
             )
-        found = None if self.found is None or other.found is None else self.found.union(other.found)
+        found = _united(self.found, other.found, self.columns)
         source = self.source if self.source is other.source else None
         name = self.name if self.name == other.name else f"{self.name} and {other.name}"
         return Touched(self.columns, found, source, name, self.few and other.few)
+
+
+def _united(
+    ours: DataFrame | Local | None, theirs: DataFrame | Local | None, columns: tuple[str, ...]
+) -> DataFrame | Local | None:
+    match ours, theirs:
+        case (None, _) | (_, None):
+            return None
+        case Local(), Local():
+            mine, yours = ours.select(columns), theirs.select(columns)
+            return mine.union(yours) or mine.frame.union(yours.frame)
+        case _:
+            mine, yours = (side.frame if isinstance(side, Local) else side for side in (ours, theirs))
+            return mine.select(*quoted(columns)).union(yours.select(*quoted(columns)))
+
+
+def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal, ...]]) -> DataFrame:
+    """Keys that are values as a local relation again, under the names and types that they came with."""
+    rows = local.select(columns)
+    listed = zip(*values, strict=True) if values else [()] * len(columns)
+    arrow: Any = pa.table(dict(zip(columns, map(list, listed), strict=True)), schema=rows.arrow.schema)
+    return rows.frame.sparkSession.createDataFrame(arrow, schema=rows.frame.schema)
 
 
 def same_key(renamed: dict[str, str]) -> Column:

@@ -20,7 +20,7 @@ from lakehouse.errors import (
     UnsafeTableError,
 )
 from lakehouse.mark import Mark
-from lakehouse.statement import Insert, MergeRows, Replace, Touch
+from lakehouse.statement import Insert, MergeRows, Replace, ReplaceRows, Touch
 from tests.lake import Lake
 
 SRC = "id int, k string, v int"
@@ -67,14 +67,21 @@ def test_a_row_that_leaves_the_filter_leaves_the_table_and_comes_back(lake: Lake
     assert lake.rows("kept") == [(1, "a", 1), (2, "b", 20), (3, "a", 30)]
 
 
-def test_rows_that_did_not_change_are_not_in_the_tables_own_feed(lake: Lake) -> None:
+@pytest.mark.parametrize(
+    ("statement", "kind", "images"),
+    [("auto", ReplaceRows, ("delete", "insert")), ("merge", MergeRows, ("update_preimage", "update_postimage"))],
+)
+def test_rows_that_did_not_change_are_not_in_the_tables_own_feed(
+    lake: Lake, statement: Any, kind: type, images: tuple[str, str]
+) -> None:
     lake.create("src", ROWS, SRC)
-    lake.materialize(members, Table(key=["k", "id"]))
+    table = Table(key=["k", "id"], statement=statement)
+    lake.materialize(members, table)
     lake.sql("UPDATE {src} SET v = 31 WHERE id = 3")
-    outcome = lake.materialize(members, Table(key=["k", "id"]))
-    assert isinstance(outcome, Committed) and isinstance(outcome.statement, MergeRows)
+    outcome = lake.materialize(members, table)
+    assert isinstance(outcome, Committed) and isinstance(outcome.statement, kind)
     feed = lake.source("members").at.feed(1, 1).select("id", "v", "_change_type").collect()
-    assert sorted(map(tuple, feed)) == [(3, 30, "update_preimage"), (3, 31, "update_postimage")]
+    assert sorted(map(tuple, feed)) == [(3, 30, images[0]), (3, 31, images[1])]
 
 
 def test_new_keys_only_are_appended(lake: Lake) -> None:
@@ -144,7 +151,7 @@ def test_an_overwrite_with_a_key_writes_only_rows_that_differ(lake: Lake) -> Non
     lake.sql("UPDATE {src} SET v = 0 WHERE id = 2")
     outcome = lake.materialize(by_total, Table(key="k"))
     assert isinstance(outcome, Committed)
-    assert (outcome.commit.rows.inserted, outcome.commit.rows.updated, outcome.commit.rows.deleted) == (0, 1, 0)
+    assert (outcome.commit.rows.inserted, outcome.commit.rows.updated, outcome.commit.rows.deleted) == (1, 0, 1)
 
 
 def outside(src: Changes) -> Merge:

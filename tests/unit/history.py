@@ -62,6 +62,7 @@ class History:
         base: int | None = None,
         reads: Mapping[str, Position] | None = None,
         asset: str | None = None,
+        compared: bool = False,
     ) -> int:
         """An own commit that has read the source `src` up to a version."""
         at = len(self.entries)
@@ -74,6 +75,7 @@ class History:
             attempt=f"attempt-{at}",
             base=at - 1 if base is None else base,
             reads={"src": Position("s", version)} if reads is None else reads,
+            compared=compared,
         )
         landed = self.land(mark)
         assert landed is not None

@@ -152,6 +152,37 @@ def test_a_commit_planned_before_a_restore_and_landed_after_it_is_not_believed(h
     assert found.reason == "version 3 was planned on version 1, and version 2 (RESTORE) changed the table in between"
 
 
+def test_a_range_compared_before_a_rivals_rows_and_committed_after_them_is_read_again(history: History):
+    history.own(4, epoch=1)
+    history.append()
+    history.own(9, epoch=2, base=0, compared=True)
+    assert read_to(history) == 4
+    assert known(history).epoch == 2
+    history.own(9, epoch=3, compared=True)
+    assert read_to(history) == 9
+
+
+def test_the_very_first_range_is_read_again_too(history: History):
+    history.add("CREATE TABLE")
+    history.append()
+    history.own(9, base=0, compared=True)
+    assert known(history).reads == {}
+
+
+def test_rivals_that_changed_no_row_leave_a_comparison_as_it_was(history: History):
+    history.own(4, epoch=1)
+    history.add("OPTIMIZE")
+    history.own(9, epoch=2, base=0, compared=True)
+    assert read_to(history) == 9
+
+
+def test_a_blind_append_is_never_read_again(history: History):
+    history.own(4, epoch=1)
+    history.append()
+    history.own(9, epoch=2, base=0)
+    assert read_to(history) == 9
+
+
 def test_the_generation_after_an_unbelieved_commit_was_never_used(history: History):
     """A run after the RESTORE has used the generation that the RESTORE names; Delta would skip its epochs silently."""
     history.own(4, epoch=1)

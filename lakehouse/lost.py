@@ -1,0 +1,91 @@
+"""An attempt that did not commit: the rivals that it lost to, and whether they changed its rows."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.sql import SparkSession
+
+from lakehouse.conflicts import Conflict, first_line
+from lakehouse.difference import broken_promise
+from lakehouse.errors import LakehouseError, LateGapError, PlanError
+from lakehouse.ladder import why_unreadable
+from lakehouse.log import Commit
+from lakehouse.run import Run
+from lakehouse.tables import Pinned
+from lakehouse.writes import Merge, Write
+
+
+class Verdict(Enum):
+    """Whether a rival changed rows that this write is about."""
+
+    OTHER_ROWS = "other rows"
+    SAME_ROWS = "the same rows"
+    UNKNOWN = "rows that cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """One attempt that did not commit."""
+
+    conflict: Conflict
+    rivals: tuple[Commit, ...]
+    verdict: Verdict
+    seconds: float
+
+
+def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Verdict:
+    """Whether the rivals changed rows in the part of the table that this write is about."""
+    loud = [rival.version for rival in rivals if not rival.is_quiet]
+    if not loud:
+        return Verdict.OTHER_ROWS if rivals else Verdict.UNKNOWN
+    head = run.ref.log(lambda: spark).head()
+    if head is None or not head.keeps_feed:
+        return Verdict.UNKNOWN
+    try:
+        changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
+        if isinstance(write, Merge) and not write.touched.is_everything:
+            changed = write.touched.of(changed)
+        if run.slice is not None:
+            kinds = {c.name.lower(): c.dataType.simpleString() for c in changed.schema.fields}
+            changed = changed.where(run.slice.predicate({c: kinds[c.lower()] for c in run.slice.columns}))
+        return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
+    except Exception as error:
+        if why_unreadable(error) is None:
+            raise explained(run, error) from error
+        return Verdict.UNKNOWN
+
+
+def describe(attempt: LostAttempt) -> str:
+    """The rivals of a lost attempt, in words."""
+    if not attempt.rivals:
+        return f"a rival that left no commit ({attempt.conflict.kind.value})"
+    newest = attempt.rivals[0]
+    others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
+    partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
+    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.verdict.value}"
+
+
+def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
+    """What is said of the attempt while the run goes on."""
+    return f"Attempt {number} to commit {run.asset} lost to {describe(attempt)}."
+
+
+def advice(run: Run, attempt: LostAttempt) -> str:
+    """What to do about the last attempt that was lost."""
+    if attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail":
+        return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
+    return (
+        "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "
+        "they write different partitions."
+    )
+
+
+def explained(run: Run, error: Exception) -> LakehouseError:
+    """An error of Spark in the words of this library: a broken promise, changes that are gone, or the plan itself."""
+    broken = broken_promise(run.asset, error)
+    if broken is not None:
+        return broken
+    reason = why_unreadable(error)
+    if reason is not None and run.changes:
+        return LateGapError(run.asset, reason)
+    return PlanError(run.asset, first_line(error))

@@ -62,6 +62,7 @@ class History:
         base: int | None = None,
         reads: Mapping[str, Position] | None = None,
         asset: str | None = None,
+        *,
         compared: bool = False,
     ) -> int:
         """An own commit that has read the source `src` up to a version."""

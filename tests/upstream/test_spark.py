@@ -24,7 +24,7 @@ def test_small_results_arrive_whole_whatever_their_partitions(spark: SparkSessio
     frame = spark.range(0, 40, 1, 8).where("id % 20 < 3")  # most partitions are empty
     local = small(frame)
     assert local is not None
-    assert (local[1], sorted(row.id for row in local[0].collect())) == (6, [0, 1, 2, 20, 21, 22])
+    assert (local.rows, sorted(row.id for row in local.frame.collect())) == (6, [0, 1, 2, 20, 21, 22])
 
 
 @pytest.mark.skipif(os.environ["LAKEHOUSE_SPARK"] != "process", reason="it asks the JVM of this process")

@@ -1,0 +1,152 @@
+"""When Delta lets a second writer in and when it does not, cell by cell; a failure here says that Delta changed a rule.
+
+The loser has read the table and written everything but its log entry when the winner commits. The answers to conflicts
+(lakehouse/conflicts.py) and the rules told beforehand (lakehouse/rules.py) stand on these cells.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import pytest
+from delta import exceptions
+
+from lakehouse.conflicts import Conflict, Kind, classify
+from lakehouse.operations import Layout, Verdict, Writing
+from lakehouse.rules import foresee
+from tests.interleave import rivals
+from tests.lake import Lake
+from tests.upstream.acts import ACTS, FORMS, copied
+
+
+class Answer(NamedTuple):
+    """What Delta says to the loser: nothing if it commits."""
+
+    name: str | None
+    condition: str | None = None
+    kind: Kind | None = None
+    partition: str | None = None
+
+
+COMMITS = Answer(None)
+ADDED = Answer("ConcurrentAppendException", "DELTA_CONCURRENT_APPEND.WITHOUT_HINT", Kind.FILES)
+ADDED_IN_A = Answer(ADDED.name, "DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT", Kind.FILES, "[g=a]")
+ADDED_IN_B = ADDED_IN_A._replace(partition="[g=b]")
+REMOVED = Answer("ConcurrentDeleteReadException", "DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT", Kind.FILES)
+REMOVED_IN_B = Answer(REMOVED.name, "DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", Kind.FILES, "[g=b]")
+METADATA = Answer("MetadataChangedException", "DELTA_METADATA_CHANGED", Kind.METADATA)
+DOMAIN = Answer("ConcurrentTransactionException", None, Kind.METADATA)
+TWIN = Answer("ConcurrentTransactionException", "DELTA_CONCURRENT_TRANSACTION", Kind.TWIN)
+PROTOCOL = Answer("ProtocolChangedException", "DELTA_PROTOCOL_CHANGED", Kind.PROTOCOL)
+OVERTAKEN = Answer("ConcurrentWriteException", "DELTA_CONCURRENT_WRITE", Kind.UNKNOWN)
+
+MATRIX = {
+    # A blind append has read nothing: files cannot defeat it, only metadata, the protocol and its own double can.
+    ("plain", "append", "append"): COMMITS,
+    ("plain", "append", "update 1"): COMMITS,
+    ("plain", "append", "overwrite"): COMMITS,
+    ("plain", "append", "optimize"): COMMITS,
+    ("plain", "append", "enable vectors"): COMMITS,
+    ("plain", "append", "set property"): METADATA,
+    ("plain", "append", "append with a new column"): METADATA,
+    ("plain", "append", "upgrade"): PROTOCOL,
+    ("tracked", "append", "append"): COMMITS,
+    ("clustered", "append", "cluster by v"): COMMITS,
+    ("identity", "append", "append"): METADATA,
+    ("identity", "update 1", "append"): ADDED,
+    ("identity", "merge new", "append"): METADATA,
+    # An application id is looked at before files.
+    ("plain", "append as application", "append as application"): TWIN,
+    ("plain", "merge as application", "merge as application"): TWIN,
+    # Without partitions every added file defeats a write that read the table: whichever row, and OPTIMIZE too.
+    ("plain", "append that reads", "append"): ADDED,
+    ("plain", "update 1", "append"): ADDED,
+    ("plain", "update 1", "update 1"): ADDED,
+    ("plain", "update 1", "update 5"): ADDED,
+    ("plain", "update 1", "optimize"): ADDED,
+    ("plain", "merge 1", "append"): ADDED,
+    ("plain", "merge 1", "update 5"): ADDED,
+    ("plain", "merge 1", "optimize"): ADDED,
+    ("vectors", "merge 1", "update 5"): ADDED,
+    ("clustered", "merge 1", "update 5"): ADDED,
+    # A commit that only removes files defeats those who read one of them.
+    ("plain", "update 5", "delete file"): REMOVED,
+    ("plain", "update 1", "delete file"): COMMITS,
+    ("plain", "merge 1", "restore"): REMOVED,
+    # Metadata.
+    ("plain", "merge 1", "add column"): METADATA,
+    ("plain", "merge 1", "enable vectors"): COMMITS,
+    ("clustered", "merge 1", "cluster by v"): COMMITS,
+    ("clustered", "cluster by v", "cluster by v"): DOMAIN,
+    ("plain", "set property", "optimize"): COMMITS,
+    ("plain", "set property", "add column"): METADATA,
+    ("plain", "set property", "enable vectors"): METADATA,
+    # OPTIMIZE changes no row: what is added meanwhile does not matter to it.
+    ("plain", "optimize", "append"): COMMITS,
+    ("plain", "optimize", "update 1"): REMOVED,
+    ("vectors", "optimize", "delete 1"): REMOVED,
+    ("plain", "optimize", "optimize"): REMOVED,
+    ("plain", "optimize", "set property"): COMMITS,  # it tries again by itself while its files are there
+    # An overwrite has read everything; a RESTORE takes the next version or none.
+    ("plain", "overwrite", "append"): ADDED,
+    ("plain", "restore", "append"): OVERTAKEN,
+    # WriteSerializable lets a blind append come after what is committed later, and nothing else.
+    ("write serializable", "merge 1", "append"): COMMITS,
+    ("write serializable", "merge 1", "update 5"): ADDED,
+    # Partitions keep two writers apart only where the loser names its own as literals.
+    ("partitioned", "merge in b", "merge in a"): COMMITS,
+    ("partitioned", "merge in b", "update a"): COMMITS,
+    ("partitioned", "merge in b", "append to a"): COMMITS,
+    ("partitioned", "merge in b", "optimize a"): COMMITS,
+    ("partitioned", "merge in b", "append"): ADDED_IN_B,
+    ("partitioned", "merge in b", "optimize b"): ADDED_IN_B,
+    ("partitioned", "merge in b", "overwrite"): REMOVED_IN_B,
+    ("partitioned", "merge joined on g", "update a"): ADDED_IN_A,
+    ("partitioned", "merge in b, by source", "update a"): ADDED_IN_A,
+    ("partitioned", "update b", "update a"): COMMITS,
+    ("partitioned", "replace b", "append"): ADDED_IN_B,
+    ("partitioned", "overwrite dynamically", "append"): ADDED_IN_B,
+    ("partitioned", "optimize b", "update a"): COMMITS,
+    ("partitioned", "optimize b", "update b"): REMOVED_IN_B,
+}
+"""(the table, the loser, the winner): Delta's answer to the loser."""
+
+
+@pytest.mark.parametrize("cell", MATRIX, ids=lambda cell: f"{cell[0]} {cell[1]} after {cell[2]}")
+def test_what_delta_answers_to_the_second_of_two_writers(forms: Lake, lake: Lake, cell: tuple[str, str, str]) -> None:
+    form, loser, winner = cell
+    table = copied(forms, lake, form)
+    before, error = lake.version("t"), None
+    with rivals(lake.spark, lambda: ACTS[winner](lake.spark, table)) as ran:
+        try:
+            ACTS[loser](lake.spark, table)
+        except Exception as raised:
+            error = raised
+    assert len(ran) == 1
+    assert answer(error) == MATRIX[cell], error
+    assert lake.version("t") == before + 1 + (error is None)
+
+
+def answer(error: Exception | None) -> Answer:
+    if error is None:
+        return COMMITS
+    found: Conflict = classify(error)
+    return Answer(type(error).__name__, found.condition, found.kind, found.partition)
+
+
+def test_the_rules_say_what_delta_does() -> None:
+    """Writes that the rules cannot tell apart share a verdict: it is "cannot" where Delta refused none of them."""
+    alike: dict[tuple[Writing, Writing, Layout], set[str | None]] = defaultdict(set)
+    for (form, loser, winner), delta in MATRIX.items():
+        first, second = ACTS[winner].writing, ACTS[loser].writing
+        if first is not None and second is not None:
+            alike[second, first, FORMS[form].layout].add(delta.name)
+    for (loser, winner, layout), names in alike.items():
+        foreseen = foresee(loser, winner, layout)
+        assert (foreseen.verdict is Verdict.CANNOT) == (names == {None}), (loser, winner, layout, names, foreseen)
+        assert names - {None} <= set(foreseen.exceptions), (loser, winner, layout, names, foreseen)
+
+
+def test_every_class_of_delta_s_conflicts_has_a_cell() -> None:
+    known = {name for name in vars(exceptions) if name.endswith("Exception")}
+    unseen = known - {answer.name for answer in MATRIX.values()}
+    assert unseen == {"ConcurrentDeleteDeleteException", "DeltaConcurrentModificationException"}

@@ -51,6 +51,8 @@ _COUNTS = {
     "UPDATE": (None, "numUpdatedRows", None),
     "DELETE": (None, None, "numDeletedRows"),
 }
+_FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
+_FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class Rows:
             if count != 0
         ]
         return ", ".join(parts) or "none"
+
+    @property
+    def total(self) -> int:
+        """All of them that are known."""
+        return sum(count or 0 for count in (self.inserted, self.updated, self.deleted))
 
     def __add__(self, other: "Rows") -> "Rows":
         def add(a: int | None, b: int | None) -> int | None:
@@ -149,6 +156,16 @@ class Commit:
         """Bytes of rows the commit added, by its own metrics; 0 where it does not say, or changed no row."""
         names = () if self.is_quiet else ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
         return next((self.metrics[name] for name in names if self.metrics.get(name)), 0)
+
+    @property
+    def files_added(self) -> int:
+        """Files that the commit added, by its own metrics; 0 where it does not say."""
+        return next((self.metrics[name] for name in _FILES_ADDED if name in self.metrics), 0)
+
+    @property
+    def files_removed(self) -> int:
+        """Files that the commit removed, by its own metrics; 0 where it does not say."""
+        return next((self.metrics[name] for name in _FILES_REMOVED if name in self.metrics), 0)
 
     @property
     def empties(self) -> bool:

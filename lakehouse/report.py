@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes, Everything, Feed, Nothing
 from lakehouse.commit import AlreadyApplied, Committed, Outcome, Unchanged
-from lakehouse.log import NO_ROWS, Log
+from lakehouse.log import NO_ROWS, Log, Rows
 from lakehouse.lost import LostAttempt, describe
 from lakehouse.run import Run
 from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Touch
@@ -77,9 +77,10 @@ def _outcome(run: Run, outcome: Outcome) -> tuple[dict[str, Any], str]:
                 f"The changes were already applied to {run.asset} by run {mark.run} in version {commit.version}.",
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
-            rows = commit.rows
+            rows = _rows(outcome)
             how = _written(outcome, run)
             metadata = _counts(commit.version, rows.inserted, rows.updated, rows.deleted) | {
+                "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
                 "attempts": len(lost) + 1,
             }
@@ -92,6 +93,15 @@ def _counts(version: int, inserted: int | None, updated: int | None, deleted: in
     return {"version": version} | {name: count for name, count in counts.items() if count is not None}
 
 
+def _rows(outcome: Committed) -> Rows:
+    """What became of the rows: by the difference where Delta, having replaced them, knows only half of it."""
+    match outcome.statement:
+        case ReplaceRows(counts=counts):
+            return counts
+        case _:
+            return outcome.commit.rows
+
+
 def _written(outcome: Committed, run: Run) -> str:
     match outcome.statement:
         case Create():
@@ -101,7 +111,7 @@ def _written(outcome: Committed, run: Run) -> str:
         case MergeRows(rows=rows):
             return "merge of every row that differs" if rows is None else f"merge of {rows} rows that differ"
         case ReplaceRows(counts=counts):
-            return f"replace of the keys that differ ({counts})"
+            return f"replace of the {counts.total} rows that differ"
         case Replace(where=where):
             return f"replace where {where}" if where else "replace"
         case Touch():

@@ -6,12 +6,13 @@ and computes what a table must hold in plain Python. docs/reliability.md lists t
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tests.reliability.delta_files import Entry, History, Ledger, Row
+from tests.reliability.laws import Law, Span, bag
 
 Rule: TypeAlias = Literal["K1", "K2", "K3", "K4", "K5", "K6", "K7", "K8"]
 
@@ -26,29 +27,6 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.rule} {self.asset}: {self.sentence}"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """What one commit says it has read of one source.
-
-    Args:
-        history: The source.
-        after: The last version that the table had read before; None where this commit starts anew.
-        upto: The last version that it has read.
-    """
-
-    history: History
-    after: int | None
-    upto: int
-
-    @property
-    def rows(self) -> list[Row]:
-        return self.history.rows(self.upto)
-
-
-Law: TypeAlias = Callable[[list[Row] | None, Mapping[str, Span], list[Row]], str | None]
-"""What is wrong with a table's rows, given its rows at the previous own commit and what has been read; None: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,48 +272,6 @@ class _Check:
 
     def _say(self, rule: Rule, sentence: str) -> None:
         self.found.append(Violation(rule, self.asset.name, sentence))
-
-
-def bag(rows: Iterable[Row]) -> Counter[frozenset[tuple[str, Any]]]:
-    """Rows counted with their repetitions."""
-    return Counter(frozenset(row.items()) for row in rows)
-
-
-def equals(expected: Callable[[Mapping[str, list[Row]]], list[Row]]) -> Law:
-    """The table is exactly this of its sources as far as it has read them."""
-
-    def law(_before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
-        return differs(expected({name: span.rows for name, span in spans.items()}), rows)
-
-    return law
-
-
-def appends(changes: Callable[[list[Row], list[Row], int], list[Row]]) -> Law:
-    """The table is what it was, and for each version read the rows that `changes(before, after, version)` gives."""
-
-    def law(before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
-        (span,) = spans.values()
-        held = list(before or [])
-        if span.after is None:
-            return differs([*held, *changes([], span.rows, span.upto)], rows)
-        for version in range(span.after + 1, span.upto + 1):
-            held += changes(span.history.rows(version - 1), span.history.rows(version), version)
-        return differs(held, rows)
-
-    return law
-
-
-def differs(expected: list[Row], rows: list[Row]) -> str | None:
-    """How the rows differ from the expected ones; None where they are the same bag."""
-    lacks, extra = bag(expected) - bag(rows), bag(rows) - bag(expected)
-    if not lacks and not extra:
-        return None
-    parts = [
-        f"{sum(rows_.values())} rows {what}, {dict(next(iter(rows_)))} among them"
-        for what, rows_ in (("are missing", lacks), ("are too many", extra))
-        if rows_
-    ]
-    return " and ".join(parts)
 
 
 def _positions(mark: _Mark) -> str:

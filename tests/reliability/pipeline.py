@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Table
 from tests.lake import Lake
-from tests.reliability.checker import Asset, Law, appends, equals
+from tests.reliability.checker import Asset
 from tests.reliability.delta_files import Row
+from tests.reliability.laws import Law, appends, equals
 
 SRC = "id int, k string, v int, token string"
 FIRST = [(n, "abc"[n % 3], 10 * n, f"first-{n}") for n in range(5)]

@@ -5,11 +5,9 @@ Small in `make test`; LAKEHOUSE_EXAMPLES=200 tries so many histories, anew each 
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,21 +17,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from pyspark.sql import SparkSession
 
-from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse import Read
 from lakehouse import commit as module
 from lakehouse.errors import ChangeFeedDisabledError, GapError, LakehouseError, StaleInputsError
-from tests.delta.assets import _totals, totals
 from tests.delta.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Row, Update, groups, ids, values
 from tests.delta.model import rows as some_rows
 from tests.lake import Lake
-from tests.reliability.checker import Asset, Law, Span, check, differs
+from tests.reliability.checker import Asset, check
 from tests.reliability.delta_files import History
+from tests.reliability.laws import Law, Span
+from tests.reliability.targets import TARGETS, Rows
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "2"))
 STEPS = int(os.environ.get("LAKEHOUSE_STEPS", "10"))
 SRC = "id int, k string, v int"
 FEED = "delta.enableChangeDataFeed"
-Rows = list[dict[str, Any]]
 
 edits = st.one_of(
     st.builds(Insert, st.tuples(ids, groups, values)),
@@ -46,62 +44,6 @@ edits = st.one_of(
 )
 
 
-def kept(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows.where("v < 50 or v is null").select("id", "k", "v"), touched)
-
-
-def archive(src: Changes) -> Append:
-    return Append(src.log().select("id", "k", "v", "change_type", "commit_version"))
-
-
-def _kept(src: list[Row]) -> Rows:
-    return [dict(zip(("id", "k", "v"), row, strict=True)) for row in src if row[2] is None or row[2] < 50]
-
-
-def _grouped(src: list[Row]) -> Rows:
-    return [dict(zip(("k", "n", "total", "top"), row, strict=True)) for row in _totals(src, [])]
-
-
-def _replayed(log: Rows) -> Counter[Row]:
-    """The source as its archived feed tells it: inserts and images after, less deletes and images before."""
-    counted: Counter[Row] = Counter()
-    for row in log:
-        added = row["change_type"] in ("insert", "update_postimage")
-        counted[row["id"], row["k"], row["v"]] += 1 if added else -1
-    return Counter({row: times for row, times in counted.items() if times})
-
-
-@dataclass(frozen=True)
-class Target:
-    """An asset of the machine, and what its table must be, given the source's rows."""
-
-    asset: Callable[..., Any]
-    table: Table
-    problem: Callable[[list[Row], Rows], str | None]
-
-    @property
-    def name(self) -> str:
-        return self.asset.__name__
-
-    @property
-    def appends(self) -> bool:
-        return self.asset is archive
-
-
-def _archived(src: list[Row], log: Rows) -> str | None:
-    found, due = _replayed(log), Counter(src)
-    return None if found == due else f"the archive tells {dict(found)}, the source held {dict(due)}"
-
-
-TARGETS = {
-    target.name: target
-    for target in (
-        Target(kept, Table(key="id"), lambda src, rows: differs(_kept(src), rows)),
-        Target(totals, Table(key="k"), lambda src, rows: differs(_grouped(src), rows)),
-        Target(archive, Table(), _archived),
-    )
-}
 targets = st.sampled_from(sorted(TARGETS))
 rewritten = st.sampled_from(sorted(name for name, target in TARGETS.items() if not target.appends))
 faults = st.sampled_from(["before the commit", "answer lost", "dies behind the commit"])

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.reliability.checker import Ack, Asset, appends, behind, check, check_ledger
+from tests.reliability.checker import Ack, Asset, behind, check, check_ledger
 from tests.reliability.delta_files import Ledger, Row, log_files
+from tests.reliability.laws import appends
 
 SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "token", "type": "string", "nullable": True, "metadata": {}}]}

@@ -3,26 +3,27 @@
 from pathlib import Path
 
 from benchmarks import race, report
-from benchmarks.data import Pair, change, neighbours
+from benchmarks.data import change, neighbours
 from benchmarks.lab import Lab
 from benchmarks.ours import Ours
-from benchmarks.race import Contestant
+from benchmarks.race import Entry
 from benchmarks.report import Result, at_most
 
 ROWS, PENDING = 1_000_000, 50
 
 
 def run(lab: Lab) -> Result:
-    entries: dict[str, tuple[Contestant, Pair]] = {}
+    entries: dict[str, Entry] = {}
     waiting: dict[Path, int] = {}
     with lab.room() as room:
-        for versions in (1, PENDING):
-            pair = Pair.of(lab.table(ROWS, 6), room / str(versions))
-            entries[f"{versions} pending"], waiting[pair.root] = (Ours(lab.ours()), pair), versions
+        for versions in (1, lab.times(PENDING)):
+            contestant = Ours(lab.ours(), f"{versions} pending")
+            entries |= race.entered(lab.table(ROWS, 6), [contestant], room / str(versions))
+            waiting[room / str(versions) / "leader"] = versions
 
-        def commits(contestant: Contestant, pair: Pair, turn: int) -> None:
-            for version in range(waiting[pair.root] if turn else 1):
-                change(contestant.spark, pair.source, neighbours(lab.rows(ROWS) // 3 + version))
+        def commits(source: Path, turn: int) -> None:
+            for version in range(waiting[source] if turn else 1):
+                change(lab.spark, source, neighbours(lab.rows(ROWS) // 3 + version))
 
         tallies = race.fresh(lab.meter, entries, commits, lab.rounds, room)
     one, many = (tally.cost for tally in tallies.values())

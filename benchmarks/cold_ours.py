@@ -23,7 +23,8 @@ def main() -> None:
     with dg.DagsterInstance.local_temp(str(root / "_dagster")) as instance:
         source = dg.AssetSpec("source", metadata=Table(key=KEY))
         resources = {"io_manager": DeltaIOManager(spark=spark, root=str(root)), "spark": spark}
-        dg.materialize([source, target], instance=instance, resources=resources, selection=[target])
+        quietly = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+        dg.materialize([source, target], instance=instance, resources=resources, selection=[target], run_config=quietly)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import product
 from pathlib import Path
 from typing import Protocol
 
@@ -170,8 +172,8 @@ def lay_out(root: Path, spark: SparkSession, writers: int, meeting: Meeting) -> 
         (writer.partitionBy("part") if meeting is Meeting.PARTITIONS else writer).save(str(root / "target"))
 
 
-def contested(lab: Lab, kind: str, writers: int, meeting: Meeting, *, together: bool = True) -> tuple[Score, Cost]:
-    """All steps of all writers, at the same time or one after another."""
+def contested(lab: Lab, kind: str, writers: int, meeting: Meeting) -> tuple[Score, Cost]:
+    """All steps of all writers, at the same time."""
     with lab.room() as room:
         lay_out(room, lab.spark, writers, meeting)
         team: list[Writer] = [
@@ -190,7 +192,7 @@ def contested(lab: Lab, kind: str, writers: int, meeting: Meeting, *, together: 
                 score.add(done=done, lost=lost)
 
         def all_of_them() -> None:
-            with ThreadPoolExecutor(writers if together else 1) as pool:
+            with ThreadPoolExecutor(writers) as pool:
                 list(pool.map(work, team))
 
         _, lap = lab.meter.measure(kind, all_of_them)
@@ -201,39 +203,35 @@ def contested(lab: Lab, kind: str, writers: int, meeting: Meeting, *, together: 
 
 
 def run(lab: Lab) -> Result:
-    rows, wasted, ours_failed, apart = [], {}, 0, 0
-    for meeting in Meeting:
-        for writers in WRITERS:
-            for kind in ("ours", "bare MERGE", "naive loop"):
-                _, alone = contested(lab, kind, writers, meeting, together=False)
-                score, cost = contested(lab, kind, writers, meeting)
-                wasted[meeting, writers, kind] = max(0.0, cost.cpu - alone.cpu)
-                if kind == "ours":
-                    ours_failed += score.failed
-                    apart += score.lost if meeting is Meeting.PARTITIONS else 0
-                rows.append(
-                    (
-                        f"{meeting.value}, {writers} writers: {kind}",
-                        f"{score.done / (score.done + score.failed):.0%}",
-                        str(score.lost),
-                        f"{cost.cpu:.1f}",
-                        f"{cost.cpu - alone.cpu:+.1f}",
-                        f"{cost.wall:.1f}",
-                        f"{alone.wall:.1f}",
-                    )
-                )
-    met = [key for key in wasted if key[0] is not Meeting.PARTITIONS]
-    ours, naive = (sum(wasted[key] for key in met if key[2] == kind) for kind in ("ours", "naive loop"))
+    kinds = ("ours", "bare MERGE", "naive loop")
+    for kind in kinds:  # warms up
+        contested(lab, kind, 1, Meeting.ROWS)
+    step = {kind: contested(lab, kind, 1, Meeting.ROWS)[1].cpu / STEPS for kind in kinds}
+    rows: list[tuple[str, ...]] = []
+    in_vain: dict[str, float] = defaultdict(float)
+    lost_apart = failed = 0
+    for meeting, writers, kind in product(Meeting, WRITERS, kinds):
+        score, cost = contested(lab, kind, writers, meeting)
+        vain = cost.cpu - step[kind] * score.done
+        if meeting is not Meeting.PARTITIONS:
+            in_vain[kind] += vain
+        if kind == "ours":
+            failed += score.failed
+            lost_apart += score.lost if meeting is Meeting.PARTITIONS else 0
+        done = f"{score.done / (score.done + score.failed):.0%}"
+        what = f"{meeting.value}, {writers} writers: {kind}"
+        rows.append((what, done, str(score.lost), f"{cost.cpu:.1f}", f"{vain:+.1f}", f"{cost.wall:.1f}"))
+    ours, naive = in_vain["ours"], in_vain["naive loop"]
     return Result(
         "contention",
         "Writers that meet",
-        f"{STEPS} steps of {CHANGED} rows by each writer, in one JVM. The same rows: the last one wins. CPU in vain is "
-        "what the steps took more than the same steps one after another.",
-        ("", "steps done", "attempts lost", "CPU s", "CPU in vain s", "wall s", "wall one by one s"),
+        f"{STEPS} steps of {CHANGED} rows by each writer, in one JVM. Of writers of the same rows the last wins. CPU "
+        "in vain is what goes beyond the steps that came through, at the cost of the same step without a rival.",
+        ("", "steps done", "attempts lost", "CPU s", "in vain s", "wall s"),
         rows,
         [
-            Goal("ours: every step done", f"{ours_failed} failed", ours_failed == 0),
-            Goal("ours: no conflict between partitions", f"{apart} attempts lost", apart == 0),
+            Goal("ours: every step done", f"{failed} failed", failed == 0),
+            Goal("ours: no conflict between partitions", f"{lost_apart} attempts lost", lost_apart == 0),
             Goal(
                 "CPU in vain where they meet: under half of the naive loop's",
                 f"{ours:.1f} s against {naive:.1f} s",

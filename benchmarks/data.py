@@ -81,10 +81,27 @@ def clone(directory: Path, to: Path) -> None:
         at = to / path.relative_to(directory)
         if path.is_dir():
             at.mkdir(exist_ok=True)
-        elif path.suffix in (".parquet", ".bin") and "_delta_log" not in path.parts:
+        elif _is_data(path):
             at.hardlink_to(path)
         else:
             shutil.copy2(path, at)
+
+
+def follow(leader: Path, follower: Path) -> None:
+    """Brings a clone up to what it was cloned from: for its readers somebody has committed the same changes."""
+    for path in sorted(leader.rglob("*")):
+        at = follower / path.relative_to(leader)
+        if path.is_dir():
+            at.mkdir(exist_ok=True)
+        elif _is_data(path):
+            if not at.exists():
+                at.hardlink_to(path)
+        elif not at.exists() or at.stat().st_mtime_ns != path.stat().st_mtime_ns:
+            shutil.copy2(path, at)
+
+
+def _is_data(path: Path) -> bool:
+    return path.suffix in (".parquet", ".bin") and "_delta_log" not in path.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +149,7 @@ def neighbours(first: int, count: int = 1) -> str:
 
 
 def same(spark: SparkSession, a: Path, b: Path) -> bool:
-    """Whether two tables hold the same rows."""
-    sums = "count(*), sum(xxhash64(*) % 1000000007)"
+    """Whether two tables hold the same keys with the same values; the other columns never change."""
+    sums = f"count(*), sum(xxhash64({KEY}, value) % 1000000007)"
     first, second = (spark.sql(f"SELECT {sums} FROM {name(t)}").collect() for t in (a, b))
     return first == second

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from benchmarks import race, report
-from benchmarks.data import Pair, change, neighbours
+from benchmarks.data import change, neighbours
 from benchmarks.lab import Lab
 from benchmarks.ours import Ours
-from benchmarks.race import Contestant, Tally
+from benchmarks.race import Entry, Tally
 from benchmarks.report import Goal, Result, at_most
 from benchmarks.rivals import Batch
 
@@ -41,18 +41,16 @@ def run(lab: Lab) -> Result:
 
 
 def measured(lab: Lab, sizes: tuple[int, ...], keys: int) -> dict[str, Tally]:
-    entries: dict[str, tuple[Contestant, Pair]] = {}
+    entries: dict[str, Entry] = {}
     middle: dict[Path, int] = {}
     with lab.room() as room:
         for size in sizes:
-            table = lab.table(size, 2)
-            for who, contestant in (("ours", Ours(lab.ours())), ("R2t", Batch(lab.ours()))):
-                name = named(who, size)
-                pair = Pair.of(table, room / name.replace(" ", "-"))
-                entries[name], middle[pair.root] = (contestant, pair), lab.rows(size) // 3
+            contestants = [Ours(lab.ours(), named("ours", size)), Batch(lab.ours(), named("R2t", size))]
+            entries |= race.entered(lab.table(size, 2), contestants, room / str(size))
+            middle[room / str(size) / "leader"] = lab.rows(size) // 3
 
-        def some_rows(contestant: Contestant, pair: Pair, turn: int) -> None:
-            change(contestant.spark, pair.source, neighbours(middle[pair.root] + 5_000 * turn, keys))
+        def some_rows(source: Path, turn: int) -> None:
+            change(lab.spark, source, neighbours(middle[source] + 5_000 * turn, keys))
 
         return race.kept(lab.meter, entries, some_rows, lab.rounds)
 

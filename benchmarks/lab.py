@@ -50,6 +50,9 @@ class Lab:
     def rows(self, count: int) -> int:
         return max(1_000, int(count * self.scale))
 
+    def times(self, count: int) -> int:
+        return max(5, int(count * self.scale))
+
     def table(self, count: int, columns: int, **options: bool) -> Path:
         return data.built(self.spark, self.rows(count), columns, **options)
 

@@ -13,14 +13,14 @@ ROWS, STEPS, WARM = 1_000_000, 50, 5
 
 
 def run(lab: Lab) -> Result:
-    ours = Ours(lab.ours())
+    ours, steps = Ours(lab.ours()), lab.times(STEPS)
     with lab.room() as room:
         pair = Pair.of(lab.table(ROWS, 6), room / "pair")
         ours.prepare(pair)
         before = scanned(lab, pair)
         costs: list[Cost] = []
-        for turn in range(WARM + STEPS):
-            change(ours.spark, pair.source, neighbours(lab.rows(ROWS) // (WARM + STEPS) * turn))
+        for turn in range(WARM + steps):
+            change(ours.spark, pair.source, neighbours(lab.rows(ROWS) // (WARM + steps) * turn))
             costs.append(lab.meter.measure("step", lambda: ours.step(pair))[1].cost)
         after = scanned(lab, pair)
         upkeep = lab.meter.measure("upkeep", lambda: compacted(lab, pair))[1].cost
@@ -31,9 +31,9 @@ def run(lab: Lab) -> Result:
     first, last = medians(costs[WARM : WARM + 5]), medians(costs[-5:])
     named = {
         "steps 1 to 5": first,
-        f"steps {STEPS - 4} to {STEPS}": last,
+        f"steps {steps - 4} to {steps}": last,
         "read before": before,
-        f"read after {STEPS} steps": after,
+        f"read after {steps} steps": after,
         "upkeep (OPTIMIZE, PURGE)": upkeep,
         "read after upkeep": kept_up,
         "read of a table written anew": anew,

@@ -1,10 +1,11 @@
 """Delta's own merge matrix, reduced: where the changes are, and what they do."""
 
+from pathlib import Path
+
 from benchmarks import race, report
-from benchmarks.data import KEY, Pair, name
+from benchmarks.data import KEY, name
 from benchmarks.lab import Lab
 from benchmarks.ours import Ours
-from benchmarks.race import Contestant
 from benchmarks.report import Goal, Result
 from benchmarks.rivals import Batch, Recompute
 
@@ -14,19 +15,17 @@ CHANGES = ("upsert", "delete", "insert")
 
 
 def run(lab: Lab) -> Result:
-    """Six cells; in each one per cent of the rows of the files that are touched at all... by each contestant."""
     count = LARGE if lab.large else ROWS
     rows, against, best = [], {}, {}
     for reach in REACH:
         for kind in CHANGES:
             contestants = [Ours(lab.ours()), Batch(lab.ours(), "R2t"), Recompute(lab.ours(), "R3")]
 
-            def apply(contestant: Contestant, pair: Pair, turn: int, kind: str = kind, reach: float = reach) -> None:
-                statement = changing(kind, name(pair.source), lab.rows(count), reach, turn)
-                contestant.spark.sql(statement).collect()
+            def apply(source: Path, turn: int, kind: str = kind, reach: float = reach) -> None:
+                lab.spark.sql(changing(kind, name(source), lab.rows(count), reach, turn)).collect()
 
             with lab.room() as room:
-                entries = race.pairs(lab.table(count, 6), contestants, room)
+                entries = race.entered(lab.table(count, 6), contestants, room)
                 tallies = race.fresh(lab.meter, entries, apply, lab.rounds, room)
             cell = f"{kind}, {reach:.0%} of the files"
             cpu = {who: tally.cost.cpu for who, tally in tallies.items()}

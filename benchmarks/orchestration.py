@@ -97,7 +97,14 @@ def run(lab: Lab) -> Result:
 
 def materialize(instance: dg.DagsterInstance, manager: DeltaIOManager) -> None:
     source = dg.AssetSpec("source", metadata=Table(key=KEY))
-    dg.materialize([source, target], instance=instance, resources={"io_manager": manager}, selection=[target])
+    quietly = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+    dg.materialize(
+        [source, target],
+        instance=instance,
+        resources={"io_manager": manager},
+        selection=[target],
+        run_config=quietly,
+    )
 
 
 @contextmanager

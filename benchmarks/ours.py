@@ -74,7 +74,7 @@ class Lake:
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
         run = step.planned()
-        execute(self.spark, Touch(), run, run.mark(uuid4().hex, 0))
+        execute(self.spark, Touch(), run, run.mark(uuid4().hex, 0, compared=False))
 
     def begin(
         self,

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -14,11 +14,12 @@ from benchmarks.data import Pair
 from benchmarks.log_files import Files
 from benchmarks.meter import Cost, Meter, medians
 
+T = TypeVar("T")
+
 
 class Contestant(Protocol):
     """Somebody who keeps a target equal to its source."""
 
-    spark: SparkSession
     name: str
 
     def prepare(self, pair: Pair) -> None:
@@ -46,61 +47,84 @@ class Tally:
         return self.files[len(self.files) // 2]
 
 
-Change = Callable[[Contestant, Pair, int], None]
-"""Changes the source of a contestant's pair for a round: the same for everybody."""
+Change = Callable[[Path, int], None]
+"""Changes a source for a round."""
 
 
-def kept(meter: Meter, entries: Mapping[str, tuple[Contestant, Pair]], change: Change, rounds: int) -> dict[str, Tally]:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A contestant, its tables, and the source that its own follows: everybody gets the same commits."""
+
+    contestant: Contestant
+    pair: Pair
+    leader: Path
+
+
+def kept(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int) -> dict[str, Tally]:
     """Steps on tables that stay, as a schedule makes them: each round changes the source a little.
 
     The order changes from round to round; the first round is warm-up.
     """
     tallies: dict[str, Tally] = defaultdict(Tally)
-    for contestant, pair in entries.values():
-        contestant.prepare(pair)
+    for entry in entries.values():
+        entry.contestant.prepare(entry.pair)
     for turn in range(rounds + 1):
-        for name, (contestant, pair) in rotated(list(entries.items()), turn):
-            change(contestant, pair, turn)
-            before = log_files.version(pair.target)
-            _, lap = meter.measure(name, lambda c=contestant, p=pair: c.step(p))
+        changed(entries, change, turn)
+        for name, entry in rotated(list(entries.items()), turn):
+            tally = measured(meter, name, entry.contestant, entry.pair)
             if turn > 0:
-                tallies[name].costs.append(lap.cost)
-                tallies[name].files.append(log_files.since(pair.target, before))
-    for name, (contestant, pair) in entries.items():
-        assert data.same(contestant.spark, pair.source, pair.target), f"{name} left another table than its source"
+                tallies[name].costs += tally.costs
+                tallies[name].files += tally.files
+    for entry in entries.values():
+        checked(meter.spark, entry.contestant, entry.pair)
     return {name: tallies[name] for name in entries}
 
 
-def fresh(
-    meter: Meter, entries: Mapping[str, tuple[Contestant, Pair]], change: Change, rounds: int, scratch: Path
-) -> dict[str, Tally]:
+def fresh(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int, scratch: Path) -> dict[str, Tally]:
     """The same large change again and again, each time on a fresh clone of the tables as they were before it."""
     tallies: dict[str, Tally] = defaultdict(Tally)
-    for contestant, pair in entries.values():
-        contestant.prepare(pair)
-        change(contestant, pair, 0)
-        contestant.step(pair)  # warms up, and makes a checkpoint where there is one
-        assert data.same(contestant.spark, pair.source, pair.target), f"{contestant.name} left another table"
-        change(contestant, pair, 1)
+    for entry in entries.values():
+        entry.contestant.prepare(entry.pair)
+    changed(entries, change, 0)
+    for entry in entries.values():
+        entry.contestant.step(entry.pair)  # warms up, and makes a checkpoint where there is one
+    changed(entries, change, 1)
     for turn in range(rounds):
-        for name, (contestant, pair) in rotated(list(entries.items()), turn):
+        for name, entry in rotated(list(entries.items()), turn):
             copy = Pair(scratch / f"clone-{turn}-{name.replace(' ', '-')}")
-            data.clone(pair.root, copy.root)
-            before = log_files.version(copy.target)
-            _, lap = meter.measure(name, lambda c=contestant, p=copy: c.step(p))
-            tallies[name].costs.append(lap.cost)
-            tallies[name].files.append(log_files.since(copy.target, before))
+            data.clone(entry.pair.root, copy.root)
+            tally = measured(meter, name, entry.contestant, copy)
+            tallies[name].costs += tally.costs
+            tallies[name].files += tally.files
             if turn == rounds - 1:
-                assert data.same(contestant.spark, copy.source, copy.target), f"{name} left another table"
+                checked(meter.spark, entry.contestant, copy)
             shutil.rmtree(copy.root)
     return {name: tallies[name] for name in entries}
 
 
-def pairs(table: Path, contestants: Sequence[Contestant], root: Path) -> dict[str, tuple[Contestant, Pair]]:
-    """A pair of its own for each contestant."""
-    return {c.name: (c, Pair.of(table, root / f"{index}")) for index, c in enumerate(contestants)}
+def changed(entries: Mapping[str, Entry], change: Change, turn: int) -> None:
+    for leader in dict.fromkeys(entry.leader for entry in entries.values()):
+        change(leader, turn)
+    for entry in entries.values():
+        data.follow(entry.leader, entry.pair.source)
 
 
-def rotated(items: list[Any], by: int) -> list[Any]:
+def measured(meter: Meter, name: str, contestant: Contestant, pair: Pair) -> Tally:
+    before = log_files.version(pair.target)
+    _, lap = meter.measure(name, lambda: contestant.step(pair))
+    return Tally([lap.cost], [log_files.since(pair.target, before)])
+
+
+def checked(spark: SparkSession, contestant: Contestant, pair: Pair) -> None:
+    assert data.same(spark, pair.source, pair.target), f"{contestant.name} left another table than its source"
+
+
+def entered(table: Path, contestants: Sequence[Contestant], root: Path) -> dict[str, Entry]:
+    """Each contestant with tables of its own, all of them following one source."""
+    data.clone(table, root / "leader")
+    return {c.name: Entry(c, Pair.of(table, root / f"{i}"), root / "leader") for i, c in enumerate(contestants)}
+
+
+def rotated(items: list[T], by: int) -> list[T]:
     by %= max(1, len(items))
     return items[by:] + items[:by]

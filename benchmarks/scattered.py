@@ -1,10 +1,11 @@
 """One per cent of ten million rows, spread over all files."""
 
+from pathlib import Path
+
 from benchmarks import race, report
-from benchmarks.data import KEY, Pair, change
+from benchmarks.data import KEY, change
 from benchmarks.lab import Lab
 from benchmarks.ours import Ours
-from benchmarks.race import Contestant
 from benchmarks.report import Result, at_most
 from benchmarks.rivals import Batch, Recompute
 
@@ -19,7 +20,11 @@ def run(lab: Lab) -> Result:
         Recompute(lab.ours()),
     ]
     with lab.room() as room:
-        entries = race.pairs(lab.table(ROWS, 6), contestants, room)
+        entries = race.entered(lab.table(ROWS, 6), contestants, room)
+
+        def one_per_cent(source: Path, turn: int) -> None:
+            change(lab.spark, source, f"{KEY} % 100 = {7 + turn}")
+
         tallies = race.fresh(lab.meter, entries, one_per_cent, lab.rounds, room)
     cpu = {name: tally.cost.cpu for name, tally in tallies.items()}
     return Result(
@@ -33,7 +38,3 @@ def run(lab: Lab) -> Result:
             at_most("CPU: at most 0.7x of R3", cpu["ours"] / cpu["R3 recompute"], 0.7),
         ],
     )
-
-
-def one_per_cent(contestant: Contestant, pair: Pair, turn: int) -> None:
-    change(contestant.spark, pair.source, f"{KEY} % 100 = {7 + turn}")

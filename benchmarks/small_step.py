@@ -1,10 +1,11 @@
 """One changed row of ten million, six columns: the step that a schedule makes all day."""
 
+from pathlib import Path
+
 from benchmarks import race, report
-from benchmarks.data import Pair, change, neighbours
+from benchmarks.data import change, neighbours
 from benchmarks.lab import Lab
 from benchmarks.ours import Ours
-from benchmarks.race import Contestant
 from benchmarks.report import Goal, Result, at_most
 from benchmarks.rivals import Batch, Rust, Stream
 
@@ -21,13 +22,13 @@ def run(lab: Lab) -> Result:
         Batch(lab.ours(), "R2t, our settings"),
         Batch(lab.ours(), "R2x, hint and key range too", expert=True),
     ]
+    rust = Rust(lab.ours())
     with lab.room() as room:
-        entries = race.pairs(table, contestants, room)
-        rust = Rust(lab.ours())
-        entries[rust.name] = (rust, Pair.of(plain, room / "rust"))
+        entries = race.entered(table, contestants, room) | race.entered(plain, [rust], room / "rust")
+        first = lab.rows(ROWS) // 3
 
-        def one_row(contestant: Contestant, pair: Pair, turn: int) -> None:
-            change(contestant.spark, pair.source, neighbours(lab.rows(ROWS) // 3 + 1_000 * turn))
+        def one_row(source: Path, turn: int) -> None:
+            change(lab.spark, source, neighbours(first + 1_000 * turn))
 
         tallies = race.kept(lab.meter, entries, one_row, lab.rounds)
     cpu = {name: tally.cost.cpu for name, tally in tallies.items()}
@@ -36,9 +37,9 @@ def run(lab: Lab) -> Result:
         "small_step",
         "One changed row of 10 million",
         "Ten million rows of six columns in 16 files in the order of the key; source and target with deletion vectors "
-        "and a change data feed. A round updates one row of each contestant's own source, then each brings its own "
-        "target up to it. R4 is delta-rs, without a JVM, on tables without deletion vectors and a target without a "
-        "feed, neither of which it writes.",
+        "and a change data feed. A round updates one row; each contestant has tables of its own and brings its "
+        "target up to its source. R4 is delta-rs, without a JVM, on tables without deletion vectors and a target "
+        "without a feed: it writes neither.",
         report.COLUMNS,
         [report.row(name, tally) for name, tally in tallies.items()],
         [

@@ -24,6 +24,7 @@ from lakehouse.errors import (
 from lakehouse.ladder import Source
 from lakehouse.materialization import FULL_REFRESH, Asset, Materialization
 from lakehouse.operations import Isolation
+from lakehouse.progress import progress
 from lakehouse.read import Read
 from lakehouse.report import report
 from lakehouse.retry import Retry
@@ -77,7 +78,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with _told_to_dagster(run):
             step = self._step(run)
             del self._steps[_step_key(run)]
-            with _isolation_refused(step.asset):
+            with _isolation_refused(step.asset), progress(self._session(), context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             report(context, run, step.planned(), outcome, self._session)
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})

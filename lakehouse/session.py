@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.progress import heard
 from lakehouse.sql import quote
 
 _TXN = "spark.databricks.delta.write.txn"
@@ -30,17 +31,26 @@ def handed_over(
     """
     view = f"lakehouse_{uuid4().hex}"
     rows.createOrReplaceGlobalTempView(view)
-    own = _new_session(rows.sparkSession)
-    try:
-        own.conf.set(f"{_TXN}AppId", application_id)
-        own.conf.set(f"{_TXN}Version", str(epoch))
-        own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
-        yield own, f"global_temp.{quote(view)}"
-    finally:
-        rows.sparkSession.catalog.dropGlobalTempView(view)
+    with _session_of_its_own(rows.sparkSession) as own:
+        try:
+            own.conf.set(f"{_TXN}AppId", application_id)
+            own.conf.set(f"{_TXN}Version", str(epoch))
+            own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
+            yield own, f"global_temp.{quote(view)}"
+        finally:
+            rows.sparkSession.catalog.dropGlobalTempView(view)
 
 
-def _new_session(spark: SparkSession) -> SparkSession:
+@contextmanager
+def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
     """Another session of the same application: classic Spark has `newSession`, Spark Connect `cloneSession`."""
-    new = getattr(spark, "newSession", None) or getattr(spark, "cloneSession")  # noqa: B009
-    return new()
+    new = getattr(spark, "newSession", None)
+    if new is not None:
+        yield new()  # stopping it would stop Spark; it goes with its last reference
+        return
+    clone = getattr(spark, "cloneSession")()  # noqa: B009
+    try:
+        with heard(clone):
+            yield clone
+    finally:
+        clone.stop()  # else the server keeps it for an hour

@@ -37,6 +37,7 @@ RINGS = {
         "local",
         "lost",
         "materialization",
+        "progress",
         "run",
         "schema",
         "session",

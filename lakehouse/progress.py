@@ -1,0 +1,108 @@
+"""What a long step is doing, told now and then while Spark computes.
+
+Through Spark Connect only: its client is told how far the stages are. Classic Spark tells that to its own listeners,
+which Python cannot be without reaching into the JVM.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+QUIET = 10.0
+"""Seconds without a word at the beginning, and between two sentences."""
+
+
+class Stage(Protocol):
+    """One stage of a query, as Spark Connect's client describes it."""
+
+    num_tasks: int
+    num_completed_tasks: int
+    num_bytes_read: int
+
+
+@dataclass
+class Progress:
+    """Turns Spark's reports, several a second, into a sentence every `QUIET` seconds.
+
+    Args:
+        tell: Takes a sentence.
+        now: The time in seconds.
+    """
+
+    tell: Callable[[str], None]
+    now: Callable[[], float] = time.monotonic
+    _queries: dict[str, float] = field(default_factory=dict[str, float])
+    _told: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._told = self.now()
+
+    def __call__(
+        self,
+        stages: Iterable[Stage] | None,
+        inflight_tasks: int,
+        operation_id: str | None,
+        done: bool,  # noqa: FBT001
+    ) -> None:
+        """One report; the signature is Spark Connect's `ProgressHandler`."""
+        query, now = str(operation_id), self.now()
+        if done:
+            self._queries.pop(query, None)
+            return
+        began = self._queries.setdefault(query, now)
+        if now - self._told < QUIET or now - began < QUIET:
+            return
+        self._told = now
+        self.tell(sentence(list(stages or ()), inflight_tasks, now - began))
+
+
+def sentence(stages: list[Stage], running: int, seconds: float) -> str:
+    """How far a query is.
+
+    Args:
+        stages: Its stages so far; Spark plans later ones while it computes the first.
+        running: Tasks that are running.
+        seconds: How long it has been computing.
+    """
+    tasks, completed = sum(s.num_tasks for s in stages), sum(s.num_completed_tasks for s in stages)
+    finished = sum(s.num_completed_tasks >= s.num_tasks for s in stages)
+    read = sum(s.num_bytes_read for s in stages)
+    rest = f", about {seconds * (tasks - completed) / completed:.0f} s left of these" if 0 < completed < tasks else ""
+    return (
+        f"Spark has computed for {seconds:.0f} s: {finished} of {len(stages)} stages, {completed} of {tasks} tasks "
+        f"done, {running} running, {read / 1e6:,.0f} MB read{rest}."
+    )
+
+
+_HEARS: ContextVar["Progress | None"] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def progress(spark: SparkSession, tell: Callable[[str], None]) -> Generator[None]:
+    """While it is open, `tell` hears how far the session's queries are, where the session can say."""
+    token = _HEARS.set(Progress(tell))
+    try:
+        with heard(spark):
+            yield
+    finally:
+        _HEARS.reset(token)
+
+
+@contextmanager
+def heard(spark: SparkSession) -> Generator[None]:
+    """Lets whoever listens to this step hear another session's queries too."""
+    session: Any = spark
+    handler = _HEARS.get()
+    if handler is None or not hasattr(session, "registerProgressHandler") or not hasattr(session, "client"):
+        yield
+        return
+    session.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handler)

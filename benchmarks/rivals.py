@@ -133,16 +133,11 @@ class Recompute:
 
 @dataclass
 class Rust:
-    """R4: delta-rs, which needs no JVM; the session is for the one who changes the source.
+    """R4: delta-rs, which needs no JVM."""
 
-    The target has no change data feed of its own.
-    """
-
-    spark: SparkSession
     name: str = "R4 delta-rs merge"
 
     def prepare(self, pair: Pair) -> None:
-        self.spark.sql(f"ALTER TABLE {name(pair.target)} UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')").collect()
         pair.position.write_text(json.dumps(RustTable(str(pair.source)).version()))
 
     def step(self, pair: Pair) -> None:

@@ -22,7 +22,7 @@ def run(lab: Lab) -> Result:
         Batch(lab.ours(), "R2t, our settings"),
         Batch(lab.ours(), "R2x, hint and key range too", expert=True),
     ]
-    rust = Rust(lab.ours())
+    rust = Rust()
     with lab.room() as room:
         entries = race.entered(table, contestants, room) | race.entered(plain, [rust], room / "rust")
         first = lab.rows(ROWS) // 3
@@ -38,8 +38,8 @@ def run(lab: Lab) -> Result:
         "One changed row of 10 million",
         "Ten million rows of six columns in 16 files in the order of the key; source and target with deletion vectors "
         "and a change data feed. A round updates one row; each contestant has tables of its own and brings its "
-        "target up to its source. R4 is delta-rs, without a JVM, on tables without deletion vectors and a target "
-        "without a feed: it writes neither.",
+        "target up to its source. R4 is delta-rs, without a JVM, on tables without deletion vectors, which "
+        "it does not write.",
         report.COLUMNS,
         [report.row(name, tally) for name, tally in tallies.items()],
         [

@@ -30,8 +30,8 @@ stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1
 	@$(PY) -m resources.server stop $(if $(NOW),--now)
 
 test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
-	@$(PY) -m pytest -q tests
-	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q $(BOTH)
+	@$(PY) -m pytest -q -n 2 --dist loadscope tests
+	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 2 --dist loadscope $(BOTH)
 BOTH := tests/delta/test_law.py tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
 
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)

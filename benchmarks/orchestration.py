@@ -3,7 +3,7 @@
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -67,7 +67,7 @@ class Timed(Materialization):
 class Running:
     """Any object with a `spark_session` serves as the IO manager's `spark`."""
 
-    spark_session: SparkSession = field(repr=False)
+    spark_session: SparkSession
 
 
 def run(lab: Lab) -> Result:

@@ -112,6 +112,8 @@ def changed(entries: Mapping[str, Entry], change: Change, turn: int) -> None:
 def measured(meter: Meter, name: str, contestant: Contestant, pair: Pair) -> Tally:
     before = log_files.version(pair.target)
     _, lap = meter.measure(name, lambda: contestant.step(pair))
+    cost = lap.cost
+    print(f"  {name:36} {cost.wall:7.2f} s wall {cost.cpu:7.2f} s CPU {cost.jobs:4.0f} jobs", flush=True)
     return Tally([lap.cost], [log_files.since(pair.target, before)])
 
 

@@ -1,0 +1,208 @@
+"""Laws 4 and 5 with rivals that commit at the worst moment: what each of them costs, and what is told about it."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, Retry, Table
+from lakehouse.commit import Clock
+from lakehouse.conflicts import Kind
+from lakehouse.errors import ConflictError, SchemaError, StaleInputsError
+from lakehouse.lost import Verdict
+from tests.delta.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
+from tests.interleave import rivals
+from tests.lake import NO_WAIT, Lake
+
+
+class Lost(NamedTuple):
+    """A rival that defeats the first attempt, what is found about it, and the rows in the end."""
+
+    statement: str
+    kind: Kind
+    operation: str
+    verdict: Verdict
+    rows: list[tuple[Any, ...]]
+
+
+LOST = {
+    "blind append": Lost(
+        "INSERT INTO {copy} VALUES (9, 'z', 9)", Kind.FILES, "WRITE", Verdict.OTHER_ROWS, [*COPIED, (9, "z", 9)]
+    ),
+    "OPTIMIZE": Lost("OPTIMIZE {copy}", Kind.FILES, "OPTIMIZE", Verdict.OTHER_ROWS, COPIED),
+    "UPDATE of another row": Lost(
+        "UPDATE {copy} SET v = 31 WHERE id = 3",
+        Kind.FILES,
+        "UPDATE",
+        Verdict.OTHER_ROWS,
+        [(1, "a", 11), (3, "a", 31), (4, "c", 40)],
+    ),
+    "UPDATE of the same row": Lost(
+        "UPDATE {copy} SET v = 99 WHERE id = 1", Kind.FILES, "UPDATE", Verdict.SAME_ROWS, COPIED
+    ),
+    "DELETE of another row": Lost(
+        "DELETE FROM {copy} WHERE id = 4", Kind.FILES, "DELETE", Verdict.OTHER_ROWS, COPIED[:2]
+    ),
+    "SET TBLPROPERTIES": Lost(
+        "ALTER TABLE {copy} SET TBLPROPERTIES ('a' = 'b')",
+        Kind.METADATA,
+        "SET TBLPROPERTIES",
+        Verdict.OTHER_ROWS,
+        COPIED,
+    ),
+}
+
+
+@pytest.mark.parametrize("rival", LOST.values(), ids=LOST)
+def test_a_merge_that_lost_to_a_rival_is_committed_once_after_it(behind: Lake, rival: Lost) -> None:
+    step, write = ready(behind)
+    told: list[str] = []
+    with rivals(behind.spark, partial(behind.sql, rival.statement)):
+        outcome = committed(step.commit(write, behind.retry, NO_WAIT, told.append))
+    (lost,) = outcome.lost
+    assert (lost.conflict.kind, lost.verdict) == (rival.kind, rival.verdict)
+    assert [(c.operation, c.version) for c in lost.rivals] == [(rival.operation, 2)]
+    assert own(behind, step) == [outcome.commit.version] == [3]
+    assert behind.rows("copy") == rival.rows
+    (sentence,) = told
+    assert sentence.startswith(f"Attempt 1 to commit copy lost to {rival.operation} (version 2)")
+    assert rival.verdict.value in sentence and "Attempt 2 in 0.0 s" in sentence
+
+
+def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: Lake) -> None:
+    step, write = ready(behind)
+    waits, told = list[float](), list[str]()
+    ticks = iter(range(1000))
+    clock = Clock(now=lambda: float(next(ticks)), sleep=waits.append, random=lambda: 0.0)
+    one = partial(behind.insert, "copy", [(9, "z", 9)])
+
+    def two() -> None:
+        one()
+        behind.sql("UPDATE {copy} SET v = 99 WHERE id = 1")
+
+    with rivals(behind.spark, one, two, one):
+        outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock, told.append))
+    assert waits == [1, 2, 3]
+    assert [[c.version for c in lost.rivals] for lost in outcome.lost] == [[2], [4, 3], [5]]
+    assert [lost.verdict for lost in outcome.lost] == [Verdict.OTHER_ROWS, Verdict.SAME_ROWS, Verdict.OTHER_ROWS]
+    assert all(lost.seconds > 0 for lost in outcome.lost)
+    assert "UPDATE (version 4) and 1 more" in told[1] and "Attempt 3 in 2.0 s" in told[1]
+    assert own(behind, step) == [6]
+    assert behind.rows("copy") == [*COPIED, *[(9, "z", 9)] * 3]
+
+
+def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake) -> None:
+    step, write = ready(behind)
+    another = [partial(behind.insert, "copy", [(90 + n, "z", n)]) for n in range(2)]
+    with rivals(behind.spark, *another), pytest.raises(ConflictError, match="Nothing was written") as raised:
+        step.commit(write, Retry(attempts=2, wait_initial=0), NO_WAIT)
+    assert raised.value.attempts == 2
+    assert "WRITE (version 3)" in str(raised.value) and "(1, 3]" in str(raised.value)
+    assert own(behind, step) == []
+    assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
+    behind.materialize(copy, KEYED)
+    assert behind.rows("copy")[:3] == COPIED
+
+
+def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(behind: Lake) -> None:
+    step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
+    with (
+        rivals(
+            behind.spark,
+            partial(behind.sql, "UPDATE {copy} SET v = 31 WHERE id = 3"),
+            partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"),
+        ),
+        pytest.raises(ConflictError, match=r"on_same_rows='fail': decide which of them owns the rows") as raised,
+    ):
+        step.commit(write, behind.retry, NO_WAIT)
+    assert raised.value.attempts == 2  # another row was no reason
+    assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)
+
+
+def test_a_column_that_a_rival_added_is_named_and_nothing_is_written(behind: Lake) -> None:
+    step, write = ready(behind)
+    with (
+        rivals(behind.spark, partial(behind.sql, "ALTER TABLE {copy} ADD COLUMN w int")),
+        pytest.raises(SchemaError, match="w: "),
+    ):
+        step.commit(write, behind.retry, NO_WAIT)
+    assert own(behind, step) == []
+
+
+def test_a_column_that_a_rival_added_and_the_result_has_is_no_hindrance(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.materialize(log)
+    lake.insert("src", [(2, "b", 20)])
+
+    def wider(src: Changes) -> Append:
+        return Append(src.log().select("id", "v", "change_type", F.lit(7).alias("w")))
+
+    step, write = ready(lake, wider, Table(), name="log")
+    with rivals(lake.spark, partial(lake.sql, "ALTER TABLE {log} ADD COLUMN w int")):
+        outcome = committed(step.commit(write, lake.retry, NO_WAIT))
+    assert [lost.conflict.kind for lost in outcome.lost] == [Kind.METADATA]
+    assert lake.rows("log") == [(1, 10, "insert", None), (2, 20, "insert", 7)]
+
+
+def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> None:
+    step, write = ready(behind)
+    overwrite = partial(behind.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
+    with rivals(behind.spark, overwrite), pytest.raises(StaleInputsError, match="Nothing was written"):
+        step.commit(write, behind.retry, NO_WAIT)
+    assert own(behind, step) == []
+    behind.materialize(copy, KEYED)
+    assert behind.rows("copy") == COPIED
+
+
+def test_what_is_no_hindrance_to_delta_costs_no_attempt(behind: Lake) -> None:
+    """Deletion vectors that are switched on meanwhile; and whatever happens to files, beside a blind append."""
+    step, write = ready(behind)
+    vectors = "ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    with rivals(behind.spark, partial(behind.sql, vectors)) as ran:
+        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and behind.rows("copy") == COPIED
+
+    behind.materialize(log)
+    behind.insert("src", [(5, "e", 50)])
+    step, write = ready(behind, log, Table())
+    with rivals(behind.spark, partial(behind.sql, "UPDATE {log} SET v = 0 WHERE id = 4")) as ran:
+        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and own(behind, step) == [2]
+    assert sorted(row[:2] for row in behind.rows("log"))[-2:] == [(4, 0), (5, 50)]
+
+
+class Slipped(NamedTuple):
+    """A rival whom Delta's check does not see, because it commits before the transaction has its snapshot."""
+
+    statement: str
+    commits: int
+    rows: list[tuple[Any, ...]]
+
+
+SLIPPED = {
+    "same row": Slipped("UPDATE {copy} SET v = 99 WHERE id = 1", 2, COPIED),
+    "other row": Slipped("UPDATE {copy} SET v = 31 WHERE id = 3", 1, [(1, "a", 11), (3, "a", 31), (4, "c", 40)]),
+}
+
+
+@pytest.mark.parametrize("rival", SLIPPED.values(), ids=SLIPPED)
+def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(behind: Lake, rival: Slipped) -> None:
+    step, write = ready(behind)
+    with rivals(behind.spark, partial(behind.sql, rival.statement), before="snapshot") as ran:
+        committed(step.commit(write, behind.retry, NO_WAIT))
+    assert len(ran) == 1
+    assert behind.rows("copy") == rival.rows
+    assert len(own(behind, step)) == rival.commits
+
+
+def test_a_key_that_a_rival_appends_beside_ours_is_there_once(lake: Lake) -> None:
+    """Both appends are blind to Delta, so both commit; the rows of touched keys are ours in the end."""
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.materialize(copy, KEYED)
+    lake.insert("src", [(2, "b", 20)])
+    step, write = ready(lake)
+    with rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (2, 'z', 99)")) as ran:
+        committed(step.commit(write, lake.retry, NO_WAIT))
+    assert len(ran) == 1
+    assert lake.rows("copy") == [(1, "a", 10), (2, "b", 20)]

@@ -1,7 +1,13 @@
 """What Databricks documents of write conflicts: its two matrices, and what keeps row-level concurrency off.
 
-Sources: "Isolation levels and write conflicts on Databricks" and "Row-level concurrency"
-(docs.databricks.com/optimizations/isolation). Documented, not measured: this project runs on open-source Delta.
+Documented, not measured: this project runs on open-source Delta. The pages, each also on learn.microsoft.com:
+
+- "Row-level concurrency" (docs.databricks.com/aws/en/optimizations/isolation/row-level-concurrency): the matrices,
+  their notes on INSERT, identity columns and REORG, what a table needs, the limits. The runtime that it asks for was
+  14.2 and became 14.3.
+- "Isolation levels and write conflicts on Databricks" (docs.databricks.com/optimizations/isolation-level.html): changes
+  of metadata, and that a clustered table has row-level concurrency unless its deletion vectors are off.
+- "DELTA_CONCURRENT_APPEND error condition": when rows cannot be compared after all.
 """
 
 from enum import Enum
@@ -39,9 +45,9 @@ class Group(Enum):
 
 GROUP = {
     Operation.BLIND_APPEND: Group.INSERT,
-    Operation.READING_APPEND: Group.CHANGE,  # "INSERT that reads the same table supports the concurrency of MERGE"
+    Operation.READING_APPEND: Group.CHANGE,  # an INSERT with a subquery on its own table counts as a MERGE
     Operation.CHANGE: Group.CHANGE,
-    Operation.OPTIMIZE: Group.OPTIMIZE,
+    Operation.OPTIMIZE: Group.OPTIMIZE,  # and a REORG that rewrites files; one that upgrades changes the protocol
 }
 """The operations that the matrices know. An overwrite is not among them, nor what changes metadata."""
 

@@ -104,14 +104,18 @@ class Table(Mapping[str, Any]):
         return _isolation(self.properties_in_lower_case)
 
     def layout(self, engine: Engine) -> Layout:
-        """What conflicts depend on, as far as it is declared; the rest is what the engine gives a new table."""
-        declared = self.properties_in_lower_case
-        default = Isolation.WRITE_SERIALIZABLE if engine is Engine.DATABRICKS else Isolation.SERIALIZABLE
+        """What conflicts depend on, as far as it is declared; the rest is what the engine gives a new table.
+
+        Databricks gives deletion vectors to a clustered table; to others only as the workspace is set, so not here.
+        """
+        declared, databricks = self.properties_in_lower_case, engine is Engine.DATABRICKS
+        default = Isolation.WRITE_SERIALIZABLE if databricks else Isolation.SERIALIZABLE
+        vectors = str(databricks and bool(self.cluster_columns))
         return Layout(
             partitioned=bool(self.partition_columns),
             clustered=bool(self.cluster_columns),
             isolation=self.isolation or default,
-            deletion_vectors=declared.get("delta.enabledeletionvectors", "").lower() == "true",
+            deletion_vectors=declared.get("delta.enabledeletionvectors", vectors).lower() == "true",
             identity="delta.feature.identitycolumns" in declared,
         )
 

@@ -99,6 +99,12 @@ def test_the_layout_holds_what_conflicts_depend_on():
     assert Table(properties={identity: "supported"}).layout(engine) == Layout(identity=True)
 
 
+def test_databricks_gives_deletion_vectors_to_a_clustered_table_unless_it_declares_none():
+    declared = {"delta.enableDeletionVectors": "false"}
+    tables = [Table(), Table(partition_by="day"), Table(cluster_by="day"), Table(cluster_by="day", properties=declared)]
+    assert [table.layout(Engine.DATABRICKS).deletion_vectors for table in tables] == [False, False, True, False]
+
+
 @pytest.mark.parametrize(
     ("declared", "why"),
     [

@@ -34,7 +34,7 @@ class Operation(Enum):
 
 
 class Limit(Enum):
-    """What makes Databricks compare files although row-level concurrency is on."""
+    """What keeps row-level concurrency, or the peace of OPTIMIZE with other writes, from a statement on Databricks."""
 
     Z_ORDER = "OPTIMIZE with ZORDER BY"
     COMPLEX_TYPE = "a condition on a struct, array or map"
@@ -121,6 +121,7 @@ class Writing:
             none. A join on the partition column names none.
         application: Its application id (`txnAppId`), where it commits with one.
         evolves: Whether it changes the schema besides (a column is added).
+        inserts: Whether it may insert rows; an UPDATE or a DELETE does not.
         limits: What keeps row-level concurrency from it.
     """
 
@@ -128,6 +129,7 @@ class Writing:
     within: frozenset[str] | None = None
     application: str | None = None
     evolves: bool = False
+    inserts: bool = True
     limits: frozenset[Limit] = frozenset()
 
     @property
@@ -136,8 +138,13 @@ class Writing:
 
     @property
     def declares(self) -> bool:
-        """Whether its commit holds the table's metadata."""
+        """Whether its commit holds the table's metadata, whatever the rows are."""
         return self.traits.metadata or self.evolves
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it may give rows new values of an identity column."""
+        return self.inserts and self.operation in WRITES_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from lakehouse.operations import (
     OTHER_PARTITIONS,
     TAKE_TURNS,
     WHILE_QUIET,
-    WRITES_ROWS,
     Engine,
     Foreseen,
     Isolation,
@@ -38,9 +37,14 @@ def foresee(
     if declared is not None:
         return declared
     found = _twin(loser, winner) or _data(loser, winner, table, engine)
-    if not (table.identity and {loser.operation, winner.operation} <= WRITES_ROWS):
+    if not table.identity:
         return found
-    why = "Rows with new identity values move the column's high-water mark, which is metadata."
+    if engine is Engine.DATABRICKS:
+        why = "A table with an identity column takes no concurrent transactions, as documented."
+    elif loser.numbers_rows and winner.numbers_rows:
+        why = "Rows with new identity values move the column's high-water mark, which is metadata."
+    else:
+        return found
     return Foreseen(Verdict.CAN, why, ("MetadataChangedException", *found.exceptions), TAKE_TURNS)
 
 
@@ -89,9 +93,9 @@ def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engi
     """Whether the winner's metadata defeats the loser.
 
     Open-source Delta lets a writer follow some features; a RESTORE repeats the metadata, which only defeats a loser
-    with metadata of its own.
+    with metadata of its own; and so does an insert that moves the high-water mark of an identity column.
     """
-    own = loser.declares or (table.identity and loser.operation in WRITES_ROWS)
+    own = loser.declares or (table.identity and loser.numbers_rows)
     match winner.operation:
         case Operation.METADATA:
             return True
@@ -100,7 +104,7 @@ def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engi
         case Operation.REPLACEMENT:
             return own or winner.evolves
         case _:
-            return winner.evolves
+            return winner.evolves or (table.identity and loser.declares and winner.numbers_rows)
 
 
 def _by_files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:

@@ -23,6 +23,7 @@ TRANSACTION, WRITE = "ConcurrentTransactionException", "ConcurrentWriteException
 blind, reading = Writing(Operation.BLIND_APPEND), Writing(Operation.READING_APPEND)
 change, overwrite, optimize = Writing(Operation.CHANGE), Writing(Operation.OVERWRITE), Writing(Operation.OPTIMIZE)
 feature, metadata = Writing(Operation.FEATURE), Writing(Operation.METADATA)
+update = replace(change, inserts=False)
 protocol, creation, restore = Writing(Operation.PROTOCOL), Writing(Operation.CREATION), Writing(Operation.REPLACEMENT)
 evolving = replace(blind, evolves=True)
 
@@ -122,9 +123,23 @@ def test_of_two_creators_one_loses_and_nobody_loses_to_a_creation_that_came_befo
 def test_two_writers_of_new_identity_values_disagree_about_the_high_water_mark():
     table = Layout(partitioned=True, identity=True)
     assert foresee(within(blind, "a"), within(blind, "b"), table).exceptions == (METADATA,)
-    assert foresee(change, blind, table).exceptions == (METADATA, APPEND)  # an UPDATE makes no new values
+    assert foresee(change, blind, table).exceptions == (METADATA, APPEND)  # a MERGE that may insert, and may not
     assert foresee(optimize, blind, table).verdict is Verdict.CANNOT
     assert foresee(blind, feature, table).exceptions == (METADATA,)
+
+
+def test_an_update_makes_no_identity_values():
+    table = Layout(identity=True)
+    assert foresee(update, blind, table).exceptions == (APPEND,)
+    assert foresee(blind, update, table).verdict is Verdict.CANNOT
+    assert foresee(update, feature, table).verdict is Verdict.CANNOT
+
+
+@pytest.mark.parametrize("loser", [metadata, feature, protocol, replace(update, evolves=True)], ids=named)
+def test_a_change_of_metadata_loses_to_a_high_water_mark_that_moved(loser: Writing):
+    assert foresee(loser, blind, Layout(identity=True)).exceptions == (METADATA,)
+    assert METADATA not in foresee(loser, update, Layout(identity=True)).exceptions
+    assert METADATA not in foresee(loser, blind).exceptions
 
 
 def test_what_serializable_forbids_and_write_serializable_allows():
@@ -170,6 +185,12 @@ def test_an_insert_that_reads_its_table_counts_as_a_merge():
     for table, other in product([row[0] for row in PUBLISHED], (blind, change, optimize)):
         as_merge = foresee(change, other, table, Engine.DATABRICKS)
         assert foresee(reading, other, table, Engine.DATABRICKS) == as_merge
+
+
+@pytest.mark.parametrize(("one", "other"), list(product([blind, update, optimize], repeat=2)), ids=named)
+def test_on_databricks_nothing_goes_side_by_side_on_a_table_with_identity_columns(one: Writing, other: Writing):
+    table = Layout(partitioned=True, deletion_vectors=True, identity=True)
+    assert foresee(within(one, "a"), within(other, "b"), table, Engine.DATABRICKS).verdict is Verdict.CAN
 
 
 @pytest.mark.parametrize("limit", [Limit.COMPLEX_TYPE, Limit.SUBQUERY, Limit.NON_DETERMINISTIC])
@@ -219,6 +240,7 @@ writings = st.builds(
     st.sampled_from(Operation),
     partitions,
     st.sampled_from([None, "one", "other"]),
+    st.booleans(),
     st.booleans(),
     st.frozensets(st.sampled_from(Limit)),
 )

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,6 +123,7 @@ def _alter(what: str) -> str:
 
 _A, _B = frozenset({"a"}), frozenset({"b"})
 _CHANGE, _APPEND, _OPTIMIZE = Operation.CHANGE, Operation.BLIND_APPEND, Operation.OPTIMIZE
+_UPDATE = Writing(Operation.CHANGE, inserts=False)
 _METADATA, _OVERWRITE = Operation.METADATA, Operation.OVERWRITE
 ACTS: Mapping[str, Act] = {
     "append": Act(_insert(9, "b"), Writing(_APPEND, _B)),
@@ -131,12 +133,12 @@ ACTS: Mapping[str, Act] = {
     ),
     "append with a new column": Act(_new_column, Writing(_APPEND, evolves=True)),
     "append as application": Act(_as_application(_insert(9, "b")), Writing(_APPEND, application="app")),
-    "update 1": Act("UPDATE {t} SET v = v + 10 WHERE id = 1", Writing(_CHANGE)),
-    "update 5": Act("UPDATE {t} SET v = v + 10 WHERE id = 5", Writing(_CHANGE)),
-    "update a": Act("UPDATE {t} SET v = v + 10 WHERE g = 'a'", Writing(_CHANGE, _A)),
-    "update b": Act("UPDATE {t} SET v = v + 10 WHERE g = 'b'", Writing(_CHANGE, _B)),
-    "delete 1": Act("DELETE FROM {t} WHERE id = 1", Writing(_CHANGE)),
-    "delete file": Act("DELETE FROM {t} WHERE id >= 5", Writing(_CHANGE)),
+    "update 1": Act("UPDATE {t} SET v = v + 10 WHERE id = 1", _UPDATE),
+    "update 5": Act("UPDATE {t} SET v = v + 10 WHERE id = 5", _UPDATE),
+    "update a": Act("UPDATE {t} SET v = v + 10 WHERE g = 'a'", replace(_UPDATE, within=_A)),
+    "update b": Act("UPDATE {t} SET v = v + 10 WHERE g = 'b'", replace(_UPDATE, within=_B)),
+    "delete 1": Act("DELETE FROM {t} WHERE id = 1", _UPDATE),
+    "delete file": Act("DELETE FROM {t} WHERE id >= 5", _UPDATE),
     "merge 1": Act(_merge(1, "a"), Writing(_CHANGE)),
     "merge new": Act(_merge(9, "b"), Writing(_CHANGE)),
     "merge as application": Act(_as_application(_merge(1, "a")), Writing(_CHANGE, application="app")),

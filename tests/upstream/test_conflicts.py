@@ -52,6 +52,7 @@ MATRIX = {
     ("tracked", "append", "append"): COMMITS,
     ("clustered", "append", "cluster by v"): COMMITS,
     ("identity", "append", "append"): METADATA,
+    ("identity", "append", "update 1"): COMMITS,
     ("identity", "update 1", "append"): ADDED,
     ("identity", "merge new", "append"): METADATA,
     # An application id is looked at before files.

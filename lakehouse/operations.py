@@ -27,6 +27,7 @@ class Operation(Enum):
     OVERWRITE = "overwrite"
     OPTIMIZE = "OPTIMIZE"
     FEATURE = "enabling deletion vectors, row tracking or the like"
+    CLUSTERING = "CLUSTER BY of a table that is clustered"
     METADATA = "change of schema or properties"
     PROTOCOL = "protocol upgrade or dropped feature"
     CREATION = "creation of the table"
@@ -74,6 +75,7 @@ TRAITS = {
     Operation.OVERWRITE: Traits(reads=True, adds=True, removes=True),
     Operation.OPTIMIZE: Traits(reads=True, adds=True, removes=True, same_rows=True),
     Operation.FEATURE: Traits(metadata=True),
+    Operation.CLUSTERING: Traits(),  # what it writes is not the table's metadata, but a domain of its own
     Operation.METADATA: Traits(metadata=True),
     Operation.PROTOCOL: Traits(metadata=True, protocol=True),
     Operation.CREATION: Traits(adds=True, metadata=True, protocol=True),

@@ -68,7 +68,7 @@ def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> For
 
 
 def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen | None:
-    """The checks that come before data: replacement, creation, protocol, metadata."""
+    """The checks that come before data: replacement, creation, protocol, metadata, the clustering columns."""
     if loser.operation is Operation.REPLACEMENT:
         why = "It writes the very next version or none: whatever was committed meanwhile defeats it."
         return Foreseen(Verdict.CAN, why, ("ConcurrentWriteException",), WHILE_QUIET)
@@ -86,6 +86,9 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
         features = loser.traits.metadata and winner.operation is Operation.FEATURE
         exceptions = ("MetadataChangedException", "ProtocolChangedException")[: 1 + features]
         return Foreseen(Verdict.CAN, "The table's schema or properties were changed.", exceptions, WHILE_QUIET)
+    if loser.operation is Operation.CLUSTERING and winner.operation in (loser.operation, Operation.REPLACEMENT):
+        why = "Both say what the clustering columns are."
+        return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), WHILE_QUIET)
     return None
 
 

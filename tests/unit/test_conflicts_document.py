@@ -12,6 +12,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "conflicts.md"
 SHORT = {
     Operation.OVERWRITE: "overwrite, `replaceWhere`",
     Operation.FEATURE: "enabling a feature¹",
+    Operation.CLUSTERING: "CLUSTER BY³",
     Operation.PROTOCOL: "protocol²",
 }
 LOSERS = [one for one in Operation if one not in (Operation.CREATION, Operation.FEATURE, Operation.PROTOCOL)]

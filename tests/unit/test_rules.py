@@ -23,7 +23,7 @@ TRANSACTION, WRITE = "ConcurrentTransactionException", "ConcurrentWriteException
 blind, reading = Writing(Operation.BLIND_APPEND), Writing(Operation.READING_APPEND)
 change, overwrite, optimize = Writing(Operation.CHANGE), Writing(Operation.OVERWRITE), Writing(Operation.OPTIMIZE)
 feature, metadata = Writing(Operation.FEATURE), Writing(Operation.METADATA)
-update = replace(change, inserts=False)
+clustering, update = Writing(Operation.CLUSTERING), replace(change, inserts=False)
 protocol, creation, restore = Writing(Operation.PROTOCOL), Writing(Operation.CREATION), Writing(Operation.REPLACEMENT)
 evolving = replace(blind, evolves=True)
 
@@ -42,16 +42,17 @@ def severity(foreseen: Foreseen) -> int:
 
 # --- Open-source Delta -----------------------------------------------------------------------------------------
 
-OPEN_SOURCE = [  # loser; what it gets from a winner that is: blind, reading, change, overwrite, OPTIMIZE, RESTORE
-    (blind, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
-    (reading, ADDED, ADDED, (APPEND, READ), (APPEND, READ), (APPEND, READ), (APPEND, READ)),
-    (change, ADDED, ADDED, REWRITTEN, REWRITTEN, REWRITTEN, REWRITTEN),
-    (overwrite, ADDED, ADDED, REWRITTEN, REWRITTEN, REWRITTEN, REWRITTEN),
-    (optimize, NOTHING, NOTHING, REMOVED, REMOVED, REMOVED, REMOVED),
-    (metadata, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, (METADATA,)),
-    (restore, (WRITE,), (WRITE,), (WRITE,), (WRITE,), (WRITE,), (WRITE,)),
+OPEN_SOURCE = [  # loser; what it gets from a winner that is: blind, reading, change, overwrite, OPTIMIZE, CLUSTER BY, RESTORE
+    (blind, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
+    (reading, ADDED, ADDED, (APPEND, READ), (APPEND, READ), (APPEND, READ), NOTHING, (APPEND, READ)),
+    (change, ADDED, ADDED, REWRITTEN, REWRITTEN, REWRITTEN, NOTHING, REWRITTEN),
+    (overwrite, ADDED, ADDED, REWRITTEN, REWRITTEN, REWRITTEN, NOTHING, REWRITTEN),
+    (optimize, NOTHING, NOTHING, REMOVED, REMOVED, REMOVED, NOTHING, REMOVED),
+    (clustering, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, (TRANSACTION,), (TRANSACTION,)),
+    (metadata, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, (METADATA,)),
+    (restore, (WRITE,), (WRITE,), (WRITE,), (WRITE,), (WRITE,), (WRITE,), (WRITE,)),
 ]
-WINNERS = (blind, reading, change, overwrite, optimize, restore)
+WINNERS = (blind, reading, change, overwrite, optimize, clustering, restore)
 CELLS = [(row[0], winner, cell) for row in OPEN_SOURCE for winner, cell in zip(WINNERS, row[1:], strict=True)]
 
 
@@ -84,7 +85,7 @@ def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: Writi
     assert foresee(within(loser, "a"), within(winner, "b"), PLAIN).verdict is Verdict.CAN
 
 
-@pytest.mark.parametrize("loser", [blind, reading, change, overwrite, feature, metadata], ids=named)
+@pytest.mark.parametrize("loser", [blind, reading, change, overwrite, feature, clustering, metadata], ids=named)
 def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: Writing):
     assert foresee(loser, metadata).exceptions == (METADATA,)
     assert foresee(loser, evolving).exceptions == (METADATA,)

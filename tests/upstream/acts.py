@@ -69,11 +69,11 @@ def _as_databricks_writes(log: Path) -> None:
 class Act(NamedTuple):
     """A statement on the table `{t}`, or a function of a session and the table's name.
 
-    `writing` is what the rules are told of it; None where they know no such operation.
+    `writing` is what the rules are told of it.
     """
 
     does: str | Callable[[SparkSession, str], Any]
-    writing: Writing | None
+    writing: Writing
 
     def __call__(self, spark: SparkSession, table: str) -> None:
         if callable(self.does):
@@ -157,7 +157,7 @@ ACTS: Mapping[str, Act] = {
     "overwrite dynamically": Act(_dynamic_overwrite, Writing(_OVERWRITE, _B)),
     "set property": Act(_alter("SET TBLPROPERTIES ('words' = 'some')"), Writing(_METADATA)),
     "add column": Act(_alter("ADD COLUMN w int"), Writing(_METADATA)),
-    "cluster by v": Act(_alter("CLUSTER BY (v)"), None),
+    "cluster by v": Act(_alter("CLUSTER BY (v)"), Writing(Operation.CLUSTERING)),
     "enable vectors": Act(
         _alter("SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"), Writing(Operation.FEATURE)
     ),

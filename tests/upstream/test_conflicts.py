@@ -138,9 +138,7 @@ def test_the_rules_say_what_delta_does() -> None:
     """Writes that the rules cannot tell apart share a verdict: it is "cannot" where Delta refused none of them."""
     alike: dict[tuple[Writing, Writing, Layout], set[str | None]] = defaultdict(set)
     for (form, loser, winner), delta in MATRIX.items():
-        first, second = ACTS[winner].writing, ACTS[loser].writing
-        if first is not None and second is not None:
-            alike[second, first, FORMS[form].layout].add(delta.name)
+        alike[ACTS[loser].writing, ACTS[winner].writing, FORMS[form].layout].add(delta.name)
     for (loser, winner, layout), names in alike.items():
         foreseen = foresee(loser, winner, layout)
         assert (foreseen.verdict is Verdict.CANNOT) == (names == {None}), (loser, winner, layout, names, foreseen)

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 QUIET = 10.0
@@ -98,11 +99,18 @@ def heard(spark: SparkSession) -> Generator[None]:
     """Lets whoever listens to this step hear another session's queries too."""
     session: Any = spark
     handler = _HEARS.get()
-    if handler is None or not hasattr(session, "registerProgressHandler") or not hasattr(session, "client"):
+    if handler is None or not _registered(session, handler):
         yield
         return
-    session.registerProgressHandler(handler)
     try:
         yield
     finally:
         session.removeProgressHandler(handler)
+
+
+def _registered(session: Any, handler: Progress) -> bool:
+    try:
+        session.registerProgressHandler(handler)
+    except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
+        return False
+    return True

@@ -28,9 +28,10 @@ from lakehouse.errors import (
 from lakehouse.log import Commit, Head, Log
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, sentence, verdict
 from lakehouse.mark import Mark
+from lakehouse.plan import plan
 from lakehouse.retry import Retry
 from lakehouse.run import Run
-from lakehouse.statement import Insert, MergeRows, ReplaceRows, Skip, Statement, execute, plan
+from lakehouse.statement import Insert, MergeRows, ReplaceRows, Skip, Statement, execute
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Write
 

@@ -21,6 +21,8 @@ OPERATION = "__lakehouse_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 AGAIN = "insert again"
 """The row of a key that the table held more than once; a `DELETE` of the key stands beside it."""
+HELD = "__lakehouse_held"
+"""What the table holds in some columns, where that is asked for: an array, for a key may be there more than once."""
 _BROKEN = "lakehouse-broken-promise:"
 ELSEWHERE = _BROKEN + '{"kind": "elsewhere"}'
 _PROBLEM = "__lakehouse_problem"
@@ -49,7 +51,12 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
 
 
 def difference(
-    rows: DataFrame, existing: DataFrame | None, key: tuple[str, ...], *, one_task: bool = False
+    rows: DataFrame,
+    existing: DataFrame | None,
+    key: tuple[str, ...],
+    *,
+    one_task: bool = False,
+    held: tuple[str, ...] = (),
 ) -> DataFrame:
     """What turns `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
 
@@ -61,14 +68,15 @@ def difference(
         existing: What it holds, in the part that the write is about; None where there is no table yet.
         key: The table's key, at least one column.
         one_task: Whether both sides are so small that one task is quicker than a shuffle.
+        held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
     """
     columns = [column for column in rows.columns if column != _PROBLEM]
     named = [_find(columns, name) for name in key]
     ours = F.struct(*(F.col(quote(column)) for column in columns))
     both = _side(rows, named, "__ours", ours).withColumn(_PROBLEM, F.col(_PROBLEM))
     if existing is not None:
-        held = [F.col(quote(c)) if c.lower() in _lower(existing.columns) else _null(rows, c) for c in columns]
-        values = F.struct(*(value.alias(column) for value, column in zip(held, columns, strict=True)))
+        there = [F.col(quote(c)) if c.lower() in _lower(existing.columns) else _null(rows, c) for c in columns]
+        values = F.struct(*(value.alias(column) for value, column in zip(there, columns, strict=True)))
         both = both.unionByName(_side(existing, named, "__theirs", values), allowMissingColumns=True)
     else:
         # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.
@@ -83,9 +91,15 @@ def difference(
             F.first("__ours", ignorenulls=True).alias("__ours"),
             F.first("__theirs", ignorenulls=True).alias("__theirs"),
             F.max(_PROBLEM).alias(_PROBLEM),
+            *([_values_held(columns, held).alias(HELD)] if held else []),
         )
     )
     return _operations(grouped, columns, named)
+
+
+def _values_held(columns: list[str], held: tuple[str, ...]) -> Column:
+    values = F.struct(*(F.col("__theirs").getField(_find(columns, name)).alias(name) for name in held))
+    return F.collect_set(F.when(F.col("__theirs").isNotNull(), values))
 
 
 def _operations(grouped: DataFrame, columns: list[str], named: list[str]) -> DataFrame:
@@ -110,7 +124,8 @@ def _operations(grouped: DataFrame, columns: list[str], named: list[str]) -> Dat
     )
     keys = {name: F.col(f"__key_{index}") for index, name in enumerate(named)}
     values = [keys.get(column, F.col("__ours").getField(column)).alias(column) for column in columns]
-    return flat.select(*values, F.explode(operations).alias(OPERATION))
+    held = [HELD] if HELD in flat.columns else []
+    return flat.select(*values, *held, F.explode(operations).alias(OPERATION))
 
 
 def _side(frame: DataFrame, named: list[str], side: str, values: Column) -> DataFrame:

@@ -348,3 +348,52 @@ def test_columns_with_hostile_names_are_only_names(lake: Lake) -> None:
     table = Table(key="a-b")
     lake.materialize(odd, table)
     assert lake.rows("odd") == [(1, "x"), (2, None)]
+
+
+def placed(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+@pytest.mark.parametrize("statement", ["auto", "merge"])
+def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: Lake, statement: Any) -> None:
+    """As literals: only so does Delta let writers of other partitions alone."""
+    lake.create("src", [*ROWS, (4, "d", 40)], SRC)
+    table = Table(key="id", partition_by="k", statement=statement)
+    lake.materialize(placed, table)
+    lake.sql("UPDATE {src} SET k = 'b' WHERE id = 3")
+    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
+    outcome = lake.materialize(placed, table)
+    assert isinstance(outcome, Committed)
+    match outcome.statement:
+        case ReplaceRows(where=where) | MergeRows(within=where):
+            assert where is not None and "'a'" in where and "'b'" in where and "'d'" not in where
+        case other:
+            pytest.fail(f"{other}")
+    assert lake.rows("placed") == [(1, "a", 10), (2, "b", 21), (3, "b", 30), (4, "d", 40)]
+    assert lake.source("placed").at.feed(1, 1).where("k = 'd'").isEmpty()
+
+
+@pytest.mark.parametrize("statement", ["auto", "merge"])
+def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, statement: Any) -> None:
+    lake.create("src", [*ROWS, (4, "d", 40)], SRC)
+    table = Table(key="id", partition_by="k", statement=statement)
+    lake.materialize(placed, table)
+    lake.insert("placed", [(2, "e", 20), (2, "f", 20), (4, "g", 40)])  # by another program
+    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
+    lake.sql("DELETE FROM {src} WHERE id = 4")
+    lake.materialize(placed, table)
+    assert lake.rows("placed") == [(1, "a", 10), (2, "b", 21), (3, "a", 30)]
+
+
+@pytest.mark.parametrize("statement", ["auto", "merge"])
+def test_a_key_that_the_table_holds_twice_is_there_once_when_it_is_next_touched(lake: Lake, statement: Any) -> None:
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", statement=statement)
+    lake.materialize(kept, table)
+    lake.insert("kept", [(2, "b", 20), (3, "z", 99)])  # by another program
+    lake.sql("UPDATE {src} SET k = 'c' WHERE id = 2")
+    lake.materialize(kept, table)
+    assert lake.rows("kept") == [(1, "a", 10), (2, "c", 20), (3, "a", 30), (3, "z", 99)]
+    lake.materialize(kept, table, compare="asked for")
+    assert lake.rows("kept") == [(1, "a", 10), (2, "c", 20), (3, "a", 30)]

@@ -37,6 +37,7 @@ RINGS = {
         "local",
         "lost",
         "materialization",
+        "plan",
         "progress",
         "run",
         "schema",

@@ -1,0 +1,69 @@
+"""What a step costs, in counters that are the same on every machine: never in seconds (docs/benchmarks.md has those)."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks import data, log_files
+from benchmarks.data import Pair
+from benchmarks.log_files import Files
+from benchmarks.meter import Cost, Meter
+from benchmarks.ours import Ours
+from lakehouse.commit import Committed, Unchanged
+
+FILES, ROWS_PER_FILE = 8, 2_000
+PENDING = 10
+
+
+@pytest.fixture(scope="module")
+def meter(spark: SparkSession) -> Meter:
+    if not hasattr(spark, "sparkContext"):
+        pytest.skip("the counters are those of a JVM in this process")
+    return Meter(spark)
+
+
+@pytest.fixture
+def pair(spark: SparkSession, tmp_path: Path) -> Pair:
+    """A source of several files in the order of the key, and a target that has read all of it."""
+    rows = data.rows(spark, FILES * ROWS_PER_FILE, 2).repartitionByRange(FILES, "id")
+    rows.write.format("delta").options(**data.PROPERTIES).save(str(tmp_path / "table"))
+    pair = Pair.of(tmp_path / "table", tmp_path / "pair")
+    Ours(spark).prepare(pair)
+    return pair
+
+
+def stepped(meter: Meter, pair: Pair) -> tuple[Cost, Files, Ours]:
+    """One step, measured after one that warmed Delta's snapshots up."""
+    ours, before = Ours(meter.spark), log_files.version(pair.target)
+    _, lap = meter.measure("step", lambda: ours.step(pair))
+    return lap.cost, log_files.since(pair.target, before), ours
+
+
+def test_a_changed_row_costs_what_it_is_and_not_what_the_table_is(meter: Meter, pair: Pair) -> None:
+    for key in (ROWS_PER_FILE, 3 * ROWS_PER_FILE + 5):  # the first step loads what later ones find in memory
+        data.change(meter.spark, pair.source, data.neighbours(key))
+        cost, files, ours = stepped(meter, pair)
+    assert isinstance(ours.outcome, Committed)
+    assert data.same(meter.spark, pair.source, pair.target)
+    assert cost.jobs <= 45
+    assert cost.input_rows < 3 * ROWS_PER_FILE, "only the file that holds the key is read, and not again and again"
+    assert (files.added, files.removed) == (2, 1), "the row's new file, and its old one with a deletion vector"
+    assert files.written < 10_000
+
+
+def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> None:
+    cost, files, ours = stepped(meter, pair)
+    assert isinstance(ours.outcome, Unchanged)
+    assert cost.jobs == 0
+    assert files == Files(0, 0, 0)
+
+
+def test_many_pending_versions_cost_no_more_jobs_than_one(meter: Meter, pair: Pair) -> None:
+    data.change(meter.spark, pair.source, data.neighbours(1))
+    one, _, _ = stepped(meter, pair)
+    for version in range(PENDING):
+        data.change(meter.spark, pair.source, data.neighbours(1 + version))
+    many, files, _ = stepped(meter, pair)
+    assert many.jobs <= one.jobs + 2
+    assert files.added <= 2, "one commit, one file"

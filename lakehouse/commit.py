@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ from lakehouse.errors import (
     StaleInputsError,
     UnknownOutcomeError,
     UnsafeTableError,
+    UnsettledError,
 )
 from lakehouse.log import Commit, Head, Log
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, sentence, verdict
@@ -31,7 +32,7 @@ from lakehouse.mark import Mark
 from lakehouse.plan import plan
 from lakehouse.retry import Retry
 from lakehouse.run import Run
-from lakehouse.statement import Insert, MergeRows, ReplaceRows, Skip, Statement, execute
+from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Statement, Touch, execute
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Write
 
@@ -108,37 +109,46 @@ def commit(
         StaleInputsError: Another run of this asset committed first, and had read other versions.
         BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
+        UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
     log = run.ref.log(lambda: spark)
     began = clock.now()
     lost: list[LostAttempt] = []
     kept: _Kept | None = None
+    done: Committed | None = None
+    slips = 0
     while True:
         head = log.head()
         check_target(run, head)
-        found = _moved(log, head, run)
+        found = _moved(log, head, run, done)
         if found is not None:
-            return replace(found, lost=tuple(lost))
+            return done or replace(found, lost=tuple(lost))
         statement = kept.statement if kept and kept.head == head else _planned(spark, run, write, head)
         if isinstance(statement, Skip):
             assert head is not None
-            return Unchanged(head.version)
+            return done or Unchanged(head.version)
         base = -1 if head is None else head.version
         mark = run.mark(uuid4().hex, base, compared=_is_compared(statement))
         started, error = clock.now(), _attempt(spark, statement, run, mark)
         own = _find_attempt(log, mark, run, error)
         if own is not None:
-            if _is_compared(statement) and _slipped(spark, log, run, write, mark, own):
-                tell(f"A rival changed rows of {run.asset} just before version {own.version}; writing them again.")
-                run = replace(run, cursor=Known(mark, own.version, mark.generation, mark.epoch, mark.reads))
-                kept = None
-                continue
-            return Committed(own, statement, tuple(lost), recovered=error is not None)
+            done = Committed(own, statement, tuple(lost), recovered=error is not None)
+            slipped = _slipped(spark, log, run, write, mark, own) if _is_compared(statement) else None
+            if slipped is None:
+                return done
+            slips += 1
+            _leave_if_due(run, own, slipped, slips, clock.now() - began, retry)
+            tell(f"A rival changed rows of {run.asset} just before version {own.version}; writing them again.")
+            codes = frozenset({mark.code_version})
+            run = replace(run, cursor=Known(mark, own.version, mark.generation, mark.epoch, mark.reads, codes))
+            kept = None
+            clock.sleep(retry.wait(slips, clock.random))
+            continue
         conflict = Conflict(Kind.TWIN) if error is None else _classified(run, error)
         judged = log.head()
         attempt = _lost(spark, log, run, write, conflict, base, judged, clock.now() - started)
         lost.append(attempt)
-        _give_up_if_due(run, attempt, lost, clock.now() - began, retry, error)
+        _give_up_if_due(run, attempt, lost, clock.now() - began, retry, error, done)
         reusable = _is_compared(statement) and conflict.kind is Kind.FILES
         kept = _Kept(statement, judged) if reusable and attempt.verdict is Verdict.OTHER_ROWS else None
         wait = retry.wait(len(lost), clock.random)
@@ -179,19 +189,21 @@ def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) ->
     return None
 
 
-def _moved(log: Log, head: Head | None, run: Run) -> AlreadyApplied | None:
-    """The commit of a twin that took our epoch; None while the cursor is where this run found it."""
+def _moved(log: Log, head: Head | None, run: Run, done: Committed | None) -> AlreadyApplied | None:
+    """The commit of a twin that took our epoch; None while the cursor is where this run found or brought it."""
     now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), full=run.full is not None)
     if isinstance(now, Fresh) and now.foreign is not None and run.full is None:
         raise ForeignTableError(run.asset, run.ref.location, now.foreign)
     if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):
-        own = now.mark if isinstance(now, Known) else None
-        if own is None or not run.is_own(own) or run.changes or run.partitions:
+        own = now if isinstance(now, Known) and run.is_own(now.mark) else None
+        if own is None or own.is_slipped or run.changes or run.partitions:
+            return None
+        if done is not None and done.commit.version == own.version:
             return None
     known = now if isinstance(now, Known) else _newest_of(log, head, run)
     if known is None:
         raise StaleInputsError(run.asset, "another", -1 if head is None else head.version)
-    if not run.is_covered_by(known.mark):
+    if done is None and not run.is_covered_by(known):
         raise StaleInputsError(run.asset, known.mark.run, known.version)
     found = next(log.commits(known.version, known.version))
     return AlreadyApplied(known.mark, found)
@@ -225,18 +237,38 @@ def _classified(run: Run, error: Exception) -> Conflict:
 
 def _is_compared(statement: Statement) -> bool:
     """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
-    return isinstance(statement, MergeRows | ReplaceRows) or (isinstance(statement, Insert) and statement.compared)
+    match statement:
+        case MergeRows() | ReplaceRows() | Touch():
+            return True
+        case Insert(compared=compared):
+            return compared
+        case Create() | Replace() | Skip():
+            return False
+        case _:
+            assert_never(statement)
 
 
-def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> bool:
-    """Whether a rival changed our rows after they were compared and before our transaction began.
+def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> Verdict | None:
+    """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
     """
     if own.version == mark.base + 1:
-        return False
+        return None
     between = tuple(rival for rival in log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
-    return bool(between) and verdict(spark, run, write, between) is not Verdict.OTHER_ROWS
+    judged = verdict(spark, run, write, between) if between else Verdict.OTHER_ROWS
+    return None if judged is Verdict.OTHER_ROWS else judged
+
+
+def _leave_if_due(run: Run, own: Commit, slipped: Verdict, slips: int, elapsed: float, retry: Retry) -> None:
+    """Ends a write whose commits rivals keep slipping in before: it is in the table, and the next run mends it.
+
+    Raises:
+        UnsettledError: They have done so too often, or the table says that it is not to be overruled.
+    """
+    disagrees = slipped is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
+    if disagrees or not retry.allows(slips, elapsed):
+        raise UnsettledError(run.asset, own.version, slips, slipped.value)
 
 
 def _lost(
@@ -254,11 +286,19 @@ def _lost(
 
 
 def _give_up_if_due(
-    run: Run, attempt: LostAttempt, lost: list[LostAttempt], elapsed: float, retry: Retry, error: Exception | None
+    run: Run,
+    attempt: LostAttempt,
+    lost: list[LostAttempt],
+    elapsed: float,
+    retry: Retry,
+    error: Exception | None,
+    done: Committed | None,
 ) -> None:
     disagrees = attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
     if retry.allows(len(lost), elapsed) and not disagrees:
         return
+    if done is not None:
+        raise UnsettledError(run.asset, done.commit.version, len(lost), attempt.verdict.value) from error
     if attempt.conflict.kind is Kind.TWIN and error is None:
         raise ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
     unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)

@@ -103,6 +103,9 @@ def classify(error: BaseException) -> Conflict:
     return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
 
 
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
+
+
 def causes(error: BaseException) -> Iterator[BaseException]:
     """The exception and everything behind it, outermost first, each once."""
     seen: set[int] = set()
@@ -130,9 +133,15 @@ def message(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the exception's own sentence, for a message of ours."""
+    """The line that says what went wrong, for a message of ours: of a Python function its own, of a JVM the deepest."""
     text = message(error).strip()
-    return text.splitlines()[0][:400] if text else type(error).__name__
+    python = _TRACEBACK.search(text)
+    if python is not None:
+        return python.group(1)[:400]
+    lines = text.splitlines() or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling"):
+        lines = [line.split(": ", 1)[1] for line in lines if line.startswith((": ", "Caused by: "))][-1:] or lines
+    return lines[0][:400]
 
 
 def _condition(error: BaseException, text: str) -> str | None:

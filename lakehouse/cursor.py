@@ -27,6 +27,7 @@ class Known:
         generation: The generation that the next commit counts in.
         epoch: The last epoch of that generation.
         reads: The position of every source.
+        code_versions: Those that wrote what the cursor is about: several where a run's partitions differ in it.
     """
 
     mark: Mark
@@ -34,6 +35,16 @@ class Known:
     generation: str
     epoch: int
     reads: Mapping[str, Position]
+    code_versions: frozenset[str | None]
+
+    def is_of(self, code_version: str | None) -> bool:
+        """Whether this code version, and no other, wrote what the cursor is about."""
+        return self.code_versions == frozenset({code_version})
+
+    @property
+    def is_slipped(self) -> bool:
+        """Whether rows of a rival came between the comparison and the commit, so that its range is to be read again."""
+        return self.reads != self.mark.reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +164,8 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
         positions = [cursor.reads[source] for cursor in known]
         if len({position.table for position in positions}) == 1:
             reads[source] = min(positions, key=lambda position: (not position.lookup, position.version))
-    return replace(known[0], reads=reads)
+    codes = frozenset(code for cursor in known for code in cursor.code_versions)
+    return replace(known[0], reads=reads, code_versions=codes)
 
 
 def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
@@ -259,9 +271,8 @@ def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str 
             generation or str(commit.version),
         )
     reads = _reads_before(older, mark) if loud and mark.compared else mark.reads
-    if generation is not None:
-        return Known(mark, commit.version, generation, 0, reads)
-    return Known(mark, commit.version, mark.generation, mark.epoch, reads)
+    line, epoch = (mark.generation, mark.epoch) if generation is None else (generation, 0)
+    return Known(mark, commit.version, line, epoch, reads, frozenset({mark.code_version}))
 
 
 def _reads_before(older: Iterator[Commit], mark: Mark) -> Mapping[str, Position]:
@@ -275,7 +286,10 @@ def _reads_before(older: Iterator[Commit], mark: Mark) -> Mapping[str, Position]
             break
         before = _mark(commit, mark.asset)
         if before is not None and (not before.partitions or set(mark.partitions) <= set(before.partitions)):
-            return {source: at for source, at in before.reads.items() if source in mark.reads}
+            cursor = _known(older, commit, before, None)  # that commit may have slipped as well
+            if not isinstance(cursor, Known):
+                return {}
+            return {source: at for source, at in cursor.reads.items() if source in mark.reads}
     return {}
 
 

@@ -47,7 +47,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     keys = touched.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
     keys = keys.withColumn("__promised", F.lit(True))
     outside = F.when(F.col("__promised").isNull(), _problem("outside", touched.columns))
-    return rows.join(keys, same_key(renamed), "left").withColumn(_PROBLEM, outside).drop("__promised", *renamed)
+    return rows.join(keys, same_key(rows, renamed), "left").withColumn(_PROBLEM, outside).drop("__promised", *renamed)
 
 
 def difference(
@@ -107,14 +107,8 @@ def _operations(grouped: DataFrame, columns: list[str], named: list[str]) -> Dat
     twice = _problem("twice", tuple(f"__key_{index}" for index in range(len(named))), named)
     problem = F.coalesce(F.col(_PROBLEM), F.when(F.col("__copies") > 1, twice))
     flat = grouped.withColumn(_PROBLEM, problem)
-    mine, yours = (comparable(grouped.select(f"{side}.*"), columns) for side in ("__ours", "__theirs"))
-    differs = _any(
-        [
-            ~F.expr(same(_within(mine[column], "__ours"), _within(yours[column], "__theirs")))
-            for column in columns
-            if column not in named
-        ]
-    )
+    mine, yours = (comparable(grouped.select(f"{side}.*").schema, f"{side}.") for side in ("__ours", "__theirs"))
+    differs = _any([~F.expr(same(mine[column], yours[column])) for column in columns if column not in named])
     operations = (
         F.when(F.col(_PROBLEM).isNotNull(), F.array(F.raise_error(F.col(_PROBLEM)).cast("string")))
         .when(F.col("__theirs").isNull(), F.array(F.lit(INSERT)))
@@ -134,11 +128,6 @@ def _side(frame: DataFrame, named: list[str], side: str, values: Column) -> Data
     return frame.select(*keys, values.alias(side), *kept)
 
 
-def _within(expression: str, side: str) -> str:
-    """A comparison expression of a column, for that column inside a struct."""
-    return expression.replace("`", f"{side}.`", 1)
-
-
 def _null(rows: DataFrame, column: str) -> Column:
     return F.lit(None).cast(rows.schema[column].dataType)
 
@@ -150,7 +139,7 @@ def _lower(names: list[str]) -> set[str]:
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
     """Rows counted with their repetitions: `__more` > 0 where the result has more of a row than the table."""
     order = existing.columns
-    texts = comparable(existing, order)
+    texts = comparable(existing.schema)
     both = rows.select(*order).withColumn("__one", F.lit(1)).union(existing.withColumn("__one", F.lit(-1)))
     grouped = both.groupBy(*(F.expr(texts[name]).alias(f"__by_{i}") for i, name in enumerate(order)))
     first = [F.first(F.col(quote(name))).alias(name) for name in order]

@@ -23,6 +23,7 @@
     - ForeignApplicationIdError
   x ConflictError               nothing was written; rivals kept winning
   x StaleInputsError            another run read past these inputs; nothing was written
+  x UnsettledError              it is written, and a rival's rows may stand among it until the next run
   x UnknownOutcomeError         the commit may have landed; look before running again
 
 Each error takes data, keeps it as attributes and builds its own sentence: what happened, to which
@@ -253,6 +254,19 @@ class StaleInputsError(LakehouseError):
         super().__init__(
             f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
             f"sources. Nothing was written by this run. Run it again: it continues from version {version}."
+        )
+
+
+class UnsettledError(LakehouseError):
+    """A commit is in the table, but a rival's came between it and the comparison that it follows from."""
+
+    def __init__(self, asset: str, version: int, attempts: int, rows: str) -> None:
+        self.asset, self.version, self.attempts, self.rows = asset, version, attempts, rows
+        times = "once" if attempts == 1 else f"{attempts} times"
+        super().__init__(
+            f"'{asset}' is committed as version {version}, but a rival that committed just before it changed {rows}, "
+            f"and so it went {times}: the rival's rows may stand where this run's belong. No change is lost: the next "
+            f"run reads the same range again and writes what differs. Keep the two writers apart, or run it again."
         )
 
 

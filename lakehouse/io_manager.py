@@ -28,6 +28,7 @@ from lakehouse.progress import progress
 from lakehouse.read import Read
 from lakehouse.report import report
 from lakehouse.retry import Retry
+from lakehouse.schema import column_types
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.writes import Append, Merge, Overwrite, Write
@@ -137,8 +138,7 @@ def _sliced(context: dg.InputContext, table: Table, pinned: Pinned) -> Pinned:
     slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
     if slice_ is None:
         return pinned
-    kinds = {column.name: column.dataType.simpleString() for column in pinned.rows().schema.fields}
-    return replace(pinned, where=slice_.predicate(kinds))
+    return replace(pinned, where=slice_.predicate(column_types(pinned.rows().schema)))
 
 
 @contextmanager

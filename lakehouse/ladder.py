@@ -264,11 +264,12 @@ def _gap(
 ) -> Changes:
     """The rungs below the feed."""
     range_ = VersionRange(min(position.version, source.head.version), source.head.version)
-    same_table = position.table == source.head.table_id
-    if reader.archive is not None and same_table and (archived := reader.archive(range_)) is not None:
+    reads_on = position.table == source.head.table_id and position.version < source.head.version
+    if reader.archive is not None and reads_on and (archived := reader.archive(range_)) is not None:
         range_ = VersionRange(range_.after, min(range_.upto, archived.upto))
         at = replace(source.at, version=range_.upto)
         frame = _fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        frame = frame if at.where is None else frame.where(at.where)
         return Changes(at, range_, Feed(small(frame) or frame, "the archive"), behind=source.head.version - range_.upto)
     if reader.may_reconcile:
         return _everything(source, reason)

@@ -6,10 +6,11 @@ shuffle the table it is joined with; the same rows as a local relation are broad
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -31,10 +32,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lakehouse.conflicts import causes, message
 from lakehouse.key_predicate import is_literal
 from lakehouse.sql import Literal, quote
 
 SMALL_ROWS = 10_000
+WIDE_BYTES = 16_384
+"""A row of more text and binaries than this is not brought to the driver: `SMALL_ROWS` of them would not fit there."""
+_WIDE = "lakehouse-wide-row"
+_NESTED = (ArrayType, StructType)
 _ATOMS = (
     BinaryType,
     BooleanType,
@@ -92,19 +98,42 @@ class Local:
         fields = [kinds[column.lower()] for column in columns]
         if not all(is_literal(column.dataType.simpleString()) for column in fields):
             return None
-        lists = [self.arrow.column(column.name).to_pylist() for column in fields]
+        try:
+            lists = [self.arrow.column(column.name).to_pylist() for column in fields]
+        except (OverflowError, ValueError):  # a date that Python has not: before the year 1 or after 9999
+            return None
+        if any("\ufffd" in value for values in lists for value in values if isinstance(value, str)):
+            return None  # perhaps bytes that are no UTF-8, which Python has replaced
         return list(dict.fromkeys(zip(*lists, strict=True)))
 
 
 def small(frame: DataFrame, rows: int = SMALL_ROWS) -> Local | None:
-    """The frame's rows at the driver; None where there are more than `rows`.
+    """The frame's rows at the driver; None where there are more than `rows`, or one is wide.
 
     Computes the frame (up to the limit) once, so errors of its plan surface here.
     """
     if not travels(frame):
         return None
-    local = collected(frame.limit(rows + 1))
+    width = _width(frame)
+    if width is not None:
+        frame = frame.where(F.when(width > WIDE_BYTES, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
+    try:
+        local = collected(frame.limit(rows + 1))
+    except Exception as error:
+        if any(_WIDE in message(cause) for cause in causes(error)):
+            return None
+        raise
     return None if local.rows > rows else local
+
+
+def _width(frame: DataFrame) -> Column | None:
+    """The bytes of a row in the columns that have no fixed width; None where there are none."""
+    widths = [
+        F.coalesce(F.octet_length(quote(field.name) if plain else F.to_json(quote(field.name))), F.lit(0))
+        for field in frame.schema.fields
+        if (plain := isinstance(field.dataType, StringType | BinaryType)) or isinstance(field.dataType, _NESTED)
+    ]
+    return reduce(Column.__add__, widths) if widths else None
 
 
 def collected(frame: DataFrame) -> Local:

@@ -11,6 +11,7 @@ from lakehouse.errors import LakehouseError, LateGapError, PlanError
 from lakehouse.ladder import why_unreadable
 from lakehouse.log import Commit
 from lakehouse.run import Run
+from lakehouse.schema import column_types
 from lakehouse.tables import Pinned
 from lakehouse.writes import Merge, Write
 
@@ -46,8 +47,7 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         if run.slice is not None:
-            kinds = {c.name.lower(): c.dataType.simpleString() for c in changed.schema.fields}
-            changed = changed.where(run.slice.predicate({c: kinds[c.lower()] for c in run.slice.columns}))
+            changed = changed.where(run.slice.predicate(column_types(changed.schema)))
         return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
     except Exception as error:
         if why_unreadable(error) is None:

@@ -149,8 +149,9 @@ class Materialization:
         match self.cursor:
             case Lost(reason=reason) if asset.table.on_gap == "reconcile":
                 return reason
-            case Known(mark=mark) if mark.code_version != asset.code_version:
-                return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
+            case Known(code_versions=were) as known if not known.is_of(asset.code_version):
+                others = " and ".join(sorted(str(was) for was in were if was != asset.code_version))
+                return f"the asset's code version is now {asset.code_version} and was {others}"
             case _:
                 return None
 

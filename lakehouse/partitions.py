@@ -51,7 +51,7 @@ class Slice:
         """The SQL predicate that selects the slice.
 
         Args:
-            types: The type of each column, as `DataType.simpleString()` says it.
+            types: The type of each column, as `DataType.simpleString()` says it; case does not matter in names.
             prefix: What stands before each column name ("t." for example).
 
         Raises:
@@ -59,6 +59,8 @@ class Slice:
         """
         if not self.partitions:
             return "FALSE"
+        known = {column.lower(): kind for column, kind in types.items()}
+        types = {column: known[column.lower()] for partition in self.partitions for column in partition.values}
         for partition in self.partitions:
             _check_days(partition, types)
         if len(self.columns) == 1 and not any(self._ranged(types, column) for column in self.columns):
@@ -123,7 +125,7 @@ def _bound(at: datetime, column_type: str) -> str:
 def _value(text: str, column_type: str, column: str) -> str:
     try:
         match column_type:
-            case "string":
+            case "string" if text:  # Delta stores an empty one as NULL
                 return literal(text)
             case "tinyint" | "smallint" | "int" | "bigint":
                 return literal(_whole_number(text, _BITS[column_type]))

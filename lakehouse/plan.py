@@ -25,8 +25,9 @@ from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, collected, small, travels
 from lakehouse.log import Head, Rows
 from lakehouse.run import Run
-from lakehouse.schema import check_new, fit
+from lakehouse.schema import check_new, column_types, fit
 from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Statement, Touch
+from lakehouse.stored import stored
 from lakehouse.tables import Pinned
 from lakehouse.touched import Touched
 from lakehouse.writes import Append, Merge, Overwrite, Write
@@ -43,6 +44,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         MissingKeyError: A write by key, and no key.
     """
     check_new(run.asset, write.rows, run.table)
+    write = stored(write, run.table.partition_columns if head is None else head.partition_columns)
     if head is None:
         return Create(_sliced(run, _whole(run, write), write.rows.schema))
     if run.changes and not run.moves:
@@ -92,12 +94,12 @@ def _by_key(
     changed = _compared(run.asset, rows, touched, target, key, partitions)
     if not isinstance(changed, Local):
         return MergeRows(changed.drop(HELD), None, _predicate(run, target.schema, "t."))
+    same_columns = len(rows.columns) == len(target.columns)
     if changed.rows == 0:
-        return rest
+        return rest if same_columns else Insert(rows.limit(0), "new columns: no row differs", compared=True)
     counts, differing = _counts(changed), changed.frame.drop(HELD)
     if within_key and changed.rows == counts.inserted:
         return Insert(differing.drop(OPERATION), "append: every row that differs is new", compared=True)
-    same_columns = len(rows.columns) == len(target.columns)
     if within_key and same_columns and run.table.statement == "auto":
         where = _narrow(run, changed, partitions, target.schema)
         if where.is_exact:
@@ -145,7 +147,8 @@ def _compared(
     if ours is not None and theirs is not None:
         mine = promised(asset, ours.frame, touched)
         return collected(difference(mine, theirs.frame, key, one_task=True, held=partitions))
-    changed = difference(promised(asset, rows, touched), target, key, held=partitions)
+    mine = promised(asset, rows if ours is None else ours.frame, touched)
+    changed = difference(mine, target, key, held=partitions)
     return small(changed) or changed
 
 
@@ -191,5 +194,4 @@ def _sliced(run: Run, rows: DataFrame, schema: StructType) -> DataFrame:
 def _predicate(run: Run, schema: StructType, prefix: str = "") -> str | None:
     if run.slice is None:
         return None
-    kinds = {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
-    return run.slice.predicate({column: kinds[column.lower()] for column in run.slice.columns}, prefix)
+    return run.slice.predicate(column_types(schema), prefix)

@@ -15,6 +15,7 @@ from lakehouse.io_manager import DeltaIOManager
 from lakehouse.mark import Position
 from lakehouse.read import Read
 from lakehouse.schema import fit
+from lakehouse.stored import stored_rows
 from lakehouse.table import Table
 from lakehouse.tables import Pinned
 from lakehouse.versions import NOTHING_READ, VersionRange
@@ -87,7 +88,7 @@ def compare(
     result = cast("Write | DataFrame", _function(asset)(**inputs))
     held = Pinned(spark, ref, head.table_id, head.version).rows()
     rows = result if isinstance(result, DataFrame) else result.rows
-    expected = fit(name, rows, held.schema, may_add=False)
+    expected = fit(name, stored_rows(rows, head.partition_columns), held.schema, may_add=False)
     differing = bag_difference(expected, held).limit(_SHOWN).collect()
     versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
     compared = held.count()

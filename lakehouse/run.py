@@ -64,7 +64,7 @@ class Run:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
-        if self.cursor.mark.code_version != self.code_version:
+        if not self.cursor.is_of(self.code_version):
             return True
         return any(
             not isinstance(changes.content, Nothing) or changes.behind > 0 or _spans_a_day(changes)
@@ -74,13 +74,19 @@ class Run:
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run or mark.run in self.aliases
 
-    def is_covered_by(self, mark: Mark) -> bool:
-        """Whether a commit has read at least as far in every source as this run did."""
-        if self.is_own(mark):
-            return True
+    def is_covered_by(self, known: Known) -> bool:
+        """Whether the table's newest own commit leaves this run nothing to do.
+
+        Another run's does if the same code read at least as far in every source; never where this run was to compare
+        everything, which a run that reads on from a position does not.
+        """
+        if self.is_own(known.mark):
+            return not known.is_slipped
+        if self.full is not None or not known.is_of(self.code_version):
+            return False
         reads = self.reads
         return bool(reads) and all(
-            (theirs := mark.reads.get(source)) is not None
+            (theirs := known.reads.get(source)) is not None
             and theirs.table == ours.table
             and theirs.version >= ours.version
             for source, ours in reads.items()

@@ -1,10 +1,9 @@
 """Whether a result fits its table, decided before anything is written."""
 
-from collections.abc import Collection
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     ByteType,
     CharType,
     DataType,
@@ -118,18 +117,53 @@ def widens(value: DataType, column: DataType) -> bool:
             return value.simpleString() == column.simpleString()
 
 
-def comparable(frame: DataFrame, columns: Collection[str]) -> dict[str, str]:
-    """For each column the SQL expression to compare it by: maps and variants have no equality of their own."""
-    kinds = {column.name: column.dataType for column in frame.schema.fields}
-    return {name: f"to_json({quote(name)})" if _needs_text(kinds[name]) else quote(name) for name in columns}
+def column_types(schema: StructType) -> dict[str, str]:
+    """The type of each column as SQL says it, by the column's name in lower case."""
+    return {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
 
 
-def _needs_text(kind: DataType) -> bool:
+def comparable(schema: StructType, prefix: str = "") -> dict[str, str]:
+    """For each column the SQL expression to compare it by: maps and variants have no equality of their own.
+
+    Args:
+        schema: The columns.
+        prefix: What stands before each name ("t." for example).
+    """
+    return {column.name: _comparable(prefix + quote(column.name), column.dataType) for column in schema.fields}
+
+
+def _comparable(value: str, kind: DataType, depth: int = 0) -> str:
+    """An expression that is equal for two values just where they are the same.
+
+    A map becomes its entries in the order of its keys; a variant its text and the types in it. Not JSON for all of
+    it: that has neither binaries nor microseconds.
+    """
+    if not _has_no_equality(kind):
+        return value
+    name = f"v{depth}"
+    match kind:
+        case VariantType():
+            return f"concat(schema_of_variant({value}), ' ', to_json({value}))"
+        case MapType():
+            key = _comparable(f"{name}.key", kind.keyType, depth + 1)
+            of = _comparable(f"{name}.value", kind.valueType, depth + 1)
+            return f"array_sort(transform(map_entries({value}), {name} -> struct({key}, {of})))"
+        case ArrayType():
+            return f"transform({value}, {name} -> {_comparable(name, kind.elementType, depth + 1)})"
+        case StructType():
+            fields = (_comparable(f"{value}.{quote(f.name)}", f.dataType, depth + 1) for f in kind.fields)
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
+        case _:
+            return value
+
+
+def _has_no_equality(kind: DataType) -> bool:
     match kind:
         case MapType() | VariantType():
             return True
         case StructType():
-            return any(_needs_text(column.dataType) for column in kind.fields)
+            return any(_has_no_equality(column.dataType) for column in kind.fields)
+        case ArrayType():
+            return _has_no_equality(kind.elementType)
         case _:
-            element = getattr(kind, "elementType", None)
-            return element is not None and _needs_text(element)
+            return False

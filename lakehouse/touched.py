@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
@@ -67,16 +68,20 @@ class Touched:
             case Local() as local if (values := local.values(self.columns)) is not None:
                 return Keys(_relation(local, self.columns, values), values)
             case Local(frame=frame) | frame if frame is not None:
-                distinct = frame.select(*quoted(self.columns)).distinct()
+                distinct = frame.select(*as_keys(frame, self.columns)).distinct()
                 few = small(distinct) if self.few else None
                 return Keys(distinct, None) if few is None else Keys(few.frame, few.values(self.columns))
             case _:
                 raise WriteError("Every key is touched.")
 
+    @property
+    def values(self) -> list[tuple[Literal, ...]] | None:
+        """The distinct keys, where they can be said as literals."""
+        return None if self.found is None else self._keys.values
+
     def count_if_few(self) -> int | None:
         """How many keys there are, where they can be said as literals."""
-        values = None if self.found is None else self._keys.values
-        return None if values is None else len(values)
+        return None if self.values is None else len(self.values)
 
     @property
     def rows(self) -> DataFrame:
@@ -99,17 +104,17 @@ class Touched:
                 return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
         keys = self.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
-        return frame.join(keys, same_key(renamed), "left_semi")
+        return frame.join(keys, same_key(frame, renamed), "left_semi")
 
     def predicate(self, frame: DataFrame) -> KeyPredicate | None:
         """The keys as a literal predicate on the frame, where they are few and its columns have their types."""
-        if self.found is None or self._keys.values is None:
+        if self.values is None:
             return None
         kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
         keys = {column.name.lower(): column.dataType for column in self._keys.frame.schema.fields}
         if any(kinds.get(column.lower()) != keys[column.lower()] for column in self.columns):
             return None
-        return key_predicate(self.columns, self._keys.values)
+        return key_predicate(self.columns, self.values)
 
     def via(self, frame: DataFrame, *columns: str) -> "Touched":
         """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts."""
@@ -155,9 +160,25 @@ def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal
     return rows.frame.sparkSession.createDataFrame(arrow, schema=rows.frame.schema)
 
 
-def same_key(renamed: dict[str, str]) -> Column:
-    """Null-safe equality of each column with its alias."""
-    return reduce(Column.__and__, (F.col(quote(column)).eqNullSafe(F.col(alias)) for alias, column in renamed.items()))
+def same_key(frame: DataFrame, renamed: dict[str, str]) -> Column:
+    """Null-safe equality of each column of the frame with the column of keys that it is an alias for."""
+    columns = as_keys(frame, tuple(renamed.values()))
+    return reduce(Column.__and__, (c.eqNullSafe(F.col(alias)) for c, alias in zip(columns, renamed, strict=True)))
+
+
+def as_keys(frame: DataFrame, columns: tuple[str, ...]) -> list[Column]:
+    """The columns with texts as the feed tells them.
+
+    Delta hands the feed's rows out as Java's strings, in which bytes that are no UTF-8 have become U+FFFD. So such
+    texts are one key, which touches all of them.
+    """
+    kinds = {field.name.lower(): field.dataType for field in frame.schema.fields}
+    return [
+        F.make_valid_utf8(quote(column)).alias(column)
+        if isinstance(kinds[column.lower()], StringType)
+        else F.col(quote(column))
+        for column in columns
+    ]
 
 
 def quoted(columns: tuple[str, ...]) -> list[str]:

@@ -186,6 +186,14 @@ CASES = [
         "Run it again: it continues from version 118.",
     ),
     Case(
+        errors.UnsettledError,
+        {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows"},
+        "'flights' is committed as version 118, but a rival that committed just before it changed the same rows, and "
+        "so it went 5 times: the rival's rows may stand where this run's belong.",
+        "No change is lost: the next run reads the same range again and writes what differs.",
+        "Keep the two writers apart, or run it again.",
+    ),
+    Case(
         errors.UnknownOutcomeError,
         {"asset": "flights", "attempt": "a7", "problem": "No route to host."},
         "The commit of 'flights' did not answer, and its log cannot be read (No route to host).",

@@ -38,6 +38,7 @@ RINGS = {
         "lost",
         "materialization",
         "plan",
+        "stored",
         "progress",
         "run",
         "schema",

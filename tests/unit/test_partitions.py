@@ -79,7 +79,10 @@ def test_a_key_that_is_no_value_of_its_column_is_refused_and_named(key: str, col
         keyed(key, column="c").predicate({"c": column_type})
 
 
-@given(st.lists(texts | st.sampled_from(HOSTILE), min_size=1, max_size=3), texts.filter(lambda name: "${" not in name))
+@given(
+    st.lists(texts.filter(bool) | st.sampled_from(HOSTILE), min_size=1, max_size=3),
+    texts.filter(lambda name: "${" not in name),
+)
 @example(["a' OR '1'='1"], "c")
 def test_a_hostile_key_stays_one_value(keys: list[str], column: str):
     predicate = keyed(*keys, column=column).predicate({column: "string"})
@@ -89,7 +92,7 @@ def test_a_hostile_key_stays_one_value(keys: list[str], column: str):
     assert {kind for kind, _ in found[2:]} == {"sign", "string"}
 
 
-@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=3, unique=True))
+@given(st.lists(st.tuples(texts.filter(bool), texts.filter(bool)), min_size=1, max_size=3, unique=True))
 def test_several_dimensions_belong_together_row_by_row(keys: list[tuple[str, str]]):
     parts = tuple(PartitionKey(f"{a}|{b}", {"a": a, "b": b}, {}) for a, b in keys)
     predicate = Slice(parts).predicate({"a": "string", "b": "string"}, prefix="t.")

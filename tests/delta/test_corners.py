@@ -1,0 +1,259 @@
+"""Inputs and moments at which a table could silently stop being what a full recompute gives."""
+
+import shutil
+from functools import partial
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
+from lakehouse.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.errors import StaleInputsError, UnsettledError
+from lakehouse.local import WIDE_BYTES
+from lakehouse.partitions import PartitionKey, Slice
+from lakehouse.retry import Retry
+from lakehouse.statement import Insert, MergeRows
+from tests.delta.contended import committed
+from tests.interleave import rivals
+from tests.lake import NO_WAIT, Lake
+
+SRC = "id int, g string, v int"
+ROWS = [(1, "p", 10), (2, "q", 20)]
+KEYED = Table(key="id")
+BY_GROUP = Table(key="id", partition_by="g")
+P, Q = PartitionKey("p", {"g": "p"}, {}), PartitionKey("q", {"g": "q"}, {})
+
+
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def negated(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("v", -F.col("v")), touched)
+
+
+def whole(src: DataFrame) -> Overwrite:
+    return Overwrite(src)
+
+
+@pytest.fixture
+def classic(spark: SparkSession) -> None:
+    if not hasattr(spark, "sparkContext"):
+        pytest.skip("a transaction is held where the test has its JVM at hand")
+
+
+def begun(lake: Lake, asset: Any, table: Table, **options: Any) -> tuple[Any, Any]:
+    step = lake.begin(asset, table, **options)
+    return step, asset(**lake.read(step, asset))
+
+
+@pytest.mark.parametrize("table", [BY_GROUP, Table(key=("id", "g"), partition_by="g")], ids=["not in key", "in key"])
+def test_an_empty_text_is_null_in_a_partition_column(lake: Lake, table: Table) -> None:
+    """Delta stores it so; whoever compares with '' finds nothing there and adds the row once more."""
+    lake.create("src", [(1, "", 10), (2, "b", 20)], SRC)
+
+    def placed(src: Changes) -> Merge:
+        touched = src.touched(*table.key_columns)
+        return Merge(touched.rows, touched)
+
+    for change in (None, "SET v = 11 WHERE id = 1", "SET g = '' WHERE id = 2", "SET g = 'c' WHERE id = 1"):
+        if change is not None:
+            lake.sql(f"UPDATE {{src}} {change}")
+        lake.materialize(placed, table)
+        assert set(lake.rows("placed")) == {(id_, g or None, v) for id_, g, v in lake.rows("src")}
+        assert len(lake.rows("placed")) == 2
+
+
+def test_an_overwrite_of_empty_texts_in_a_partition_column_is_quiet(lake: Lake) -> None:
+    lake.create("src", [(1, "", 10), (2, "b", 20)], SRC)
+    lake.materialize(whole, Table(partition_by="g"))
+    assert isinstance(lake.materialize(whole, Table(partition_by="g")), Unchanged)
+
+
+def test_a_text_key_that_is_no_utf8_is_a_key_like_any_other(lake: Lake) -> None:
+    lake.create("src", [("ab", 1)], "id string, v int")
+    lake.materialize(copy, KEYED)
+    lake.sql("INSERT INTO {src} SELECT CAST(X'FF41' AS STRING), 2")
+    lake.materialize(copy, KEYED)
+    shown = "hex(CAST(id AS BINARY)) AS id", "v"
+    assert lake.frame("copy").selectExpr(*shown).where("v = 2").collect()[0].id == "FF41"
+    lake.sql("INSERT INTO {src} SELECT CAST(X'FE41' AS STRING), 3")
+    lake.sql("UPDATE {src} SET v = 4 WHERE v = 2")
+    lake.materialize(copy, KEYED)
+    assert {(row.id, row.v) for row in lake.frame("copy").selectExpr(*shown).where("v > 1").collect()} == {
+        ("FF41", 4),
+        ("FE41", 3),
+    }
+    lake.sql("DELETE FROM {src} WHERE v > 1")
+    lake.materialize(copy, KEYED)
+    assert lake.rows("copy") == [("ab", 1)]
+
+
+def test_a_date_that_python_has_not_is_a_key_like_any_other(lake: Lake) -> None:
+    lake.create("src", [], "id date, v int")
+    lake.sql("INSERT INTO {src} VALUES (DATE'2020-01-01', 1)")
+    lake.materialize(copy, KEYED)
+    lake.sql("INSERT INTO {src} VALUES (DATE'0000-12-30', 2), (DATE'+12345-01-01', 3)")
+    lake.materialize(copy, KEYED)
+    assert sorted(row.v for row in lake.frame("copy").select("v").collect()) == [1, 2, 3]
+
+
+def test_wide_rows_stay_where_they_are(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+
+    def wide(src: Changes) -> Merge:
+        touched = src.touched("id")
+        text = F.when(F.col("v") > 50, F.repeat(F.lit("x"), F.lit(WIDE_BYTES + 1))).otherwise("short")
+        return Merge(touched.rows.withColumn("text", text), touched)
+
+    lake.materialize(wide, KEYED)
+    lake.spark.range(100, 300).selectExpr("int(id) AS id", "'p' AS g", "int(id) AS v").write.format("delta").mode(
+        "append"
+    ).save(str(lake.root / "src"))
+    outcome = lake.materialize(wide, KEYED)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, MergeRows)
+    assert outcome.statement.rows is None, "not counted, for they were not brought to the driver"
+    assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [
+        ("map<string,timestamp>", "map('a', TIMESTAMP'2020-01-01 00:00:00.123999')", None),
+        ("map<binary,int>", "map(X'00', 1)", "map(X'01', 1)"),
+        ("array<map<int,struct<d:double>>>", "array(map(1, struct(1.5D)))", "array(map(1, struct(2.5D)))"),
+        ("struct<m:map<string,int>>", "struct(map('a', 1))", "struct(CAST(NULL AS map<string,int>))"),
+        ("variant", "parse_json('{\"a\": 1}')", 'parse_json(\'{"a": "1"}\')'),
+    ],
+    ids=lambda value: value if value and "<" in value and "(" not in value else "",
+)
+def test_a_change_inside_a_map_is_one_and_no_change_is_none(
+    lake: Lake, kind: str, before: str, after: str | None
+) -> None:
+    lake.create("src", [], f"id int, g string, v int, m {kind}")
+    values = [
+        text.replace("{", "{{").replace("}", "}}") for text in (before, after or before.replace(".123999", ".123001"))
+    ]
+    lake.sql(f"INSERT INTO {{src}} SELECT 1, 'p', 1, CAST({values[0]} AS {kind})")
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {src} SET v = 2")
+    lake.sql("UPDATE {src} SET v = 1")
+    assert committed(lake.materialize(copy, KEYED)).commit.is_quiet
+    lake.sql(f"UPDATE {{src}} SET m = CAST({values[1]} AS {kind})")
+    assert not committed(lake.materialize(copy, KEYED)).commit.is_quiet
+    assert str(lake.frame("copy").collect()) == str(lake.frame("src").collect())
+
+
+def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lake, classic: None) -> None:
+    """The rows are as they should be when they are compared, and are not when the position is committed."""
+    lake.create("src", ROWS, SRC)
+    both, one = Slice((P, Q)), Slice((P,))
+    lake.materialize(copy, BY_GROUP, slice=both)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    earlier, rows = begun(lake, copy, BY_GROUP, slice=both)
+    lake.sql("UPDATE {src} SET v = 10 WHERE id = 1")
+    later, none = begun(lake, copy, BY_GROUP, slice=one)
+    with rivals(lake.spark, lambda: earlier.commit(rows, lake.retry, NO_WAIT), before="snapshot"):
+        later.commit(none, lake.retry, NO_WAIT)
+    assert lake.rows("copy") == ROWS
+
+
+def test_an_overwrite_whose_rival_slipped_in_is_written_again(lake: Lake, classic: None) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    step, write = begun(lake, whole, KEYED)
+    with rivals(lake.spark, partial(lake.sql, "UPDATE {whole} SET v = 99 WHERE id = 2"), before="snapshot"):
+        outcome = step.commit(write, lake.retry, NO_WAIT)
+    assert isinstance(outcome, Committed)
+    assert lake.rows("whole") == [(1, "p", 11), (2, "q", 20)]
+
+
+def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: Lake, classic: None) -> None:
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", on_same_rows="fail")
+    lake.materialize(whole, table)
+    lake.sql("UPDATE {src} SET v = 11")
+    step, write = begun(lake, whole, table)
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {whole} SET v = 99 WHERE id = 2"), before="snapshot"),
+        pytest.raises(UnsettledError, match=r"is committed as version 2, .* changed the same rows"),
+    ):
+        step.commit(write, Retry(), NO_WAIT)
+
+
+def test_a_full_refresh_is_not_done_by_a_run_that_read_on(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {copy} SET v = 666 WHERE id = 2")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    full, write = begun(lake, copy, KEYED, compare="a full refresh was asked for")
+    lake.materialize(copy, KEYED)
+    with pytest.raises(StaleInputsError):
+        full.commit(write, lake.retry, NO_WAIT)
+    lake.materialize(copy, KEYED, compare="a full refresh was asked for")
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_changed_code_is_not_done_by_the_code_before_it(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED, code_version="1")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    new, write = begun(lake, negated, KEYED, name="copy", code_version="2")
+    lake.materialize(copy, KEYED, code_version="1")
+    with pytest.raises(StaleInputsError):
+        new.commit(write, lake.retry, NO_WAIT)
+
+
+def test_a_range_of_partitions_compares_those_that_older_code_wrote(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, BY_GROUP, slice=Slice((P, Q)), code_version="1")
+    lake.materialize(negated, BY_GROUP, name="copy", slice=Slice((P,)), code_version="2")
+    assert lake.rows("copy") == [(1, "p", -10), (2, "q", 20)]
+    lake.materialize(negated, BY_GROUP, name="copy", slice=Slice((P, Q)), code_version="2")
+    assert lake.rows("copy") == [(1, "p", -10), (2, "q", -20)]
+
+
+def test_an_archive_does_not_answer_for_a_source_whose_log_went_back(lake: Lake, classic: None) -> None:
+    def archived(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(archived)
+    shutil.copytree(lake.root / "src", lake.root.parent / "backup")
+    lake.insert("src", [(3, "p", 30)])
+    lake.materialize(copy, KEYED)
+    lake.materialize(archived)
+    shutil.rmtree(lake.root / "src")
+    shutil.copytree(lake.root.parent / "backup", lake.root / "src")
+    spark: Any = lake.spark
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    lake.materialize(copy, KEYED, reads={"src": Read(archive="archived")})
+    assert lake.rows("copy") == ROWS
+
+
+def test_a_new_column_without_a_value_is_added_all_the_same(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED, code_version="1")
+
+    def wider(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.withColumn("w", F.when(F.col("v") > 100, F.lit("big"))), touched)
+
+    outcome = lake.materialize(wider, KEYED, name="copy", code_version="2")
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, Insert)
+    lake.sql("UPDATE {src} SET v = 200 WHERE id = 1")
+    lake.materialize(wider, KEYED, name="copy", code_version="2")
+    assert lake.rows("copy") == [(1, "p", 200, "big"), (2, "q", 20, None)]
+
+
+def test_a_step_that_is_repeated_is_still_told_that_it_was_done(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED, run="one")
+    assert isinstance(lake.materialize(whole, KEYED, run="one"), AlreadyApplied)

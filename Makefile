@@ -1,6 +1,6 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev stop test crash check lock clean
+.PHONY: help install demo dev stop test upstream crash check lock clean
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -30,9 +30,13 @@ stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1
 	@$(PY) -m resources.server stop $(if $(NOW),--now)
 
 test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
-	@$(PY) -m pytest -q -n 2 --dist loadscope tests
+	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore=$(MATRIX)
 	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 2 --dist loadscope $(BOTH)
 BOTH := tests/delta/test_law.py tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
+MATRIX := tests/upstream/test_conflicts.py
+
+upstream: $(STAMP)  ## What Delta answers to two writers, cell by cell: after a new version of it (ten minutes)
+	@$(PY) -m pytest -q -n 2 --dist load $(MATRIX)
 
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
 	@LAKEHOUSE_CRASHES=all $(PY) -m pytest -q tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py

@@ -23,10 +23,10 @@ JAVA = "spark.driver.extraJavaOptions"
 
 @pytest.fixture(scope="session")
 def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark]:
-    """Spark as the local environment has it; the JVM compiles less, which pays for many small statements."""
+    """Spark as the local environment has it, and the garbage collector with one thread: the tests have two JVMs."""
     root = tmp_path_factory.mktemp("spark")
     settings = local_settings(root)
-    settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC".strip()
+    settings[JAVA] = f"{settings.get(JAVA, '')} -XX:+UseSerialGC".strip()
     where = Where(os.environ["LAKEHOUSE_SPARK"])
     yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
     if where is Where.SERVER:

@@ -24,6 +24,8 @@ def start(root: Path, *, quick: bool = False) -> SparkSession:
         quick: Whether the JVM compiles less: warm sooner, slower where there is much to do. Not for figures.
     """
     settings = local_settings(root)
+    # The counters are read from what the UI's store keeps of each stage.
+    settings |= {"spark.ui.retainedStages": "100000", "spark.ui.retainedJobs": "100000"}
     if quick:
         settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1"
     return LocalSpark(spark_config=settings, root=str(root), where=Where.PROCESS).spark_session

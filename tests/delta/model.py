@@ -89,6 +89,27 @@ edits = st.one_of(
 )
 
 
+def after(edit: Any, src: dict[int | None, Row]) -> dict[int | None, Row]:
+    """The rows of the source after an edit of them; the same where the edit does not apply."""
+    match edit:
+        case Insert(row) if row[0] not in src:
+            return src | {row[0]: row}
+        case Update(id_, v) if id_ in src:
+            return src | {id_: (id_, src[id_][1], v)}
+        case Move(id_, k) if id_ in src:
+            return src | {id_: (id_, k, src[id_][2])}
+        case Rekey(id_, to) if id_ in src and to not in src:
+            return {key: row for key, row in src.items() if key != id_} | {to: (to, *src[id_][1:])}
+        case Delete(id_):
+            return {key: row for key, row in src.items() if key != id_}
+        case Overwrite(new):
+            return {row[0]: row for row in new}
+        case MergeRows(new):
+            return src | {row[0]: row for row in new}
+        case _:
+            return dict(src)
+
+
 @dataclass
 class Model:
     """The source and the dimension, twice: as dictionaries, and as the Delta tables `src` and `dim`."""

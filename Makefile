@@ -1,6 +1,6 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev stop test upstream crash check lock clean
+.PHONY: help install demo dev stop test races crash check lock clean
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -29,17 +29,22 @@ PORT ?= 3000
 stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1: even if it is in use)
 	@$(PY) -m resources.server stop $(if $(NOW),--now)
 
-test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
-	@$(PY) -m pytest -q -n 2 --dist loadscope tests --ignore=$(MATRIX)
-	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 2 --dist loadscope $(BOTH)
-BOTH := tests/delta/test_law.py tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
-MATRIX := tests/upstream/test_conflicts.py
+PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
+# Those that have a target of their own; and those that run on a server too.
+RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_serializable.py
+CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py tests/reliability/test_machine.py \
+  tests/reliability/test_checker.py
+BOTH := tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
 
-upstream: $(STAMP)  ## What Delta answers to two writers, cell by cell: after a new version of it (ten minutes)
-	@$(PY) -m pytest -q -n 2 --dist load $(MATRIX)
+test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
+	@$(PYTEST) tests $(addprefix --ignore=,$(RACES) $(CRASHES))
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(BOTH)
+
+races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
+	@$(PYTEST) $(RACES)
 
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
-	@LAKEHOUSE_CRASHES=all $(PY) -m pytest -q tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
+	@LAKEHOUSE_CRASHES=all $(PYTEST) --dist load $(CRASHES)
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check

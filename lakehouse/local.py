@@ -77,7 +77,7 @@ class Local:
     @classmethod
     def empty(cls, frame: DataFrame) -> "Local":
         """No rows of the frame's columns, without asking Spark."""
-        arrow = to_arrow_schema(frame.schema).empty_table()
+        arrow = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
         return cls(frame.sparkSession.createDataFrame(arrow, schema=frame.schema), arrow)
 
     def select(self, columns: Sequence[str]) -> "Local":

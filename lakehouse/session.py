@@ -7,6 +7,7 @@ a session of its own, and its rows cross over as a global temporary view.
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +49,8 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
     if new is not None:
         yield new()  # stopping it would stop Spark; it goes with its last reference
         return
-    clone = getattr(spark, "cloneSession")()  # noqa: B009
+    clone: Any = getattr(spark, "cloneSession")()  # noqa: B009
+    clone.release_session_on_close = True  # PySpark 4.2 makes a clone without it, and then cannot stop it
     try:
         with heard(clone):
             yield clone

@@ -119,7 +119,7 @@ def test_no_jvm_in_a_process_beside_it(house: House):
 
 def test_killed_before_the_commit_nothing_is_written_and_the_next_run_is_exact(house: House):
     house.write("source", key=[1, 2], value=[10, 20])
-    house.run("copy", "straight")
+    assert not house.run("copy", "straight")["said"]["recovered"], "the commit's own answer came"
     house.write("source", key=[2, 3], value=[1, 30])
     run, before = house.start("copy", "hold"), house.version("totals")
     until((house.root / "reached").exists, run)

@@ -25,7 +25,7 @@ def start(root: Path, *, quick: bool = False) -> SparkSession:
     """
     settings = local_settings(root)
     # The counters are read from what the UI's store keeps of each stage.
-    settings |= {"spark.ui.retainedStages": "100000", "spark.ui.retainedJobs": "100000"}
+    settings |= dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks"), "1000000")
     if quick:
         settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1"
     return LocalSpark(spark_config=settings, root=str(root), where=Where.PROCESS).spark_session

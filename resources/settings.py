@@ -32,8 +32,11 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         # spark.jars would copy the jars at every start and load them in a class loader of their own: slower.
         "spark.driver.extraClassPath": class_path(),
-        # Quoted, because a directory may have a space in its name.
-        "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile={log4j} "-Dderby.system.home={scratch}"',
+        # Quoted, because a directory may have a space in its name. UTC, because in other zones Delta checks the whole
+        # state of a table at each commit, against a fault that it once had there.
+        "spark.driver.extraJavaOptions": (
+            f'-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j} "-Dderby.system.home={scratch}"'
+        ),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
@@ -46,6 +49,11 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",  # any that is free, so none can be taken
         "spark.ui.enabled": "false",
+        # Kept for a UI that is not there: a thousand plans of each kind in a server that runs all day.
+        "spark.sql.ui.retainedExecutions": "20",
+        "spark.ui.retainedJobs": "200",
+        "spark.ui.retainedStages": "400",
+        "spark.ui.retainedTasks": "4000",
         "spark.ui.showConsoleProgress": "false",
     }
 

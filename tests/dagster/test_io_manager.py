@@ -68,7 +68,9 @@ def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> N
     result = house.run("copies", "gold/totals")
     second = metadata(result, "gold/totals")
     assert (second["version"], second["inserted"], second["updated"], second["deleted"]) == (1, 0, 1, 0)
-    assert second["read"] == [{"table": "copies", "after": 0, "upto": 1, "changed": "1 inserted, 1 deleted", "how": "change feed"}]
+    assert second["read"] == [
+        {"table": "copies", "after": 0, "upto": 1, "changed": "1 inserted, 1 deleted", "how": "change feed"}
+    ]
     assert house.lake.rows("gold/totals") == [(DAY_1, 11), (DAY_2, 50)]
     schema = metadata(result, "copies")["dagster/column_schema"]
     assert [(c.name, c.type, c.description) for c in schema.columns][-1] == ("v", "int", "the value")

@@ -31,10 +31,11 @@ stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1
 
 PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
 # Those that have a target of their own; and those that run on a server too.
-RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_serializable.py
+RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
+  tests/delta/test_serializable.py
 CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py tests/reliability/test_machine.py \
   tests/reliability/test_checker.py
-BOTH := tests/delta/test_once.py tests/dagster/test_spark.py tests/dagster/test_io_manager.py
+BOTH := tests/delta/test_once.py tests/dagster/test_io_manager.py
 
 test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
 	@$(PYTEST) tests $(addprefix --ignore=,$(RACES) $(CRASHES))

@@ -15,7 +15,7 @@ from tests.delta.assets import CASES, Case, archive
 from tests.delta.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Update, edits, rows
 from tests.lake import Lake
 
-EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "2"))
 STEP = object()
 histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_size=3)
 

@@ -52,8 +52,11 @@ check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
 
-bench: $(STAMP)  ## Measure beside what one would write instead, into docs/benchmarks.md (under 10 idle minutes)
+bench: $(STAMP)  ## Measure a small step beside what one would write instead, into docs/benchmarks.md (10 idle minutes)
 	@$(PY) -m benchmarks
+
+bench-more: $(STAMP)  ## Backlogs, many steps, Dagster's share, growth, scattered changes, Delta's merge matrix, a graph
+	@$(PY) -m benchmarks backlog many_steps orchestration growth scattered matrix graph
 
 bench-large: $(STAMP)  ## The same with up to 100 million rows (20 GB of disk, an hour)
 	@$(PY) -m benchmarks --large

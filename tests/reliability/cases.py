@@ -87,4 +87,4 @@ TELLING = (
     Case("archive", "before the log entry", "Python", "after the zombie", "OPTIMIZE first"),
     Case("archive", "before the log entry", "both", "at once"),
 )
-"""The cases that run with every `make test`."""
+"""The cases that run where nobody asks for all of them (LAKEHOUSE_CRASHES=all)."""

@@ -1,6 +1,6 @@
 """A run is killed at a named point and repeated; afterwards the files say that every change was applied once.
 
-`make test` runs the most telling cases, `make crash` all of them. docs/reliability.md has the table.
+`make crash` runs every case, a bare run of this file the most telling ones. docs/reliability.md has the table.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Random histories: whatever happens to a source and whichever runs there are, each table is what its position says.
 
-Small in `make test`; LAKEHOUSE_EXAMPLES=200 tries so many histories, anew each time. With LAKEHOUSE_WRITER=delta-rs the
+Small in `make crash`; LAKEHOUSE_EXAMPLES=200 tries so many histories, anew each time. With LAKEHOUSE_WRITER=delta-rs the
 rows of the source are edited by another program, at a tenth of the time.
 """
 

@@ -130,7 +130,7 @@ def test_wide_rows_stay_where_they_are(lake: Lake) -> None:
         ("struct<m:map<string,int>>", "struct(map('a', 1))", "struct(CAST(NULL AS map<string,int>))"),
         ("variant", "parse_json('{\"a\": 1}')", 'parse_json(\'{"a": "1"}\')'),
     ],
-    ids=lambda value: value if value and "<" in value and "(" not in value else "",
+    ids=["microseconds", "binary keys", "maps in an array", "a map in a struct", "a variant's types"],
 )
 def test_a_change_inside_a_map_is_one_and_no_change_is_none(
     lake: Lake, kind: str, before: str, after: str | None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 
@@ -44,8 +45,9 @@ class Counters:
         store = self._context.statusStore()
         job = store.job(number)
         ids = job.stageIds()
-        stages = [store.lastStageAttempt(ids.apply(index)) for index in range(ids.size())]
-        ran = [stage for stage in stages if stage.status().toString() != "SKIPPED"]
+        ran = [stage for index in range(ids.size()) if (stage := self._ran(ids.apply(index))) is not None]
+        if len(ran) != job.numCompletedStages() + job.numFailedStages():
+            raise LookupError(f"Spark no longer knows all stages of job {number}: raise spark.ui.retainedStages")
         began, ended = job.submissionTime(), job.completionTime()
         return Job(
             id=number,
@@ -58,3 +60,13 @@ class Counters:
             input_rows=sum(stage.inputRecords() for stage in ran),
             shuffled=sum(stage.shuffleWriteBytes() for stage in ran),
         )
+
+    def _ran(self, stage: int) -> Any | None:
+        """What was counted of a stage; None where it was skipped, which Spark forgets first where it keeps few."""
+        try:
+            attempt: Any = self._context.statusStore().lastStageAttempt(stage)
+        except Py4JJavaError as error:
+            if "NoSuchElementException" in str(error.java_exception.toString()):
+                return None
+            raise
+        return None if attempt.status().toString() == "SKIPPED" else attempt

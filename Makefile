@@ -45,7 +45,7 @@ races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at t
 	@$(PYTEST) $(RACES)
 
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
-	@LAKEHOUSE_CRASHES=all $(PYTEST) --dist load $(CRASHES)
+	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) $(CRASHES)
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check

@@ -7,7 +7,7 @@ The inputs are pinned, so a write that lost its commit may be planned and tried 
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, assert_never
 from uuid import uuid4
 
@@ -27,7 +27,7 @@ from lakehouse.errors import (
     UnsettledError,
 )
 from lakehouse.log import Commit, Head, Log
-from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, sentence, verdict
+from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
 from lakehouse.retry import Retry
@@ -111,49 +111,118 @@ def commit(
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
-    log = run.ref.log(lambda: spark)
-    began = clock.now()
-    lost: list[LostAttempt] = []
+    writing = _Writing(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
+    while (outcome := writing.tried()) is None:
+        pass
+    return outcome
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A write until its outcome is known: what it lost on the way, and what of that still holds."""
+
+    spark: SparkSession
+    run: Run
+    write: Write
+    retry: Retry
+    clock: Clock
+    tell: Callable[[str], None]
+    log: Log
+    began: float
+    lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
+    slips: int = 0
     kept: _Kept | None = None
     done: Committed | None = None
-    slips = 0
-    while True:
-        head = log.head()
-        check_target(run, head)
-        found = _moved(log, head, run, done)
+
+    def tried(self) -> Outcome | None:
+        """What one attempt came to; None where another is due."""
+        head = self.log.head()
+        check_target(self.run, head)
+        found = _moved(self.log, head, self.run, self.done)
         if found is not None:
-            return done or replace(found, lost=tuple(lost))
-        statement = kept.statement if kept and kept.head == head else _planned(spark, run, write, head)
+            return self.done or replace(found, lost=tuple(self.lost))
+        statement = self._statement(head)
         if isinstance(statement, Skip):
             assert head is not None
-            return done or Unchanged(head.version)
-        base = -1 if head is None else head.version
-        mark = run.mark(uuid4().hex, base, compared=_is_compared(statement))
-        started, error = clock.now(), _attempt(spark, statement, run, mark)
-        own = _find_attempt(log, mark, run, error)
-        if own is not None:
-            done = Committed(own, statement, tuple(lost), recovered=error is not None)
-            slipped = _slipped(spark, log, run, write, mark, own) if _is_compared(statement) else None
-            if slipped is None:
-                return done
-            slips += 1
-            _leave_if_due(run, own, slipped, slips, clock.now() - began, retry)
-            tell(f"A rival changed rows of {run.asset} just before version {own.version}; writing them again.")
-            codes = frozenset({mark.code_version})
-            run = replace(run, cursor=Known(mark, own.version, mark.generation, mark.epoch, mark.reads, codes))
-            kept = None
-            clock.sleep(retry.wait(slips, clock.random))
-            continue
-        conflict = Conflict(Kind.TWIN) if error is None else _classified(run, error)
-        judged = log.head()
-        attempt = _lost(spark, log, run, write, conflict, base, judged, clock.now() - started)
-        lost.append(attempt)
-        _give_up_if_due(run, attempt, lost, clock.now() - began, retry, error, done)
-        reusable = _is_compared(statement) and conflict.kind is Kind.FILES
-        kept = _Kept(statement, judged) if reusable and attempt.verdict is Verdict.OTHER_ROWS else None
-        wait = retry.wait(len(lost), clock.random)
-        tell(f"{sentence(run, attempt, len(lost))} Attempt {len(lost) + 1} in {wait:.1f} s.")
-        clock.sleep(wait)
+            return self.done or Unchanged(head.version)
+        mark = self.run.mark(uuid4().hex, -1 if head is None else head.version, compared=_is_compared(statement))
+        started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
+        own = _find_attempt(self.log, mark, self.run, error)
+        if own is None:
+            self._lose(statement, mark, error, self.clock.now() - started)
+            return None
+        self.done = Committed(own, statement, tuple(self.lost), recovered=error is not None)
+        slipped = self._slipped(mark, own)
+        if slipped is None:
+            return self.done
+        self._mend(mark, own, slipped)
+        return None
+
+    def _statement(self, head: Head | None) -> Statement:
+        if self.kept is not None and self.kept.head == head:
+            return self.kept.statement
+        try:
+            return plan(self.spark, self.run, self.write, head)
+        except LakehouseError:
+            raise
+        except Exception as error:
+            raise explained(self.run, error) from error
+
+    def _lose(self, statement: Statement, mark: Mark, error: Exception | None, seconds: float) -> None:
+        """Takes down to what the attempt was lost, and waits for the next.
+
+        Raises:
+            ConflictError, UnsettledError, ForeignApplicationIdError: It was the last.
+            LakehouseError: It was no conflict.
+        """
+        conflict = Conflict(Kind.TWIN) if error is None else _classified(self.run, error)
+        head = self.log.head()
+        rivals = () if head is None else tuple(self.log.commits(head.version, mark.base + 1))
+        attempt = LostAttempt(conflict, rivals, verdict(self.spark, self.run, self.write, rivals), seconds)
+        self.lost.append(attempt)
+        number, elapsed = len(self.lost), self.clock.now() - self.began
+        if is_disputed(self.run, attempt.verdict) or not self.retry.allows(number, elapsed):
+            raise self._defeat(attempt, elapsed, error) from error
+        holds = mark.compared and conflict.kind is Kind.FILES and attempt.verdict is Verdict.OTHER_ROWS
+        self.kept = _Kept(statement, head) if holds else None
+        wait = self.retry.wait(number, self.clock.random)
+        self.tell(f"{sentence(self.run, attempt, number)} Attempt {number + 1} in {wait:.1f} s.")
+        self.clock.sleep(wait)
+
+    def _defeat(self, attempt: LostAttempt, elapsed: float, error: Exception | None) -> LakehouseError:
+        run = self.run
+        if self.done is not None:
+            return UnsettledError(run.asset, self.done.commit.version, len(self.lost), attempt.verdict.value)
+        if attempt.conflict.kind is Kind.TWIN and error is None:
+            return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
+        unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
+        inputs = unread or "its inputs are as they were"
+        return ConflictError(run.asset, len(self.lost), elapsed, describe(attempt), inputs, advice(run, attempt))
+
+    def _slipped(self, mark: Mark, own: Commit) -> Verdict | None:
+        """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
+
+        Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
+        """
+        if not mark.compared or own.version == mark.base + 1:
+            return None
+        between = tuple(rival for rival in self.log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
+        judged = verdict(self.spark, self.run, self.write, between) if between else Verdict.OTHER_ROWS
+        return None if judged is Verdict.OTHER_ROWS else judged
+
+    def _mend(self, mark: Mark, own: Commit, slipped: Verdict) -> None:
+        """Makes the next attempt compare with the table as it is behind our own commit.
+
+        Raises:
+            UnsettledError: Rivals have slipped in too often, or the table says that it is not to be overruled.
+        """
+        self.slips += 1
+        elapsed = self.clock.now() - self.began
+        if is_disputed(self.run, slipped) or not self.retry.allows(self.slips, elapsed):
+            raise UnsettledError(self.run.asset, own.version, self.slips, slipped.value)
+        self.tell(f"A rival changed rows of {self.run.asset} just before version {own.version}; writing them again.")
+        self.run, self.kept = replace(self.run, cursor=Known.of(mark, own.version)), None
+        self.clock.sleep(self.retry.wait(self.slips, self.clock.random))
 
 
 def check_target(run: Run, head: Head | None) -> None:
@@ -169,15 +238,6 @@ def check_target(run: Run, head: Head | None) -> None:
             raise UnsafeTableError(run.asset, run.ref.identifier, key, head.properties[key], why)
     if isinstance(run.cursor, Fresh) and run.cursor.foreign is not None and run.full is None:
         raise ForeignTableError(run.asset, run.ref.location, run.cursor.foreign)
-
-
-def _planned(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement:
-    try:
-        return plan(spark, run, write, head)
-    except LakehouseError:
-        raise
-    except Exception as error:
-        raise explained(run, error) from error
 
 
 def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> Exception | None:
@@ -246,62 +306,3 @@ def _is_compared(statement: Statement) -> bool:
             return False
         case _:
             assert_never(statement)
-
-
-def _slipped(spark: SparkSession, log: Log, run: Run, write: Write, mark: Mark, own: Commit) -> Verdict | None:
-    """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
-
-    Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
-    """
-    if own.version == mark.base + 1:
-        return None
-    between = tuple(rival for rival in log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
-    judged = verdict(spark, run, write, between) if between else Verdict.OTHER_ROWS
-    return None if judged is Verdict.OTHER_ROWS else judged
-
-
-def _leave_if_due(run: Run, own: Commit, slipped: Verdict, slips: int, elapsed: float, retry: Retry) -> None:
-    """Ends a write whose commits rivals keep slipping in before: it is in the table, and the next run mends it.
-
-    Raises:
-        UnsettledError: They have done so too often, or the table says that it is not to be overruled.
-    """
-    disagrees = slipped is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
-    if disagrees or not retry.allows(slips, elapsed):
-        raise UnsettledError(run.asset, own.version, slips, slipped.value)
-
-
-def _lost(
-    spark: SparkSession,
-    log: Log,
-    run: Run,
-    write: Write,
-    conflict: Conflict,
-    base: int,
-    head: Head | None,
-    seconds: float,
-) -> LostAttempt:
-    rivals = () if head is None else tuple(log.commits(head.version, base + 1))
-    return LostAttempt(conflict, rivals, verdict(spark, run, write, rivals), seconds)
-
-
-def _give_up_if_due(
-    run: Run,
-    attempt: LostAttempt,
-    lost: list[LostAttempt],
-    elapsed: float,
-    retry: Retry,
-    error: Exception | None,
-    done: Committed | None,
-) -> None:
-    disagrees = attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
-    if retry.allows(len(lost), elapsed) and not disagrees:
-        return
-    if done is not None:
-        raise UnsettledError(run.asset, done.commit.version, len(lost), attempt.verdict.value) from error
-    if attempt.conflict.kind is Kind.TWIN and error is None:
-        raise ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
-    unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
-    raise ConflictError(
-        run.asset, len(lost), elapsed, describe(attempt), unread or "its inputs are as they were", advice(run, attempt)
-    ) from error

@@ -37,6 +37,11 @@ class Known:
     reads: Mapping[str, Position]
     code_versions: frozenset[str | None]
 
+    @classmethod
+    def of(cls, mark: Mark, version: int) -> "Known":
+        """What the commit itself says."""
+        return cls(mark, version, mark.generation, mark.epoch, mark.reads, frozenset({mark.code_version}))
+
     def is_of(self, code_version: str | None) -> bool:
         """Whether this code version, and no other, wrote what the cursor is about."""
         return self.code_versions == frozenset({code_version})
@@ -270,9 +275,10 @@ def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str 
             f"version {commit.version} was planned on version {mark.base}, and what happened in between was cleaned up",
             generation or str(commit.version),
         )
-    reads = _reads_before(older, mark) if loud and mark.compared else mark.reads
-    line, epoch = (mark.generation, mark.epoch) if generation is None else (generation, 0)
-    return Known(mark, commit.version, line, epoch, reads, frozenset({mark.code_version}))
+    known = Known.of(mark, commit.version)
+    if loud and mark.compared:
+        known = replace(known, reads=_reads_before(older, mark))
+    return known if generation is None else replace(known, generation=generation, epoch=0)
 
 
 def _reads_before(older: Iterator[Commit], mark: Mark) -> Mapping[str, Position]:

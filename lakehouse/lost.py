@@ -55,6 +55,11 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
         return Verdict.UNKNOWN
 
 
+def is_disputed(run: Run, found: Verdict) -> bool:
+    """Whether two writers disagree about a row, and the table says that neither is to overrule the other."""
+    return found is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
+
+
 def describe(attempt: LostAttempt) -> str:
     """The rivals of a lost attempt, in words."""
     if not attempt.rivals:
@@ -72,7 +77,7 @@ def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
 
 def advice(run: Run, attempt: LostAttempt) -> str:
     """What to do about the last attempt that was lost."""
-    if attempt.verdict is Verdict.SAME_ROWS and run.table.on_same_rows == "fail":
+    if is_disputed(run, attempt.verdict):
         return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
     return (
         "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "

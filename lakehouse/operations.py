@@ -26,10 +26,10 @@ class Operation(Enum):
     CHANGE = "UPDATE, DELETE or MERGE"
     OVERWRITE = "overwrite"
     OPTIMIZE = "OPTIMIZE"
-    FEATURE = "enabling deletion vectors, row tracking or the like"
+    FEATURE = "enabling a table feature"
     CLUSTERING = "CLUSTER BY of a table that is clustered"
     METADATA = "change of schema or properties"
-    PROTOCOL = "protocol upgrade or dropped feature"
+    DROPPED_FEATURE = "dropping a table feature"
     CREATION = "creation of the table"
     REPLACEMENT = "RESTORE, CLONE or CONVERT"
 
@@ -77,7 +77,7 @@ TRAITS = {
     Operation.FEATURE: Traits(metadata=True),
     Operation.CLUSTERING: Traits(),  # what it writes is not the table's metadata, but a domain of its own
     Operation.METADATA: Traits(metadata=True),
-    Operation.PROTOCOL: Traits(metadata=True, protocol=True),
+    Operation.DROPPED_FEATURE: Traits(metadata=True, protocol=True),
     Operation.CREATION: Traits(adds=True, metadata=True, protocol=True),
     Operation.REPLACEMENT: Traits(reads=True, adds=True, removes=True),
 }

@@ -1,5 +1,6 @@
 """Edits of a source table, on Delta and on a plain dictionary at once."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,44 +126,38 @@ class Model:
         self.lake.create("dim", self.dim.values(), DIM, **properties)
 
     def apply(self, edit: Any) -> None:
+        before, self.src = self.src, after(edit, self.src)
         match edit:
-            case Insert(row) if row[0] not in self.src:
-                self.src[row[0]] = row
-                self.lake.insert("src", [row])
-            case Update(id_, v) if id_ in self.src:
-                self.src[id_] = (id_, self.src[id_][1], v)
-                self._sql(f"UPDATE {{src}} SET v = {literal(v)} WHERE id <=> {literal(id_)}")
-            case Move(id_, k) if id_ in self.src:
-                self.src[id_] = (id_, k, self.src[id_][2])
-                self._sql(f"UPDATE {{src}} SET k = {literal(k)} WHERE id <=> {literal(id_)}")
-            case Rekey(id_, to) if id_ in self.src and to not in self.src:
-                self.src[to] = (to, *self.src.pop(id_)[1:])
-                self._sql(f"UPDATE {{src}} SET id = {literal(to)} WHERE id <=> {literal(id_)}")
-            case Delete(id_) if id_ in self.src:
-                del self.src[id_]
-                self._sql(f"DELETE FROM {{src}} WHERE id <=> {literal(id_)}")
+            case Insert(row) if row[0] not in before:
+                self._write("append", "src", [row], SRC)
+            case Update(id_, v) if id_ in before:
+                self.lake.sql(f"UPDATE {{src}} SET v = {literal(v)} WHERE id <=> {literal(id_)}")
+            case Move(id_, k) if id_ in before:
+                self.lake.sql(f"UPDATE {{src}} SET k = {literal(k)} WHERE id <=> {literal(id_)}")
+            case Rekey(id_, to) if id_ in before and to not in before:
+                self.lake.sql(f"UPDATE {{src}} SET id = {literal(to)} WHERE id <=> {literal(id_)}")
+            case Delete(id_) if id_ in before:
+                self.lake.sql(f"DELETE FROM {{src}} WHERE id <=> {literal(id_)}")
             case Overwrite(new):
-                self.src = {row[0]: row for row in new}
-                frame = self.lake.values(new, SRC)
-                frame.write.format("delta").mode("overwrite").save(str(self.lake.root / "src"))
+                self._write("overwrite", "src", new, SRC)
             case MergeRows(new) if new:
-                self.src |= {row[0]: row for row in new}
                 self.lake.values(new, SRC).createOrReplaceTempView("new_rows")
-                self._sql(
-                    "MERGE INTO {src} t USING new_rows s ON t.id <=> s.id "
-                    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                # The columns by name: the table may have got one more.
+                self.lake.sql(
+                    "MERGE INTO {src} t USING new_rows s ON t.id <=> s.id WHEN MATCHED THEN UPDATE SET "
+                    "t.k = s.k, t.v = s.v WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (s.id, s.k, s.v)"
                 )
             case Rename(k, name):
                 known = k in self.dim
                 self.dim[k] = (k, name, 0)
                 if known:
-                    self._sql(f"UPDATE {{dim}} SET name = {literal(name)}, w = 0 WHERE k <=> {literal(k)}")
+                    self.lake.sql(f"UPDATE {{dim}} SET name = {literal(name)}, w = 0 WHERE k <=> {literal(k)}")
                 else:
-                    self.lake.insert("dim", [self.dim[k]])
+                    self._write("append", "dim", [self.dim[k]], DIM)
             case Optimize():
-                self._sql("OPTIMIZE {src}")
+                self.lake.sql("OPTIMIZE {src}")
             case _:
                 pass  # the edit does not apply to the rows that there are
 
-    def _sql(self, statement: str) -> None:
-        self.lake.sql(statement)
+    def _write(self, mode: str, name: str, rows: Iterable[Row], schema: str) -> None:
+        self.lake.values(rows, schema).write.format("delta").mode(mode).save(str(self.lake.root / name))

@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
         if QUICK:
             self._edit_quickly(edit)
         else:
-            self._edit(edit)
+            self.model.apply(edit)
         self.remember()
 
     def _edit_quickly(self, edit: Any) -> None:
@@ -113,26 +113,6 @@ class Histories(RuleBasedStateMachine):
             quick.overwritten(self.lake.root / "src", self.model.src)
         else:
             quick.become(self.lake.root / "src", before, self.model.src)
-
-    def _edit(self, edit: Any) -> None:
-        match edit:
-            case Insert(row):
-                if row[0] not in self.model.src:
-                    self.model.src[row[0]] = row
-                    self._append([row])
-            case MergeRows(rows):
-                if rows:
-                    self.model.src |= {row[0]: row for row in rows}
-                    self.lake.values(rows, SRC).createOrReplaceTempView("new_rows")
-                    self.lake.sql(
-                        "MERGE INTO {src} t USING new_rows s ON t.id <=> s.id WHEN MATCHED THEN UPDATE SET "
-                        "t.k = s.k, t.v = s.v WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (s.id, s.k, s.v)"
-                    )
-            case _:
-                self.model.apply(edit)
-
-    def _append(self, rows: list[Row]) -> None:
-        self.lake.values(rows, SRC).write.format("delta").mode("append").save(str(self.lake.root / "src"))
 
     @rule(rows=some_rows())
     def replace(self, rows: tuple[Row, ...]) -> None:

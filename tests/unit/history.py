@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lakehouse.cursor import Cursor, Known, find_cursor
 from lakehouse.log import Commit, Head, newest_first
 from lakehouse.mark import Mark, Position
 
@@ -99,3 +100,17 @@ class History:
         version = len(self.entries)
         self.entries.append(Commit(version, 1000 * version, operation, parameters, metrics, says))
         return version
+
+
+def cursor(history: History, *partitions: str, reads: bool = True) -> Cursor:
+    return find_cursor(history, history.head(), history.asset, partitions, reads=reads)
+
+
+def known(history: History, *partitions: str) -> Known:
+    found = cursor(history, *partitions)
+    assert isinstance(found, Known), found
+    return found
+
+
+def read_to(history: History, *partitions: str) -> int:
+    return known(history, *partitions).reads["src"].version

@@ -13,9 +13,9 @@ SHORT = {
     Operation.OVERWRITE: "overwrite, `replaceWhere`",
     Operation.FEATURE: "enabling a feature¹",
     Operation.CLUSTERING: "CLUSTER BY³",
-    Operation.PROTOCOL: "protocol²",
+    Operation.DROPPED_FEATURE: "dropping a feature²",
 }
-LOSERS = [one for one in Operation if one not in (Operation.CREATION, Operation.FEATURE, Operation.PROTOCOL)]
+LOSERS = [one for one in Operation if one not in (Operation.CREATION, Operation.FEATURE, Operation.DROPPED_FEATURE)]
 WINNERS = [one for one in Operation if one is not Operation.CREATION]
 CASES = {"both name other partitions": ("a", "b"), "one names none": ("a", None), "both name the same one": ("a", "a")}
 

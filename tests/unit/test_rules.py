@@ -24,7 +24,11 @@ blind, reading = Writing(Operation.BLIND_APPEND), Writing(Operation.READING_APPE
 change, overwrite, optimize = Writing(Operation.CHANGE), Writing(Operation.OVERWRITE), Writing(Operation.OPTIMIZE)
 feature, metadata = Writing(Operation.FEATURE), Writing(Operation.METADATA)
 clustering, update = Writing(Operation.CLUSTERING), replace(change, inserts=False)
-protocol, creation, restore = Writing(Operation.PROTOCOL), Writing(Operation.CREATION), Writing(Operation.REPLACEMENT)
+protocol, creation, restore = (
+    Writing(Operation.DROPPED_FEATURE),
+    Writing(Operation.CREATION),
+    Writing(Operation.REPLACEMENT),
+)
 evolving = replace(blind, evolves=True)
 
 NOTHING, PLAIN, PARTITIONED = (), Layout(), Layout(partitioned=True)

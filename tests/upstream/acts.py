@@ -28,6 +28,7 @@ class Form(NamedTuple):
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
 FORMS: Mapping[str, Form] = {
     "plain": Form(Layout()),
+    "featured": Form(Layout(), properties="'delta.feature.checkConstraints' = 'supported'"),
     "vectors": Form(Layout(deletion_vectors=True), properties=VECTORS),
     "tracked": Form(Layout(deletion_vectors=True), properties=f"{VECTORS}, 'delta.enableRowTracking' = 'true'"),
     "partitioned": Form(Layout(partitioned=True), "PARTITIONED BY (g)"),
@@ -161,8 +162,9 @@ ACTS: Mapping[str, Act] = {
     "enable vectors": Act(
         _alter("SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"), Writing(Operation.FEATURE)
     ),
-    "upgrade": Act(
-        _alter("SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"), Writing(Operation.PROTOCOL)
+    "enable defaults": Act(
+        _alter("SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"), Writing(Operation.FEATURE)
     ),
+    "drop feature": Act(_alter("DROP FEATURE checkConstraints"), Writing(Operation.DROPPED_FEATURE)),
     "restore": Act("RESTORE TABLE {t} TO VERSION AS OF 1", Writing(Operation.REPLACEMENT)),
 }

@@ -34,7 +34,7 @@ PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
 RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
   tests/delta/test_serializable.py
 CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py tests/reliability/test_machine.py \
-  tests/reliability/test_checker.py
+  tests/reliability/test_checker.py tests/reliability/test_server_faults.py
 BOTH := tests/delta/test_once.py tests/dagster/test_io_manager.py
 
 test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.local import Local
 from lakehouse.log import NO_ROWS, Commit, Rows
 from lakehouse.sql import quote
@@ -15,8 +16,6 @@ from lakehouse.tables import Pinned
 from lakehouse.touched import Touched, quoted, require
 from lakehouse.versions import VersionRange
 
-CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
-INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
 
 
@@ -70,6 +69,7 @@ class Changes:
         content: What is in them.
         commits: The commits of the range; empty where everything is read.
         behind: Versions that a limit left to the next run.
+        key: The columns that identify a row of the source in every version of the range; empty where none are known.
     """
 
     source_at: Pinned
@@ -77,6 +77,7 @@ class Changes:
     content: Content
     commits: tuple[Commit, ...] = ()
     behind: int = 0
+    key: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -177,7 +178,8 @@ class Changes:
             case Nothing():
                 return Touched(keys, Local.empty(self.source.select(*quoted(keys))), self.source, self.name)
             case Feed(found=found):
-                return Touched(keys, found, self.source, self.name, few=isinstance(found, Local))
+                identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
+                return Touched(keys, found, self.source, self.name, few=isinstance(found, Local), identify=identify)
 
     def log(self) -> DataFrame:
         """The feed under column names that a table with a change data feed of its own may hold."""

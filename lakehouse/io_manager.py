@@ -122,10 +122,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         head = log.head()
         if head is None:
             raise SourceMissingError(reader, ref.name, ref.location)
-        pinned = Pinned(self._session(), ref, head.table_id, head.version, None, table.key_columns)
+        pinned = Pinned(self._session(), ref, head.table_id, head.version)
         if run is not None and run.assets_def.partitions_def is not None and context.has_asset_partitions:
             pinned = _sliced(context, table, pinned)
-        return Source(pinned, log, head)
+        return Source(pinned, log, head, table.key_columns)
 
     def _archive(self, asset: str) -> TableRef:
         return table_ref(self.root, dg.AssetKey(asset.split("/")), Table())

@@ -23,6 +23,7 @@ from lakehouse.mark import Position
 from lakehouse.read import Read
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
+from lakehouse.uniqueness import is_unique
 from lakehouse.versions import NOTHING_READ, VersionRange
 
 SCHEMA_CHANGES = frozenset(
@@ -48,11 +49,13 @@ class Source:
         at: The source, pinned at its latest version.
         log: Its log.
         head: Where it stood.
+        key: The columns that identify a row of it, as its table declares; empty where it declares none.
     """
 
     at: Pinned
     log: Log
     head: Head
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,14 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         if reason is None:
             raise
         return _gap(source, position, reader, reason, error)
-    return Changes(at, range_, content, kept, source.head.version - range_.upto)
+    return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
+
+
+def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
+    """The declared key, where by it the feed tells the source's rows: all of the commits, under one schema."""
+    if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
+        return ()
+    return source.key if source.key and is_unique(source.log, source.head, source.at.ref.name, commits) else ()
 
 
 def _capped(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:

@@ -86,6 +86,11 @@ class Local:
         arrow = self.arrow.select([names[column.lower()] for column in columns]).rename_columns(list(columns))
         return Local(self.frame.select(*(F.col(quote(column)).alias(column) for column in columns)), arrow)
 
+    def take(self, rows: Sequence[int]) -> "Local":
+        """Some rows, by their places."""
+        arrow = self.arrow.take(pa.array(rows, pa.int64()))
+        return Local(self.frame.sparkSession.createDataFrame(arrow, schema=self.frame.schema), arrow)
+
     def union(self, other: "Local") -> "Local | None":
         """The rows of both; None where their columns are not the same."""
         if self.frame.schema != other.frame.schema or self.arrow.schema != other.arrow.schema:

@@ -62,7 +62,6 @@ class Pinned:
         table_id: Its id at that version.
         version: The version.
         where: A predicate that restricts every read of it (the partitions of the run); None for all of it.
-        key: The columns that its asset declares as its key; empty where that is not known.
     """
 
     spark: SparkSession
@@ -70,7 +69,6 @@ class Pinned:
     table_id: str
     version: int
     where: str | None = None
-    key: tuple[str, ...] = ()
 
     def rows(self) -> DataFrame:
         frame = self.spark.read.option("versionAsOf", str(self.version)).table(self.ref.identifier)

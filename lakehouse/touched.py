@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lakehouse.errors import ColumnMissingError, WriteError
+from lakehouse.images import rows_after
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
 from lakehouse.sql import Literal, quote
@@ -41,6 +42,8 @@ class Touched:
         name: The source's name in messages.
         few: Whether the changes were few enough to be at the driver already. Only then are the keys brought there
             at once: what may fail because change files are gone must fail while writing, not in the asset's body.
+        identify: Whether the columns identify a row of the source in every version of the range. Then the changes
+            that were found tell its rows, too.
     """
 
     columns: tuple[str, ...]
@@ -48,6 +51,7 @@ class Touched:
     source: DataFrame | None
     name: str
     few: bool = True
+    identify: bool = False
 
     @property
     def is_everything(self) -> bool:
@@ -83,13 +87,17 @@ class Touched:
         """How many keys there are, where they can be said as literals."""
         return None if self.values is None else len(self.values)
 
-    @property
+    @cached_property
     def rows(self) -> DataFrame:
         """The source's rows with the touched keys, as of the end of the range."""
         if self.source is None:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
             )
+        if self.identify and isinstance(self.found, Local):
+            told = rows_after(self.found, self.columns, self.source.columns)
+            if told is not None:
+                return told.frame
         return self.of(self.source)
 
     def of(self, frame: DataFrame) -> DataFrame:

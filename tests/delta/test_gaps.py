@@ -34,8 +34,12 @@ def vacuumed(lake: Lake) -> None:
 
 
 def log_cleaned(lake: Lake) -> None:
-    for value in range(12):  # past a checkpoint
-        lake.sql(f"UPDATE {{src}} SET v = {value} WHERE id = 1")
+    for value in range(10):
+        lake.insert("src", [(100 + value, "a", value)])
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")  # the eleventh, so Spark writes a checkpoint; or the one after it
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.sql("DELETE FROM {src} WHERE id = 3")
+    assert list((lake.root / "src" / "_delta_log").glob("*.checkpoint*.parquet"))
     for version in range(5):
         for file in (lake.root / "src" / "_delta_log").glob(f"*{version:020}*"):
             file.unlink()
@@ -234,7 +238,7 @@ def test_a_shallow_clone_of_a_target_does_not_carry_its_position(lake: Lake) -> 
 def test_marks_lost_to_log_cleanup_begin_a_new_generation(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
-    for value in range(12):
+    for value in range(12):  # past a checkpoint
         lake.sql(f"ALTER TABLE {{copy}} SET TBLPROPERTIES ('a' = '{value}')")
     for version in range(5):
         for file in (lake.root / "copy" / "_delta_log").glob(f"*{version:020}*"):

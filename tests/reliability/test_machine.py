@@ -82,7 +82,7 @@ class Histories(RuleBasedStateMachine):
         type(self).tried += 1
         root = self.scratch / uuid4().hex
         shutil.copytree(self.scratch / "template", root)
-        self.lake = Lake(self.spark, root)
+        self.lake = Lake(self.spark, root, keys={"src": ("id",)})
         self.model = Model(self.lake, {1: (1, "a", 10), 2: (2, "b", 60), None: (None, None, 3)})
         self.at: dict[int, list[Row]] = {}
         self.floor, self.feed_on, self.wide = 0, True, False

@@ -33,6 +33,7 @@ RINGS = {
         "commit",
         "difference",
         "file_log",
+        "images",
         "ladder",
         "local",
         "lost",
@@ -47,6 +48,7 @@ RINGS = {
         "statement",
         "tables",
         "touched",
+        "uniqueness",
         "writes",
     },
     "dagster": {

@@ -1,0 +1,65 @@
+"""The rows of a source as the images in its change data feed tell them, without reading the source.
+
+Where the columns of the touched keys identify a row, the newest image of each key is its row, or its end. So a
+projection of a keyed source costs what its feed holds, whatever the size of the files that the rows are in.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+from lakehouse.local import Local
+
+CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+
+_NESTED = (ArrayType, MapType, StructType)
+_GREGORIAN = -11_676_096_000_000_000
+"""The year 1600 in microseconds since the epoch: Delta hands the feed out through the calendar of `java.sql`."""
+
+
+def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
+    """The source's rows with the keys of a range, as of its end; None where the images may not tell them exactly.
+
+    Args:
+        images: The feed of the range.
+        key: The columns that identify a row of the source, in each of the range's versions.
+        columns: The source's columns.
+    """
+    if images.values(key) is None or not _tell_exactly(images, columns):
+        return None
+    named = {name.lower(): name for name in images.arrow.column_names}
+    keys = zip(*(images.arrow.column(named[column.lower()]).to_pylist() for column in key), strict=True)
+    changes, versions = (images.arrow.column(name).to_pylist() for name in (CHANGE, VERSION))
+    newest: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
+    for index, (values, change, version) in enumerate(zip(keys, changes, versions, strict=True)):
+        if values not in newest or newest[values][0] < version:
+            newest[values] = (version, [])
+        if newest[values][0] == version and change in (INSERT, AFTER):
+            newest[values][1].append(index)
+    if any(len(after) > 1 for _, after in newest.values()):
+        return None  # the key does not identify a row after all
+    taken = [index for _, after in newest.values() for index in after]
+    return images.take(taken).select(columns)
+
+
+def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
+    """Whether the feed's values are the source's: Delta hands them out as Java's objects, which cannot say all."""
+    kinds = {field.name.lower(): field.dataType for field in images.frame.schema.fields}
+    return all(
+        not isinstance(kinds[column.lower()], _NESTED) and _is_exact(images.arrow.column(column)) for column in columns
+    )
+
+
+def _is_exact(column: Any) -> bool:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        replaced: Any = pc.match_substring(column, "\ufffd")
+        return not pc.any(replaced).as_py()
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
+        oldest: int | None = pc.min(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
+        return oldest is None or oldest >= _GREGORIAN
+    return True

@@ -1,0 +1,158 @@
+"""Rows that the feed tells: where the key is unique they are the source's own, and elsewhere the source is asked."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.touched import Touched
+from tests.lake import Lake
+
+SRC = "id int, k string, v int"
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30), (None, None, 40)]
+
+
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def log(src: Changes) -> Append:
+    return Append(src.appended())
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
+    """The frames that touched keys were looked up in."""
+    frames: list[DataFrame] = []
+    of = Touched.of
+
+    def counted(self: Touched, frame: DataFrame) -> DataFrame:
+        frames.append(frame)
+        return of(self, frame)
+
+    monkeypatch.setattr(Touched, "of", counted)
+    return frames
+
+
+def read(lake: Lake, source: str, *keys: str, **options: Any) -> tuple[Changes, Touched]:
+    """What an asset that has read `source` before finds now."""
+    step = lake.begin(copy, Table(key="id"), name="reader")
+    changes = step.changes(lake.source(source), Read(start=options.pop("after"), **options), lake.ref)
+    return changes, changes.touched(*keys)
+
+
+def tells(changes: Changes, touched: Touched, asked: list[DataFrame]) -> bool:
+    """Whether the feed tells the rows; whoever does, they are the source's."""
+    asked.clear()
+    found = sorted(map(tuple, touched.rows.collect()), key=repr)
+    told = not asked
+    due = sorted(map(tuple, touched.of(changes.source).collect()), key=repr)
+    assert found == due
+    assert touched.rows.schema == changes.source.schema
+    return told
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["UPDATE {src} SET v = v + 1 WHERE id <= 2", "UPDATE {src} SET v = v + 1 WHERE id = 1"],
+        ["UPDATE {src} SET id = 9 WHERE id = 1", "INSERT INTO {src} VALUES (1, 'again', 0)"],
+        ["DELETE FROM {src} WHERE id = 1", "UPDATE {src} SET v = NULL WHERE id IS NULL", "OPTIMIZE {src}"],
+        ["INSERT OVERWRITE {src} VALUES (1, 'a', 10), (4, 'd', 1)"],
+        ["INSERT INTO {src} VALUES (5, 'e', 1)", "DELETE FROM {src} WHERE id = 5"],
+    ],
+    ids=["update", "change of a key", "delete", "overwrite", "come and gone"],
+)
+def test_the_newest_image_of_a_unique_key_is_its_row(lake: Lake, asked: list[DataFrame], statements: list[str]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.keys["src"] = ("ID",)
+    for statement in statements:
+        lake.sql(statement)
+    assert tells(*read(lake, "src", "id", after=0), asked)
+
+
+@pytest.mark.parametrize(
+    ("statement", "key"),
+    [
+        ("UPDATE {src} SET v = 0 WHERE id = 1", ()),
+        ("UPDATE {src} SET v = 0 WHERE k = 'a'", ("k",)),
+        ("RESTORE TABLE {src} TO VERSION AS OF 1", ("id",)),
+        ("ALTER TABLE {src} SET TBLPROPERTIES ('words' = 'some')", ("id",)),
+        ("INSERT INTO {src} VALUES (7, CAST(X'FF' AS STRING), 1)", ("id",)),
+    ],
+    ids=["no key is declared", "the declared key is no key", "restored", "another schema", "text that is no UTF-8"],
+)
+def test_where_the_feed_may_not_tell_a_row_the_source_is_asked(
+    lake: Lake, asked: list[DataFrame], statement: str, key: tuple[str, ...]
+) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.keys["src"] = key
+    lake.sql("UPDATE {src} SET v = 1 WHERE id = 2")
+    lake.sql("UPDATE {src} SET v = 2 WHERE id = 2")
+    lake.sql(statement)
+    assert not tells(*read(lake, "src", *(key or ("id",)), after=1), asked)
+
+
+def test_days_that_java_s_calendar_lacks_are_read_from_the_source(lake: Lake, asked: list[DataFrame]) -> None:
+    lake.sql(
+        "CREATE TABLE {src} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS "
+        "SELECT 1 AS id, DATE'1582-10-10' AS day",
+        src=lake.ref("src").identifier,
+    )
+    lake.keys["src"] = ("id",)
+    lake.sql("INSERT INTO {src} VALUES (2, DATE'2026-01-01')")
+    assert tells(*read(lake, "src", "id", after=0), asked)
+    lake.sql("INSERT INTO {src} VALUES (3, DATE'1582-10-10')")
+    assert not tells(*read(lake, "src", "id", after=1), asked)
+
+
+def test_commits_that_are_left_out_may_have_changed_the_row(lake: Lake, asked: list[DataFrame]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.keys["src"] = ("id",)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id = 2")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    changes, touched = read(lake, "src", "id", after=0, exclude=("DELETE",))
+    assert not tells(changes, touched, asked)
+    assert touched.rows.isEmpty()
+
+
+def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: Lake, asked: list[DataFrame]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.keys["copy"] = ("id",)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    assert tells(*read(lake, "copy", "id", after=0), asked)
+    lake.sql("INSERT INTO {copy} VALUES (2, 'twice', 0)")
+    assert not tells(*read(lake, "copy", "id", after=0), asked)
+    changes, touched = read(lake, "copy", "id", after=1)
+    assert not tells(changes, touched, asked)
+    assert touched.rows.count() == 2
+
+
+def test_appended_rows_may_repeat_a_key_whatever_their_table_declares(lake: Lake, asked: list[DataFrame]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.keys["log"] = ("id",)
+    lake.materialize(log, Table(key="id"))
+    lake.insert("src", [(1, "again", 0)])
+    lake.materialize(log, Table(key="id"))
+    changes, touched = read(lake, "log", "id", after=0)
+    assert not tells(changes, touched, asked)
+    assert touched.rows.count() == 2
+
+
+def test_a_key_may_be_in_several_partitions(lake: Lake, asked: list[DataFrame]) -> None:
+    table = lake.ref("src").identifier
+    lake.sql(
+        f"CREATE TABLE {table} ({SRC}) USING delta PARTITIONED BY (k) "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    )
+    lake.keys["src"] = ("id",)
+    lake.insert("src", [(1, "a", 1)])
+    lake.insert("src", [(1, "b", 2)])
+    changes, touched = read(lake, "src", "id", after=1)
+    assert not tells(changes, touched, asked)
+    assert touched.rows.count() == 2

@@ -1,0 +1,68 @@
+"""The real server, killed under the processes that use it, and out of memory."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from resources.lifecycle import stop
+from tests.dagster.house import House, house, programs
+
+__all__ = ["house", "programs"]  # fixtures
+pytestmark = pytest.mark.timeout(900)
+
+
+def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Looks until it holds, as long as the process lives."""
+    while not holds():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.002)
+
+
+def test_killed_before_the_commit_nothing_is_written_and_the_next_run_is_exact(house: House):
+    house.write("source", key=[1, 2], value=[10, 20])
+    assert not house.run("copy", "straight")["said"]["recovered"], "the commit's own answer came"
+    house.write("source", key=[2, 3], value=[1, 30])
+    run, before = house.start("copy", "hold"), house.version("totals")
+    until((house.root / "reached").exists, run)
+    os.kill(house.jvm, signal.SIGKILL)
+    error = run.communicate(timeout=300)[1]
+    assert run.returncode == 1
+    assert "ServerLostError: The Spark server of" in error
+    assert "signal 9 killed it" in error
+    assert "Run this again: a new server starts by itself." in error
+    assert house.version("totals") == before
+    assert house.run("copy", "straight")["said"]["rows"] == [[1, 10], [2, 21], [3, 30]]
+    assert house.version("totals") == before + 1
+
+
+def test_killed_when_the_commit_is_in_the_log_it_is_found_there_and_not_made_twice(house: House):
+    house.write("source", key=[3, 4], value=[1, 40])
+    (house.root / "reached").unlink()
+    run, version = house.start("copy", "hold"), house.version("totals") + 1
+    entry = house.root / "totals" / "_delta_log" / f"{version:020}.json"
+    until((house.root / "reached").exists, run)
+    jvm = house.jvm
+    (house.root / "released").touch()
+    until(entry.exists, run)
+    os.kill(jvm, signal.SIGKILL)
+    run.communicate(timeout=300)
+    assert house.version("totals") == version
+    again = house.run("copy", "straight")["said"]
+    assert again["rows"] == [[1, 10], [2, 21], [3, 31], [4, 40]]
+    assert house.version("totals") == version
+
+
+def test_out_of_memory_is_said(tmp_path: Path, programs: Path):
+    run = House(tmp_path, programs).start("exhaust")
+    try:
+        error = run.communicate(timeout=600)[1]
+        assert run.returncode == 1
+        assert "ServerLostError" in error
+        assert "it ran out of memory" in error
+    finally:
+        stop(tmp_path, now=True)

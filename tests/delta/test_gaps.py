@@ -3,6 +3,7 @@
 import datetime as dt
 import shutil
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -76,11 +77,14 @@ def target_emptied(lake: Lake) -> None:
     lake.sql("DELETE FROM {copy}")
 
 
-GAPS = [vacuumed, log_cleaned, feed_off_for_a_while, recreated_shorter, recreated_longer, replaced]
-LOST = [target_emptied]
+def slow(*gaps: Callable[[Lake], None]) -> list[Any]:
+    return [pytest.param(gap, marks=pytest.mark.slow) for gap in gaps]
 
 
-@pytest.mark.parametrize("gap", GAPS + LOST, ids=lambda gap: gap.__name__)
+GAPS = [log_cleaned, replaced, *slow(vacuumed, feed_off_for_a_while, recreated_shorter, recreated_longer)]
+
+
+@pytest.mark.parametrize("gap", [*GAPS, *slow(target_emptied)], ids=lambda gap: gap.__name__)
 def test_a_gap_is_closed_by_comparing_everything(lake: Lake, gap: Callable[[Lake], None]) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -96,6 +100,7 @@ def test_a_gap_is_closed_by_comparing_everything(lake: Lake, gap: Callable[[Lake
     assert isinstance(changes, Changes) and isinstance(changes.content, Feed), "the next run reads changes again"
 
 
+@pytest.mark.slow
 def test_a_target_restored_to_a_time_catches_up(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -109,7 +114,7 @@ def test_a_target_restored_to_a_time_catches_up(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
 
 
-@pytest.mark.parametrize("gap", [vacuumed, feed_off_for_a_while], ids=lambda gap: gap.__name__)
+@pytest.mark.parametrize("gap", [vacuumed, *slow(feed_off_for_a_while)], ids=lambda gap: gap.__name__)
 def test_the_comparison_writes_only_rows_that_differ(lake: Lake, gap: Callable[[Lake], None]) -> None:
     lake.create("src", [*ROWS, *((n, "m", n) for n in range(10, 40))], SRC)
     lake.materialize(copy, Table(key="id"))
@@ -132,6 +137,7 @@ def test_an_append_never_doubles_and_says_what_to_do(lake: Lake, gap: Callable[[
     assert lake.rows("log") == before
 
 
+@pytest.mark.slow
 def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id", on_gap="fail"))
@@ -158,6 +164,7 @@ def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> None:
     def second(src: Changes) -> Append:
         return Append(src.log())
@@ -208,6 +215,7 @@ def test_changes_around_a_widened_type_are_all_read(lake: Lake) -> None:
     assert {row.id for row in changes.feed.collect()} >= {1, 2}
 
 
+@pytest.mark.slow
 def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -222,6 +230,7 @@ def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None
     assert lake.rows("copy") == ROWS
 
 
+@pytest.mark.slow
 def test_a_shallow_clone_of_a_target_does_not_carry_its_position(lake: Lake) -> None:
     """What it has read is unknown, and not zero."""
     lake.create("src", ROWS, SRC)

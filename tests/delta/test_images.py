@@ -55,16 +55,24 @@ def tells(changes: Changes, touched: Touched, asked: list[DataFrame]) -> bool:
     return told
 
 
+def slow(*values: Any, id: str) -> Any:  # noqa: A002
+    return pytest.param(*values, id=id, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     "statements",
     [
-        ["UPDATE {src} SET v = v + 1 WHERE id <= 2", "UPDATE {src} SET v = v + 1 WHERE id = 1"],
-        ["UPDATE {src} SET id = 9 WHERE id = 1", "INSERT INTO {src} VALUES (1, 'again', 0)"],
-        ["DELETE FROM {src} WHERE id = 1", "UPDATE {src} SET v = NULL WHERE id IS NULL", "OPTIMIZE {src}"],
-        ["INSERT OVERWRITE {src} VALUES (1, 'a', 10), (4, 'd', 1)"],
-        ["INSERT INTO {src} VALUES (5, 'e', 1)", "DELETE FROM {src} WHERE id = 5"],
+        pytest.param(
+            ["UPDATE {src} SET v = v + 1 WHERE id <= 2", "UPDATE {src} SET v = v + 1 WHERE id = 1"], id="update"
+        ),
+        pytest.param(["INSERT OVERWRITE {src} VALUES (1, 'a', 10), (4, 'd', 1)"], id="overwrite"),
+        slow(["UPDATE {src} SET id = 9 WHERE id = 1", "INSERT INTO {src} VALUES (1, 'again', 0)"], id="another key"),
+        slow(
+            ["DELETE FROM {src} WHERE id = 1", "UPDATE {src} SET v = NULL WHERE id IS NULL", "OPTIMIZE {src}"],
+            id="delete",
+        ),
+        slow(["INSERT INTO {src} VALUES (5, 'e', 1)", "DELETE FROM {src} WHERE id = 5"], id="come and gone"),
     ],
-    ids=["update", "change of a key", "delete", "overwrite", "come and gone"],
 )
 def test_the_newest_image_of_a_unique_key_is_its_row(lake: Lake, asked: list[DataFrame], statements: list[str]) -> None:
     lake.create("src", ROWS, SRC)
@@ -77,13 +85,12 @@ def test_the_newest_image_of_a_unique_key_is_its_row(lake: Lake, asked: list[Dat
 @pytest.mark.parametrize(
     ("statement", "key"),
     [
-        ("UPDATE {src} SET v = 0 WHERE id = 1", ()),
-        ("UPDATE {src} SET v = 0 WHERE k = 'a'", ("k",)),
-        ("RESTORE TABLE {src} TO VERSION AS OF 1", ("id",)),
-        ("ALTER TABLE {src} SET TBLPROPERTIES ('words' = 'some')", ("id",)),
-        ("INSERT INTO {src} VALUES (7, CAST(X'FF' AS STRING), 1)", ("id",)),
+        pytest.param("RESTORE TABLE {src} TO VERSION AS OF 1", ("id",), id="restored"),
+        slow("UPDATE {src} SET v = 0 WHERE id = 1", (), id="no key is declared"),
+        slow("UPDATE {src} SET v = 0 WHERE k = 'a'", ("k",), id="the declared key is none"),
+        slow("ALTER TABLE {src} SET TBLPROPERTIES ('words' = 'some')", ("id",), id="another schema"),
+        slow("INSERT INTO {src} VALUES (7, CAST(X'FF' AS STRING), 1)", ("id",), id="text that is no UTF-8"),
     ],
-    ids=["no key is declared", "the declared key is no key", "restored", "another schema", "text that is no UTF-8"],
 )
 def test_where_the_feed_may_not_tell_a_row_the_source_is_asked(
     lake: Lake, asked: list[DataFrame], statement: str, key: tuple[str, ...]
@@ -96,6 +103,7 @@ def test_where_the_feed_may_not_tell_a_row_the_source_is_asked(
     assert not tells(*read(lake, "src", *(key or ("id",)), after=1), asked)
 
 
+@pytest.mark.slow
 def test_days_that_java_s_calendar_lacks_are_read_from_the_source(lake: Lake, asked: list[DataFrame]) -> None:
     lake.sql(
         "CREATE TABLE {src} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS "
@@ -109,6 +117,7 @@ def test_days_that_java_s_calendar_lacks_are_read_from_the_source(lake: Lake, as
     assert not tells(*read(lake, "src", "id", after=1), asked)
 
 
+@pytest.mark.slow
 def test_commits_that_are_left_out_may_have_changed_the_row(lake: Lake, asked: list[DataFrame]) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["src"] = ("id",)

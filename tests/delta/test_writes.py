@@ -186,7 +186,7 @@ def placed(src: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
-@pytest.mark.parametrize("statement", ["auto", "merge"])
+@pytest.mark.parametrize("statement", ["auto", pytest.param("merge", marks=pytest.mark.slow)])
 def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: Lake, statement: Any) -> None:
     """As literals: only so does Delta let writers of other partitions alone."""
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
@@ -205,7 +205,7 @@ def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: La
     assert lake.source("placed").at.feed(1, 1).where("k = 'd'").isEmpty()
 
 
-@pytest.mark.parametrize("statement", ["auto", "merge"])
+@pytest.mark.parametrize("statement", ["auto", pytest.param("merge", marks=pytest.mark.slow)])
 def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, statement: Any) -> None:
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
     table = Table(key="id", partition_by="k", statement=statement)
@@ -217,7 +217,7 @@ def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, st
     assert lake.rows("placed") == [(1, "a", 10), (2, "b", 21), (3, "a", 30)]
 
 
-@pytest.mark.parametrize("statement", ["auto", "merge"])
+@pytest.mark.parametrize("statement", ["auto", pytest.param("merge", marks=pytest.mark.slow)])
 def test_a_key_that_the_table_holds_twice_is_there_once_when_it_is_next_touched(lake: Lake, statement: Any) -> None:
     lake.create("src", ROWS, SRC)
     table = Table(key="id", statement=statement)

@@ -37,7 +37,7 @@ CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.
   tests/reliability/test_checker.py tests/reliability/test_server_faults.py
 REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES))
 BOTH := tests/dagster/test_io_manager.py
-BOTH_SLOW := tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
+BOTH_SLOW := $(BOTH) tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
 
 test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
 	@$(PYTEST) -m "not slow" $(REST)

@@ -105,6 +105,7 @@ def test_a_range_of_partitions_is_one_commit(house: House, name: str) -> None:
     assert [row[0] for row in house.lake.rows(name)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_appending_a_partition_again_adds_only_what_it_lacks(house: House) -> None:
     house.run("landed", partition_key="2013-01-02")
     house.run("landed", partition_key="2013-01-02")
@@ -118,6 +119,7 @@ def test_appending_a_partition_again_adds_only_what_it_lacks(house: House) -> No
     assert "lacks rows that an earlier materialization appended" in failure(lost)
 
 
+@pytest.mark.slow
 def test_each_partition_reads_changes_from_its_own_position(house: House) -> None:
     house.run("daily_copies", partition_key="2013-01-01")
     house.lake.sql("UPDATE {orders} SET v = 0")
@@ -242,6 +244,7 @@ def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -
     assert isinstance(look(), dg.SkipReason)
 
 
+@pytest.mark.slow
 def test_the_check_holds_a_table_against_a_full_recompute(house: House) -> None:
     found = list(checks(ASSETS))
     assert {key.asset_key.to_user_string() for check in found for key in check.check_keys} == {"copies", "gold/totals"}

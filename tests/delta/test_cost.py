@@ -60,6 +60,7 @@ def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> Non
     assert files == Files(0, 0, 0)
 
 
+@pytest.mark.slow
 def test_many_pending_versions_cost_no_more_jobs_than_one(meter: Meter, pair: Pair) -> None:
     data.change(meter.spark, pair.source, data.neighbours(1))
     one, _, _ = stepped(meter, pair)

@@ -179,6 +179,7 @@ def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> Non
     assert lake.rows("second") == lake.rows("log")
 
 
+@pytest.mark.slow
 def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
     lake.create("src", ROWS, SRC, delta__columnMapping__mode="name")
 

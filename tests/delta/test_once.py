@@ -183,6 +183,7 @@ def test_the_position_follows_a_restore_of_the_target(lake: Lake) -> None:
     assert marks(lake, "log")[-1].generation != marks(lake, "log")[0].generation
 
 
+@pytest.mark.slow
 def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     """The zombie's epoch is above the stored one, so Delta lets it in; its mark must not hide the lost changes."""
     lake.create("src", ROWS, SRC)

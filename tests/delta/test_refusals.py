@@ -17,15 +17,11 @@ from lakehouse.errors import (
     SchemaError,
     UnsafeTableError,
 )
+from tests.delta.assets import kept
+from tests.delta.model import SRC
 from tests.lake import Lake
 
-SRC = "id int, k string, v int"
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
-
-
-def kept(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows.where("v < 50"), touched)
 
 
 def outside(src: Changes) -> Merge:

@@ -10,20 +10,11 @@ from lakehouse import Changes, Merge, Overwrite, Table
 from lakehouse.commit import Committed, Unchanged
 from lakehouse.mark import Mark
 from lakehouse.statement import Insert, MergeRows, Replace, ReplaceRows, Touch
+from tests.delta.assets import kept, members
+from tests.delta.model import SRC
 from tests.lake import Lake
 
-SRC = "id int, k string, v int"
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
-
-
-def kept(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows.where("v < 50"), touched)
-
-
-def members(src: Changes) -> Merge:
-    touched = src.touched("k")
-    return Merge(touched.rows.select("k", "id", "v"), touched)
 
 
 def test_the_first_commit_makes_the_table_with_its_rows_properties_and_mark(lake: Lake) -> None:

@@ -30,23 +30,24 @@ stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1
 	@$(PY) -m resources.server stop $(if $(NOW),--now)
 
 PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
-# Those that have a target of their own; and those that run on a server too, always and after a change of what they test.
+# Those that have a target of their own; and those that run on a server, always and after a change of what they test.
 RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
   tests/delta/test_serializable.py
 CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py tests/reliability/test_machine.py \
   tests/reliability/test_checker.py tests/reliability/test_server_faults.py
-REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES))
-BOTH := tests/dagster/test_io_manager.py
-BOTH_SLOW := $(BOTH) tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
+SERVED := tests/dagster/test_io_manager.py
+REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
+SERVED_SLOW := $(SERVED) tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
 
-test: $(STAMP)  ## Run the tests; some of them on classic Spark and on a server
+test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow" $(REST)
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow" $(BOTH)
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow" $(SERVED)
 
-slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, more of it on a server
+slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, each on both kinds of Spark
 	@$(PYTEST) -m slow $(REST)
+	@$(PYTEST) $(SERVED)
 	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/delta/test_law.py
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(BOTH_SLOW)
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(SERVED_SLOW)
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
 	@$(PYTEST) $(RACES)

@@ -4,8 +4,11 @@ It prints its server's JVM and what the action gave, as JSON.
 """
 
 import json
+import os
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,9 @@ from resources.environments import declare_api
 from resources.rendezvous import Rendezvous
 from resources.settings import local_settings
 from resources.spark import LocalSpark
+from tests.history import History
 from tests.lake import Lake
+from tests.writers import TABLES, Source, Writers
 
 LIGHT = "-XX:TieredStopAtLevel=1"
 
@@ -63,8 +68,39 @@ def copy(lake: Lake, hold: str) -> dict[str, Any]:
     return {"outcome": type(outcome).__name__, "recovered": recovered, "rows": lake.rows("totals")}
 
 
+def beside(lake: Lake, name: str) -> Lake:
+    """A directory of its own in the same root."""
+    below = Lake(lake.spark, lake.root / name)
+    below.root.mkdir(exist_ok=True)
+    return below
+
+
+def begin(lake: Lake, name: str, table: str, seed: str) -> list[dict[str, Any]]:
+    """The tables of a concurrent history."""
+    return [asdict(said) for said in Writers(beside(lake, name), TABLES[table]).begin(Source(int(seed)))]
+
+
+def write(lake: Lake, name: str, table: str, writer: str, group: str) -> list[dict[str, Any]]:
+    """One writer of a concurrent history; it begins when it is let go."""
+    start = lake.root / f"{name}.start"
+    start.mkdir(exist_ok=True)
+    (start / str(os.getpid())).touch()
+    while not (start / "go").exists():
+        time.sleep(0.01)
+    return [asdict(said) for said in getattr(Writers(beside(lake, name), TABLES[table]), writer)(group)]
+
+
+def history(lake: Lake, name: str) -> dict[str, Any]:
+    return asdict(History.of(beside(lake, name), "t"))
+
+
 def exhaust(lake: Lake) -> None:
     lake.spark.range(10**8).select(F.collect_list("id").alias("all")).select(F.size("all")).collect()
+
+
+ACTIONS: dict[str, Callable[..., Any]] = {
+    action.__name__: action for action in (insert, call, copy, begin, write, history, exhaust)
+}
 
 
 def main() -> None:
@@ -74,7 +110,7 @@ def main() -> None:
     try:
         lake = Lake(local_spark(Path(root), memory).spark_session, Path(root))
         state = Rendezvous(Path(root, "_spark")).state()
-        said = {"insert": insert, "call": call, "copy": copy, "exhaust": exhaust}[action](lake, *arguments)
+        said = ACTIONS[action](lake, *arguments)
     except LakehouseError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     assert state is not None

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ class House:
 
     def run(self, *arguments: str) -> dict[str, Any]:
         return answer(self.start(*arguments))
+
+    def let_go(self, name: str, count: int) -> None:
+        """Let the writers of a history begin, when so many are ready."""
+        start = self.root / f"{name}.start"
+        deadline = time.monotonic() + 300
+        while not start.exists() or len(list(start.iterdir())) < count:
+            assert time.monotonic() < deadline, "the writers did not get ready"
+            time.sleep(0.05)
+        (start / "go").touch()
 
     def write(self, name: str, **columns: list[int]) -> None:
         """A commit by another program than Spark."""

@@ -4,7 +4,9 @@ Started directly: spark-submit's launcher asks for a module that a JRE such as j
 JVM of its own only to build this line.
 """
 
+import hashlib
 import shlex
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,15 +49,22 @@ _FLAGS = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 _MEMORY, _CLASS_PATH, _OPTIONS = "spark.driver.memory", "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 
 
+def archive(java: str) -> Path:
+    """Where the archive of shared classes is for this program (resources/shared_classes.py); there may be none."""
+    key = hashlib.sha256(str(Path(java).resolve()).encode()).hexdigest()[:16]
+    return Path(sys.prefix, "classes", f"{key}.jsa")
+
+
 def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
-    """The command that serves Spark Connect with these settings.
+    """The command that serves Spark Connect with these settings, on the archive of its classes where there is one.
 
     Args:
         java: The program.
         settings: Spark's, as spark-submit would take them.
     """
     properties = [f"-D{key}={value}" for key, value in settings.items()]
-    flags = [f"-Xmx{settings[_MEMORY]}", *_FLAGS, *MODULE_OPTIONS, *shlex.split(settings[_OPTIONS])]
+    shared = [f"-XX:SharedArchiveFile={archive(java)}"] if archive(java).is_file() else []
+    flags = [f"-Xmx{settings[_MEMORY]}", *shared, *_FLAGS, *MODULE_OPTIONS, *shlex.split(settings[_OPTIONS])]
     return [java, "-cp", f"{settings[_CLASS_PATH]}:{spark_home()}/jars/*", *flags, *properties, MAIN]
 
 

@@ -1,6 +1,7 @@
 """An isolation level that open-source Delta does not give is refused in words, before anything is written."""
 
 import dagster as dg
+import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Overwrite, Table
@@ -18,6 +19,7 @@ def strong(orders: DataFrame) -> Overwrite:
     return Overwrite(orders)
 
 
+@pytest.mark.slow
 def test_a_level_that_only_databricks_has_is_refused_and_the_other_one_is_kept(lake: Lake):
     lake.create("orders", [(1, 10)], "id int, v int")
     house = House(lake, [dg.AssetSpec("orders"), weak, strong])

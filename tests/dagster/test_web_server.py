@@ -122,6 +122,7 @@ def status(server: Server, run: str) -> str | None:
     return now if now in FINISHED else None
 
 
+@pytest.mark.slow
 def test_an_asset_launched_over_http_is_a_table_with_its_mark(server: Server):
     name = server.wait("code location", STARTS, lambda: location(server))
     selector = {

@@ -149,6 +149,7 @@ def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
@@ -244,6 +245,7 @@ def test_a_shallow_clone_of_a_target_does_not_carry_its_position(lake: Lake) -> 
     assert lake.rows("clone") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_marks_lost_to_log_cleanup_begin_a_new_generation(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))

@@ -31,6 +31,7 @@ def marks(lake: Lake, name: str) -> list[Mark]:
     return [mark for commit in lake.commits(name) if (mark := Mark.from_json(commit.user_metadata))]
 
 
+@pytest.mark.slow
 def test_the_chain_of_ranges_has_no_hole_and_no_overlap(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     for value in range(4):

@@ -1,6 +1,7 @@
 """What is refused before Spark starts, and what each environment gives."""
 
 import re
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from resources.environments import PROJECT, environment
 from resources.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
 from resources.jars import JARS, class_path, fetch, jars_problem
 from resources.java import java, java_problem
-from resources.jvm import MAIN, server_command
+from resources.jvm import MAIN, archive, server_command
 from resources.rendezvous import Rendezvous
 from resources.safety import RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
 from resources.settings import EVERYWHERE, driver_gib, local_settings
@@ -287,3 +288,16 @@ def test_the_server_s_command_names_the_heap_the_jars_and_every_setting(tmp_path
     assert command[command.index("-cp") + 1].startswith(settings["spark.driver.extraClassPath"] + ":")
     assert [f"-D{key}={value}" for key, value in settings.items()] == [a for a in command if a.startswith("-Dspark.")]
     assert command[-1] == MAIN
+
+
+def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    java, other = str(tmp_path / "java"), str(tmp_path / "other" / "java")
+    settings = local_settings(tmp_path)
+    assert not any("SharedArchive" in part for part in server_command(java, settings))
+    archive(java).parent.mkdir()
+    archive(java).touch()
+    assert f"-XX:SharedArchiveFile={archive(java)}" in server_command(java, settings)
+    assert not any("SharedArchive" in part for part in server_command(other, settings))

@@ -17,12 +17,15 @@ CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timesta
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 
 _NESTED = (ArrayType, MapType, StructType)
-_GREGORIAN = -11_676_096_000_000_000
-"""The year 1600 in microseconds since the epoch: Delta hands the feed out through the calendar of `java.sql`."""
+_FIRST_DAY, _FIRST_INSTANT = -11_676_096_000_000_000, -2_208_988_800_000_000
+"""The years 1600 and 1900 in microseconds since the epoch. Delta hands the feed out through `java.sql`: older days are
+of another calendar there, and older instants may lie where a zone's clocks were set back to standard time."""
 
 
 def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
     """The source's rows with the keys of a range, as of its end; None where the images may not tell them exactly.
+
+    Nor where a key is NULL: to SQL a key that is declared unique may be NULL in many rows.
 
     Args:
         images: The feed of the range.
@@ -32,7 +35,10 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
     if images.values(key) is None or not _tell_exactly(images, columns):
         return None
     named = {name.lower(): name for name in images.arrow.column_names}
-    keys = zip(*(images.arrow.column(named[column.lower()]).to_pylist() for column in key), strict=True)
+    told = [images.arrow.column(named[column.lower()]) for column in key]
+    if any(column.null_count for column in told):
+        return None
+    keys = zip(*(column.to_pylist() for column in told), strict=True)
     changes, versions = (images.arrow.column(name).to_pylist() for name in (CHANGE, VERSION))
     newest: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
     for index, (values, change, version) in enumerate(zip(keys, changes, versions, strict=True)):
@@ -60,5 +66,5 @@ def _is_exact(column: Any) -> bool:
         return not any("\ufffd" in text for text in column.to_pylist() if text is not None)
     if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
         oldest: int | None = pc.min(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
-        return oldest is None or oldest >= _GREGORIAN
+        return oldest is None or oldest >= (_FIRST_DAY if pa.types.is_date(kind) else _FIRST_INSTANT)
     return True

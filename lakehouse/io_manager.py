@@ -125,7 +125,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         pinned = Pinned(self._session(), ref, head.table_id, head.version)
         if run is not None and run.assets_def.partitions_def is not None and context.has_asset_partitions:
             pinned = _sliced(context, table, pinned)
-        return Source(pinned, log, head, table.key_columns)
+        # A key may be in several of the asset's partitions, whether or not Delta knows of them.
+        return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
 
     def _archive(self, asset: str) -> TableRef:
         return table_ref(self.root, dg.AssetKey(asset.split("/")), Table())

@@ -174,7 +174,8 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
     """The declared key, where by it the feed tells the source's rows: all of the commits, under one schema."""
     if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
         return ()
-    return source.key if source.key and is_unique(source.log, source.head, source.at.ref.name, commits) else ()
+    key = source.key
+    return key if key and is_unique(source.log, source.head, source.at.ref.name, key, commits) else ()
 
 
 def _capped(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:

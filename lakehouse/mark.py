@@ -46,6 +46,7 @@ class Mark:
         reads: Each source's position once this commit is in.
         compared: Whether the rows follow from a comparison with the table at `base`, so that a rival's commit between
             `base` and this one may have undone it in part.
+        key: The columns of which that comparison left one row for each value that it touched; empty where it had none.
     """
 
     asset: str
@@ -58,6 +59,7 @@ class Mark:
     code_version: str | None = None
     reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
     compared: bool = False
+    key: tuple[str, ...] = ()
 
     @property
     def application_id(self) -> str:
@@ -82,6 +84,7 @@ class Mark:
                     "reads": reads,
                 }
                 | ({"compared": True} if self.compared else {})
+                | ({"key": list(self.key)} if self.key else {})
             },
             separators=(",", ":"),
         )
@@ -119,6 +122,7 @@ class Mark:
                     for source, at in body["reads"].items()
                 },
                 compared=body.get("compared", False) is True,
+                key=tuple(_text(column) for column in body.get("key", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

@@ -104,6 +104,7 @@ class Run:
             code_version=self.code_version,
             reads=self.reads,
             compared=compared,
+            key=self.table.key_columns if compared else (),
         )
 
 

@@ -5,17 +5,19 @@ from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, application_id
 
 
-def is_unique(log: Log, head: Head, asset: str, commits: tuple[Commit, ...]) -> bool:
+def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: tuple[Commit, ...]) -> bool:
     """Whether every key that the commits touched is a single row behind them.
 
-    On an asset's table that is what each of its commits sees to that follow from a comparison with the very version
-    before them; a statement of somebody else's promises nothing there. On a table that no asset has ever written the
-    declaration is a promise of those who write it. In a partitioned table a key may be in several partitions.
+    On an asset's table that is what each of its commits sees to that follow from a comparison by this key with the very
+    version before them. A statement of somebody else's promises nothing there, nor does the asset as it was when it had
+    another key. On a table that no asset has ever written the declaration is a promise of those who write it. A key may
+    be in several partitions.
 
     Args:
         log: The source's log.
         head: Where it stood.
         asset: The asset that owns the table, if one does.
+        key: The columns that are declared now.
         commits: The commits of the range.
     """
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
@@ -23,7 +25,7 @@ def is_unique(log: Log, head: Head, asset: str, commits: tuple[Commit, ...]) -> 
     loud = [commit for commit in commits if not commit.is_quiet]
     marks = [_mark(commit, asset) for commit in loud]
     if any(mark is not None for mark in marks):
-        return all(_is_compared(mark, commit) for mark, commit in zip(marks, loud, strict=True))
+        return all(_is_compared(mark, commit, key) for mark, commit in zip(marks, loud, strict=True))
     return log.epoch(application_id(asset, (), FIRST_GENERATION)) == 0
 
 
@@ -35,5 +37,7 @@ def _mark(commit: Commit, asset: str) -> Mark | None:
     return mark if mark is not None and mark.asset == asset else None
 
 
-def _is_compared(mark: Mark | None, commit: Commit) -> bool:
-    return mark is not None and mark.compared and mark.base + 1 == commit.version
+def _is_compared(mark: Mark | None, commit: Commit, key: tuple[str, ...]) -> bool:
+    if mark is None or mark.partitions or not mark.compared or mark.base + 1 != commit.version:
+        return False
+    return {column.lower() for column in mark.key} == {column.lower() for column in key}

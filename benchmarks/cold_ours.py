@@ -20,7 +20,9 @@ def target(source: Changes) -> Merge:
 def main() -> None:
     root, where = Path(sys.argv[1]), Where(sys.argv[2])
     spark = LocalSpark(spark_config=local_settings(root), root=str(root), where=where)
-    with dg.DagsterInstance.local_temp(str(root / "_dagster")) as instance:
+    history = root / "_dagster"
+    history.mkdir(exist_ok=True)
+    with dg.DagsterInstance.local_temp(str(history)) as instance:
         source = dg.AssetSpec("source", metadata=Table(key=KEY))
         resources = {"io_manager": DeltaIOManager(spark=spark, root=str(root)), "spark": spark}
         quietly = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}

@@ -122,7 +122,7 @@ class Mark:
                     for source, at in body["reads"].items()
                 },
                 compared=body.get("compared", False) is True,
-                key=tuple(_text(column) for column in body.get("key", ())),
+                key=_texts(body.get("key", [])),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
@@ -157,6 +157,12 @@ def _partition_from_json(value: Any) -> tuple[str, ...]:
     if isinstance(value, list) and len(cast("list[Any]", value)) > 1:
         return tuple(_text(key) for key in cast("list[Any]", value))
     return (_text(value),)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return tuple(_text(item) for item in cast("list[Any]", value))
 
 
 def _text(value: Any) -> str:

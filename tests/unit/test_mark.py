@@ -23,6 +23,8 @@ marks = st.builds(
     base=st.integers(-1, 2**60),
     code_version=st.none() | texts,
     reads=st.dictionaries(texts, positions, max_size=3),
+    compared=st.booleans(),
+    key=st.lists(texts, max_size=2).map(tuple),
 )
 MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
 
@@ -89,6 +91,7 @@ GARBLED = [
     *product(["epoch", "base"], [None, "12", 1.5, True, [1], float("inf"), float("nan")]),
     *product(["partition"], [3, [], ["x"], ["x", 3], {"x": 1}, False]),
     *product(["code_version"], [3, ["3"]]),
+    *product(["key"], [None, "id", 3, [1], {"id": 1}]),
     *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),
     *product(["reads"], [{"src": {"table": "t", "version": "76"}}, {"src": {"table": "t", "version": None}}]),
 ]

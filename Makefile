@@ -46,7 +46,7 @@ test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a ser
 	@$(PYTEST) -m "not slow" $(REST)
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow" $(SERVED)
 
-slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, each on both kinds of Spark
+slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, more on both kinds of Spark
 	@$(PYTEST) -m slow $(REST)
 	@$(PYTEST) $(SERVED)
 	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/delta/test_law.py

@@ -49,7 +49,7 @@ _FLAGS = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 _MEMORY, _CLASS_PATH, _OPTIONS = "spark.driver.memory", "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 
 
-def archive(java: str) -> Path:
+def class_archive(java: str) -> Path:
     """Where the archive of shared classes is for this program (resources/shared_classes.py); there may be none."""
     key = hashlib.sha256(str(Path(java).resolve()).encode()).hexdigest()[:16]
     return Path(sys.prefix, "classes", f"{key}.jsa")
@@ -63,7 +63,7 @@ def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
         settings: Spark's, as spark-submit would take them.
     """
     properties = [f"-D{key}={value}" for key, value in settings.items()]
-    shared = [f"-XX:SharedArchiveFile={archive(java)}"] if archive(java).is_file() else []
+    shared = [f"-XX:SharedArchiveFile={class_archive(java)}"] if class_archive(java).is_file() else []
     flags = [f"-Xmx{settings[_MEMORY]}", *shared, *_FLAGS, *MODULE_OPTIONS, *shlex.split(settings[_OPTIONS])]
     return [java, "-cp", f"{settings[_CLASS_PATH]}:{spark_home()}/jars/*", *flags, *properties, MAIN]
 

@@ -1,8 +1,8 @@
 """The server's classes, loaded and verified once: an archive that every JVM behind it maps into memory.
 
-`make warm` makes it. Half of a server's start is the loading of ten thousand
-classes, and a part of each first statement too. An archive is tried and never trusted: a JVM that finds its Java or
-its jars changed ignores it, and a server without one only starts more slowly.
+`make warm` makes it. Half of a server's start is the loading of ten thousand classes, and a part of each first
+statement too. An archive is tried and never trusted: a JVM that finds its Java or its jars changed ignores it, and a
+server without one only starts more slowly.
 Source: Java's class-data sharing (`-Xshare` and `-XX:SharedArchiveFile` in the documentation of `java`).
 """
 
@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from lakehouse import LakehouseError
 from resources.environments import declare_api
 from resources.java import java
-from resources.jvm import archive, server_command
+from resources.jvm import class_archive, server_command
 from resources.lifecycle import stop
 from resources.settings import local_settings
 from resources.spark import LocalSpark
@@ -40,7 +40,7 @@ def make() -> str | None:
     program = java()
     if program is None:
         return "There is no Java whose classes could be archived."
-    wanted = archive(program)
+    wanted = class_archive(program)
     wanted.parent.mkdir(exist_ok=True)
     # Beside the target, so that the archive appears whole or not at all.
     with tempfile.TemporaryDirectory(dir=wanted.parent) as scratch:

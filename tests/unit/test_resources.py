@@ -14,7 +14,7 @@ from resources.environments import PROJECT, environment
 from resources.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
 from resources.jars import JARS, class_path, fetch, jars_problem
 from resources.java import java, java_problem
-from resources.jvm import MAIN, archive, server_command
+from resources.jvm import MAIN, class_archive, server_command
 from resources.rendezvous import Rendezvous
 from resources.safety import RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
 from resources.settings import EVERYWHERE, driver_gib, local_settings
@@ -297,7 +297,7 @@ def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
     java, other = str(tmp_path / "java"), str(tmp_path / "other" / "java")
     settings = local_settings(tmp_path)
     assert not any("SharedArchive" in part for part in server_command(java, settings))
-    archive(java).parent.mkdir()
-    archive(java).touch()
-    assert f"-XX:SharedArchiveFile={archive(java)}" in server_command(java, settings)
+    class_archive(java).parent.mkdir()
+    class_archive(java).touch()
+    assert f"-XX:SharedArchiveFile={class_archive(java)}" in server_command(java, settings)
     assert not any("SharedArchive" in part for part in server_command(other, settings))

@@ -11,6 +11,8 @@ from tests.delta.model import Row
 
 SCHEMA = pa.schema({"id": pa.int32(), "k": pa.string(), "v": pa.int32()})
 COLUMNS = {name: f"s.{name}" for name in SCHEMA.names}
+# In parentheses: without them delta-rs takes the OR for a part of what is compared.
+CHANGED = "(t.k IS DISTINCT FROM s.k) OR (t.v IS DISTINCT FROM s.v)"
 Rows = Mapping[int | None, Row]
 
 
@@ -37,7 +39,7 @@ def become(path: Path, before: Rows, after: Rows) -> None:
             (
                 DeltaTable(str(path))
                 .merge(_arrow(after), "t.id IS NOT DISTINCT FROM s.id", source_alias="s", target_alias="t")
-                .when_matched_update(COLUMNS, predicate="t.k IS DISTINCT FROM s.k OR t.v IS DISTINCT FROM s.v")
+                .when_matched_update(COLUMNS, predicate=CHANGED)
                 .when_not_matched_insert(COLUMNS)
                 .when_not_matched_by_source_delete()
                 .execute()

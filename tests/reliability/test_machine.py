@@ -6,6 +6,7 @@ rows of the source are edited by another program, at a tenth of the time.
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -75,11 +76,11 @@ class Histories(RuleBasedStateMachine):
 
     spark: SparkSession
     scratch: Path
-    tried: int = 0
+    counted: Counter[str]
 
     def __init__(self) -> None:
         super().__init__()
-        type(self).tried += 1
+        self.counted["histories"] += 1
         root = self.scratch / uuid4().hex
         shutil.copytree(self.scratch / "template", root)
         self.lake = Lake(self.spark, root, keys={"src": ("id",)})
@@ -97,6 +98,7 @@ class Histories(RuleBasedStateMachine):
     def remember(self) -> None:
         for version in range(max(self.at, default=-1) + 1, self.lake.version("src") + 1):
             self.at[version] = list(self.model.src.values())
+            self.counted["versions of the source"] += 1
 
     @rule(edit=edits)
     def edit(self, edit: Any) -> None:
@@ -231,6 +233,7 @@ class Histories(RuleBasedStateMachine):
     def _tried(self, name: str, run: Callable[[], None]) -> bool:
         """Whether the run succeeded; an append that cannot be told the changes refuses, and is begun anew."""
         self.changed.add(name)
+        self.counted["runs"] += 1
         fresh = not (self.lake.root / name).is_dir()
         try:
             run()
@@ -278,7 +281,8 @@ def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
     template.create("src", [(1, "a", 10), (2, "b", 60), (None, None, 3)], SRC)
     check_off = "spark.databricks.delta.retentionDurationCheck.enabled"
     spark.conf.set(check_off, "false")
-    machine = type("Machine", (Histories,), {"spark": spark, "scratch": tmp_path})
+    counted: Counter[str] = Counter()
+    machine = type("Machine", (Histories,), {"spark": spark, "scratch": tmp_path, "counted": counted})
     try:
         run_state_machine_as_test(
             machine,
@@ -293,3 +297,4 @@ def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
         )
     finally:
         spark.conf.unset(check_off)
+        print(dict(counted))  # for docs/reliability.md: what a long run has tried (-s)

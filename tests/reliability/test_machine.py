@@ -297,4 +297,4 @@ def test_random_histories(spark: SparkSession, tmp_path: Path) -> None:
         )
     finally:
         spark.conf.unset(check_off)
-        print(dict(counted))  # for docs/reliability.md: what a long run has tried (-s)
+        print(dict(counted))  # noqa: T201  what a long run has tried, for docs/reliability.md (-s shows it)

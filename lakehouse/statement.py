@@ -75,6 +75,8 @@ class Skip:
     """No row differs and no position moves: there is nothing to commit."""
 
 
+# Of a path before the statement begins, of a name in the catalog, and of a path since the statement began.
+_DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | Replace | Touch | Skip
 
 
@@ -170,10 +172,10 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
         try:
             own.sql(f"CREATE TABLE {rest} {view}").collect()
         except AnalysisException as error:
-            if error.getCondition() != "TABLE_OR_VIEW_ALREADY_EXISTS" or run.ref.log(lambda: own).head() is not None:
+            if error.getCondition() not in _DIRECTORY_IS_THERE or run.ref.log(lambda: own).head() is not None:
                 raise
-            # A directory without a log: what a writer left that died before its first commit. Should a twin commit
-            # now, its epoch is ours, and Delta leaves the replacement out.
+            # A directory without a log: of a writer that died before its first commit, or of one that is about to
+            # make it. Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
 
 

@@ -1,0 +1,132 @@
+"""Tables with a name in Spark's catalog instead of a path: the same laws, the log read through SQL."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from lakehouse import Append, Changes, Merge, Table
+from lakehouse.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.errors import ForeignTableError
+from lakehouse.statement import Create, Insert, ReplaceRows
+from lakehouse.tables import TableRef
+from tests.lake import NO_WAIT, Lake
+
+SRC = "id int, k string, v int"
+FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+
+
+class Named(Lake):
+    """A lake whose tables are in a schema of the session's catalog."""
+
+    @property
+    def schema(self) -> str:
+        return f"t{self.root.name}"
+
+    def ref(self, name: str) -> TableRef:
+        return TableRef.in_catalog(name, f"{self.schema}.{name}")
+
+    def sql(self, statement: str, **tables: str) -> list[Row]:
+        names = {name: self.ref(name).identifier for name in ("src", "kept", "archive", "copy")}
+        return super().sql(statement, **names, **tables)
+
+    def directory(self, name: str) -> Path:
+        found = self.spark.sql(f"DESCRIBE SCHEMA {self.schema}").where("info_name = 'Location'").first()
+        assert found is not None
+        return Path(found["info_value"].removeprefix("file:")) / name
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Named]:
+    root = tmp_path / uuid4().hex
+    root.mkdir()
+    lake = Named(spark, root, keys={"src": ("id",)})
+    spark.sql(f"CREATE SCHEMA {lake.schema}")
+    lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} AS SELECT id, k, v FROM VALUES (1,'a',1), (2,'b',2) t(id, k, v)")
+    yield lake
+    spark.sql(f"DROP SCHEMA {lake.schema} CASCADE")
+
+
+def kept(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.where("v > 0"), touched)
+
+
+def archive(src: Changes) -> Append:
+    return Append(src.log().select("id", "v", "change_type"))
+
+
+def copy(src: DataFrame) -> DataFrame:
+    return src
+
+
+KEYED = Table(key="id")
+
+
+def test_a_named_table_is_created_followed_and_left_alone(lake: Named) -> None:
+    first = lake.materialize(kept, KEYED)
+    assert isinstance(first, Committed)
+    assert isinstance(first.statement, Create)
+    lake.sql("UPDATE {src} SET v = -1 WHERE id = 1")
+    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
+    second = lake.materialize(kept, KEYED)
+    assert isinstance(second, Committed)
+    assert isinstance(second.statement, ReplaceRows)
+    assert lake.rows("kept") == [(2, "b", 2), (3, "c", 3)]
+    assert isinstance(lake.materialize(kept, KEYED), Unchanged)
+    assert lake.version("kept") == 1
+
+
+def test_rows_that_are_only_new_are_appended_to_a_named_table(lake: Named) -> None:
+    lake.materialize(archive)
+    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
+    second = lake.materialize(archive)
+    assert isinstance(second, Committed)
+    assert isinstance(second.statement, Insert)
+    assert [row[0] for row in lake.rows("archive")] == [1, 2, 3]
+
+
+def test_a_named_table_is_overwritten_without_being_replaced(lake: Named) -> None:
+    lake.materialize(copy)
+    before = lake.source("copy").head.table_id
+    lake.sql("DELETE FROM {src} WHERE id = 1")
+    lake.materialize(copy)
+    assert lake.rows("copy") == [(2, "b", 2)]
+    assert lake.source("copy").head.table_id == before
+
+
+def test_a_named_table_that_is_restored_reads_again_what_it_lost(lake: Named) -> None:
+    lake.materialize(kept, KEYED)
+    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
+    lake.materialize(kept, KEYED)
+    lake.sql("RESTORE TABLE {kept} TO VERSION AS OF 0")
+    lake.materialize(kept, KEYED)
+    assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
+
+
+def test_twins_on_a_named_table_commit_once(lake: Named) -> None:
+    lake.materialize(archive)
+    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
+    steps = [lake.begin(archive) for _ in range(2)]
+    writes = [archive(**lake.read(step, archive)) for step in steps]
+    steps[0].commit(writes[0], lake.retry, NO_WAIT)
+    assert isinstance(steps[1].commit(writes[1], lake.retry, NO_WAIT), AlreadyApplied)
+    assert [row[0] for row in lake.rows("archive")] == [1, 2, 3]
+
+
+def test_a_named_table_of_somebody_else_is_not_written(lake: Named) -> None:
+    lake.sql("CREATE TABLE {kept} (id int, k string, v int) USING delta")
+    lake.sql("INSERT INTO {kept} VALUES (9, 'z', 9)")
+    with pytest.raises(ForeignTableError):
+        lake.materialize(kept, KEYED)
+    assert lake.rows("kept") == [(9, "z", 9)]
+
+
+def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from_being_created(lake: Named) -> None:
+    debris = lake.directory("kept")
+    debris.mkdir()
+    (debris / "part-00000.snappy.parquet").write_bytes(b"half a fi")
+    assert isinstance(lake.materialize(kept, KEYED), Committed)
+    assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2)]

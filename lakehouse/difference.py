@@ -6,15 +6,16 @@ Broken promises are errors inside the same plan: they surface while it is comput
 """
 
 import json
-from functools import reduce
+from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
 
 from lakehouse.conflicts import causes, message
 from lakehouse.errors import BrokenPromiseError
-from lakehouse.schema import comparable
-from lakehouse.sql import quote, same
+from lakehouse.schema import comparable, sql_type
+from lakehouse.sql import literal, quote, same
 from lakehouse.touched import Touched, require, same_key
 
 OPERATION = "__lakehouse_operation"
@@ -37,17 +38,17 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
         touched: The keys that the result is about; None, or everything, where it is about all of them.
     """
     if touched is None or touched.is_everything:
-        return rows.withColumn(_PROBLEM, F.lit(None).cast("string"))
+        return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {_PROBLEM}")
     require(rows, touched.columns, asset)
+    outside = _problem("outside", {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows)
     if near is not None and near.is_exact:
-        inside = F.coalesce(F.expr(near.sql), F.lit(False))
-        return rows.withColumn(_PROBLEM, F.when(~inside, _problem("outside", touched.columns)))
+        return rows.selectExpr("*", f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
-    keys = touched.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
-    keys = keys.withColumn("__promised", F.lit(True))
-    outside = F.when(F.col("__promised").isNull(), _problem("outside", touched.columns))
-    return rows.join(keys, same_key(rows, renamed), "left").withColumn(_PROBLEM, outside).drop("__promised", *renamed)
+    keys = touched.keys.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
+    beside = rows.join(keys, same_key(rows, renamed), "left")
+    told = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
+    return beside.selectExpr("*", told).drop("__promised", *renamed)
 
 
 def difference(
@@ -70,70 +71,57 @@ def difference(
         one_task: Whether both sides are so small that one task is quicker than a shuffle.
         held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
     """
-    columns = [column for column in rows.columns if column != _PROBLEM]
-    named = [_find(columns, name) for name in key]
-    ours = F.struct(*(F.col(quote(column)) for column in columns))
-    both = _side(rows, named, "__ours", ours).withColumn(_PROBLEM, F.col(_PROBLEM))
+    schema = StructType([column for column in rows.schema.fields if column.name != _PROBLEM])
+    named = [_find(schema.names, name) for name in key]
+    keys = [f"__key_{index}" for index in range(len(named))]
+    both = rows.selectExpr(*_side(named, {name: quote(name) for name in schema.names}, "__ours"), _PROBLEM)
     if existing is not None:
-        there = [F.col(quote(c)) if c.lower() in _lower(existing.columns) else _null(rows, c) for c in columns]
-        values = F.struct(*(value.alias(column) for value, column in zip(there, columns, strict=True)))
-        both = both.unionByName(_side(existing, named, "__theirs", values), allowMissingColumns=True)
+        there = {name.lower() for name in existing.columns}
+        values = {c.name: quote(c.name) if c.name.lower() in there else _null(c.dataType) for c in schema.fields}
+        both = both.unionByName(existing.selectExpr(*_side(named, values, "__theirs")), allowMissingColumns=True)
     else:
         # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.
-        both = both.repartitionByRange(*(F.col(f"__key_{index}") for index in range(len(named))))
-        both = both.withColumn("__theirs", F.lit(None).cast(both.schema["__ours"].dataType))
-    grouped = (
-        (both.coalesce(1) if one_task else both)
-        .groupBy(*(F.col(f"__key_{index}") for index in range(len(named))))
-        .agg(
-            F.count("__ours").alias("__copies"),
-            F.count("__theirs").alias("__held"),
-            F.first("__ours", ignorenulls=True).alias("__ours"),
-            F.first("__theirs", ignorenulls=True).alias("__theirs"),
-            F.max(_PROBLEM).alias(_PROBLEM),
-            *([_values_held(columns, held).alias(HELD)] if held else []),
-        )
-    )
-    return _operations(grouped, columns, named)
+        both = both.repartitionByRange(*keys).selectExpr("*", "IF(FALSE, __ours, NULL) AS __theirs")
+    seen = {
+        "count(__ours)": "__copies",
+        "count(__theirs)": "__held",
+        "first(__ours, TRUE)": "__ours",
+        "first(__theirs, TRUE)": "__theirs",
+        f"max({_PROBLEM})": "__outside",
+    }
+    if held:
+        values = ", ".join(_as(f"__theirs.{quote(name)}", name) for name in (_find(schema.names, c) for c in held))
+        seen[f"collect_set(IF(__theirs IS NULL, NULL, struct({values})))"] = HELD
+    grouped = (both.coalesce(1) if one_task else both).groupBy(*keys)
+    return _operations(grouped.agg(*(F.expr(_as(value, name)) for value, name in seen.items())), schema, named)
 
 
-def _values_held(columns: list[str], held: tuple[str, ...]) -> Column:
-    values = F.struct(*(F.col("__theirs").getField(_find(columns, name)).alias(name) for name in held))
-    return F.collect_set(F.when(F.col("__theirs").isNotNull(), values))
-
-
-def _operations(grouped: DataFrame, columns: list[str], named: list[str]) -> DataFrame:
+def _operations(grouped: DataFrame, schema: StructType, named: list[str]) -> DataFrame:
     """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
-    twice = _problem("twice", tuple(f"__key_{index}" for index in range(len(named))), named)
-    problem = F.coalesce(F.col(_PROBLEM), F.when(F.col("__copies") > 1, twice))
-    flat = grouped.withColumn(_PROBLEM, problem)
-    mine, yours = (comparable(grouped.select(f"{side}.*").schema, f"{side}.") for side in ("__ours", "__theirs"))
-    differs = _any([~F.expr(same(mine[column], yours[column])) for column in columns if column not in named])
+    keys = {name: f"__key_{index}" for index, name in enumerate(named)}
+    problem = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {_problem('twice', keys)} END)"
+    mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
+    differ = [f"NOT ({same(mine[name], yours[name])})" for name in schema.names if name not in named]
     operations = (
-        F.when(F.col(_PROBLEM).isNotNull(), F.array(F.raise_error(F.col(_PROBLEM)).cast("string")))
-        .when(F.col("__theirs").isNull(), F.array(F.lit(INSERT)))
-        .when(F.col("__ours").isNull(), F.array(F.lit(DELETE)))
-        .when(F.col("__held") > 1, F.array(F.lit(DELETE), F.lit(AGAIN)))
-        .when(differs, F.array(F.lit(UPDATE)))
+        f"CASE WHEN {_PROBLEM} IS NOT NULL THEN array(CAST(raise_error({_PROBLEM}) AS STRING)) "
+        f"WHEN __theirs IS NULL THEN array('{INSERT}') "
+        f"WHEN __ours IS NULL THEN array('{DELETE}') "
+        f"WHEN __held > 1 THEN array('{DELETE}', '{AGAIN}') "
+        f"WHEN {' OR '.join(differ) or 'FALSE'} THEN array('{UPDATE}') END"
     )
-    keys = {name: F.col(f"__key_{index}") for index, name in enumerate(named)}
-    values = [keys.get(column, F.col("__ours").getField(column)).alias(column) for column in columns]
-    held = [HELD] if HELD in flat.columns else []
-    return flat.select(*values, *held, F.explode(operations).alias(OPERATION))
+    values = [_as(keys.get(name, f"__ours.{quote(name)}"), name) for name in schema.names]
+    held = [HELD] if HELD in grouped.columns else []
+    told = grouped.selectExpr("*", f"{problem} AS {_PROBLEM}")
+    return told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
 
 
-def _side(frame: DataFrame, named: list[str], side: str, values: Column) -> DataFrame:
-    keys = [F.col(quote(name)).alias(f"__key_{index}") for index, name in enumerate(named)]
-    kept = [F.col(_PROBLEM)] if _PROBLEM in frame.columns else []
-    return frame.select(*keys, values.alias(side), *kept)
+def _side(named: list[str], values: Mapping[str, str], side: str) -> list[str]:
+    keys = [f"{quote(name)} AS __key_{index}" for index, name in enumerate(named)]
+    return [*keys, f"struct({', '.join(_as(value, name) for name, value in values.items())}) AS {side}"]
 
 
-def _null(rows: DataFrame, column: str) -> Column:
-    return F.lit(None).cast(rows.schema[column].dataType)
-
-
-def _lower(names: list[str]) -> set[str]:
-    return {name.lower() for name in names}
+def _null(kind: DataType) -> str:
+    return f"CAST(NULL AS {sql_type(kind)})"
 
 
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
@@ -191,16 +179,16 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
     return None
 
 
-def _problem(kind: str, columns: tuple[str, ...], names: list[str] | None = None) -> Column:
-    named = zip(columns, names or columns, strict=True)
-    key = F.struct(*(F.col(quote(column)).cast("string").alias(name) for column, name in named))
-    text = F.to_json(key, {"ignoreNullFields": "false"})
-    return F.concat(F.lit(f'{_BROKEN}{{"kind": "{kind}", "key": '), text, F.lit("}"))
+def _problem(kind: str, key: Mapping[str, str]) -> str:
+    """The text of a broken promise as SQL; the key's values by their names."""
+    values = ", ".join(_as(f"CAST({value} AS STRING)", name) for name, value in key.items())
+    begin = literal(f'{_BROKEN}{{"kind": "{kind}", "key": ')
+    return f"concat({begin}, to_json(struct({values}), map('ignoreNullFields', 'false')), '}}')"
+
+
+def _as(value: str, name: str) -> str:
+    return f"{value} AS {quote(name)}"
 
 
 def _find(columns: list[str], name: str) -> str:
     return next(column for column in columns if column.lower() == name.lower())
-
-
-def _any(conditions: list[Column]) -> Column:
-    return reduce(Column.__or__, conditions, F.lit(False))

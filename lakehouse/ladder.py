@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from lakehouse.changes import LOG_NAMES, Changes, Content, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
@@ -21,6 +20,7 @@ from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
 from lakehouse.read import Read
+from lakehouse.schema import sql_type
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
 from lakehouse.uniqueness import is_unique
@@ -252,13 +252,9 @@ def _fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> Dat
     """A piece of the feed under the column names and types of the source as it is at the end of the range."""
     feed = feed.withColumnsRenamed(dict(renames))
     have = set(feed.columns)
-    columns = [
-        F.col(quote(field.name)).cast(field.dataType).alias(field.name)
-        if field.name in have
-        else F.lit(None).cast(field.dataType).alias(field.name)
-        for field in rows.schema.fields
-    ]
-    return feed.select(*columns, *LOG_NAMES)
+    columns = {c.name: (quote(c.name) if c.name in have else "NULL", c.dataType) for c in rows.schema.fields}
+    cast = [f"CAST({value} AS {sql_type(kind)}) AS {quote(name)}" for name, (value, kind) in columns.items()]
+    return feed.selectExpr(*cast, *LOG_NAMES)
 
 
 def why_unreadable(error: BaseException) -> str | None:

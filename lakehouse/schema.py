@@ -1,7 +1,6 @@
 """Whether a result fits its table, decided before anything is written."""
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     ByteType,
@@ -85,9 +84,9 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
             "alter the table, or write it to another asset."
         )
         raise SchemaError(asset, problems, remedy)
-    return rows.select(
-        *(F.col(quote(column.name)).cast(column.dataType).alias(column.name) for column in have.fields),
-        *(F.col(quote(column.name)) for column in added),
+    return rows.selectExpr(
+        *(f"CAST({quote(c.name)} AS {sql_type(c.dataType)}) AS {quote(c.name)}" for c in have.fields),
+        *(quote(column.name) for column in added),
     )
 
 
@@ -115,6 +114,19 @@ def widens(value: DataType, column: DataType) -> bool:
             if type(value) in _INTEGERS and type(column) in _INTEGERS:
                 return _INTEGERS.index(type(value)) <= _INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
+
+
+def sql_type(kind: DataType) -> str:
+    """A type as SQL says it, whatever characters are in the names of its fields."""
+    match kind:
+        case ArrayType():
+            return f"array<{sql_type(kind.elementType)}>"
+        case MapType():
+            return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
+        case StructType():
+            return f"struct<{', '.join(f'{quote(c.name)}: {sql_type(c.dataType)}' for c in kind.fields)}>"
+        case _:
+            return kind.simpleString()
 
 
 def column_types(schema: StructType) -> dict[str, str]:

@@ -41,8 +41,9 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
-        # Delta rebuilds a table's state in 50 tasks by default; here that is two thirds of a small MERGE.
-        "spark.databricks.delta.snapshotPartitions": "2",
+        # Delta rebuilds a table's state in 50 tasks by default, and Spark generates code anew in each: with two of them
+        # a small step takes a tenth more CPU.
+        "spark.databricks.delta.snapshotPartitions": "1",
         # The tasks in which VACUUM lists a table's directory: 10,000 by default, a minute of both cores for any table.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(max(4, os.cpu_count() or 1)),
         "spark.sql.debug.maxToStringFields": "100",

@@ -289,6 +289,8 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
 
 
 def _classified(run: Run, error: Exception) -> Conflict:
+    if isinstance(error, LakehouseError):
+        raise error
     conflict = classify(error)
     if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
         raise explained(run, error) from error

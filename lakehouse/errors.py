@@ -209,6 +209,19 @@ class ForeignTableError(WriteError):
         )
 
 
+class UnregisteredTableError(WriteError):
+    """A table that the catalog does not know, in the directory that it gives to a new one."""
+
+    def __init__(self, asset: str, name: str, where: str, version: int) -> None:
+        self.asset, self.name, self.where, self.version = asset, name, where, version
+        super().__init__(
+            f"'{asset}' would create {name}, which the session's catalog does not know, but in its directory {where} "
+            f"there is a Delta table at version {version}. Nothing was written. If that is the asset's table, register "
+            f"it (CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it goes on from its "
+            f"position. A catalog in memory forgets its tables when Spark ends."
+        )
+
+
 class LateGapError(ReadError):
     """Changes that turned out to be unreadable while the result was computed."""
 

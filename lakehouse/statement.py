@@ -15,12 +15,14 @@ from lakehouse.difference import (
     INSERT,
     OPERATION,
 )
+from lakehouse.errors import UnregisteredTableError
 from lakehouse.log import Rows
 from lakehouse.mark import Mark
 from lakehouse.run import Run
 from lakehouse.session import handed_over
 from lakehouse.sql import literal, quote, quote_all, same
 from lakehouse.table import Table
+from lakehouse.tables import TableRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +176,24 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
         except AnalysisException as error:
             if error.getCondition() not in _DIRECTORY_IS_THERE or run.ref.log(lambda: own).head() is not None:
                 raise
+            _refuse_unregistered(own, run, error)
             # A directory without a log: of a writer that died before its first commit, or of one that is about to
             # make it. Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
+
+
+def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
+    """Refuses to replace a table only because the catalog has no name for it; Delta says that it is no table.
+
+    Raises:
+        UnregisteredTableError: The directory of the name holds a Delta table.
+    """
+    where = (error.getMessageParameters() or {}).get("tableLocation")
+    if run.ref.path is not None or where is None:
+        return
+    held = TableRef.at_path(run.asset, where).log(lambda: spark).head()
+    if held is not None:
+        raise UnregisteredTableError(run.asset, run.ref.identifier, where, held.version) from error
 
 
 def _described(column: str, table: Table) -> Column:

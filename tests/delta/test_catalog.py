@@ -1,6 +1,8 @@
 """Tables with a name in Spark's catalog instead of a path: the same laws, the log read through SQL."""
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.commit import AlreadyApplied, Committed, Unchanged
-from lakehouse.errors import ForeignTableError
+from lakehouse.errors import ForeignTableError, UnregisteredTableError
 from lakehouse.statement import Create, Insert, ReplaceRows
 from lakehouse.tables import TableRef
 from tests.lake import NO_WAIT, Lake
@@ -18,15 +20,18 @@ SRC = "id int, k string, v int"
 FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 
 
+@dataclass
 class Named(Lake):
-    """A lake whose tables are in a schema of the session's catalog."""
+    """A lake whose tables are in a schema of the session's catalog, but for those that are `elsewhere`."""
+
+    elsewhere: dict[str, str] = field(default_factory=dict)
 
     @property
     def schema(self) -> str:
         return f"t{self.root.name}"
 
     def ref(self, name: str) -> TableRef:
-        return TableRef.in_catalog(name, f"{self.schema}.{name}")
+        return TableRef.in_catalog(name, f"{self.elsewhere.get(name, self.schema)}.{name}")
 
     def sql(self, statement: str, **tables: str) -> list[Row]:
         names = {name: self.ref(name).identifier for name in ("src", "kept", "archive", "copy")}
@@ -130,3 +135,19 @@ def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from
     (debris / "part-00000.snappy.parquet").write_bytes(b"half a fi")
     assert isinstance(lake.materialize(kept, KEYED), Committed)
     assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2)]
+
+
+def test_a_table_that_the_catalog_has_forgotten_is_not_replaced_and_goes_on_once_it_is_registered(lake: Named) -> None:
+    lake.materialize(archive)
+    lake.sql("UPDATE {src} SET v = 5 WHERE id = 1")
+    lake.materialize(archive)
+    before, other = lake.rows("archive"), f"{lake.schema}_other"
+    shutil.copytree(lake.directory("archive"), lake.root / "other" / "archive")
+    lake.elsewhere["archive"] = other
+    lake.spark.sql(f"CREATE SCHEMA {other} LOCATION '{lake.root / 'other'}'")
+    with pytest.raises(UnregisteredTableError, match="at version 1") as refused:
+        lake.materialize(archive)
+    lake.sql(f"CREATE TABLE {{archive}} USING delta LOCATION '{refused.value.where}'")
+    assert isinstance(lake.materialize(archive), Unchanged)
+    assert lake.rows("archive") == before
+    lake.spark.sql(f"DROP SCHEMA {other} CASCADE")

@@ -41,7 +41,7 @@ IN_DELTA: tuple[Point, ...] = tuple(point for point in get_args(Point) if point 
 
 
 def all_cases() -> Iterator[Case]:
-    """Every case of `make crash`; those that need a JVM of their own are spread, so that it starts meanwhile."""
+    """Every case; those that need a JVM of their own are spread, so that it starts meanwhile."""
     shared, own = list(_in_the_shared_jvm()), list(_in_a_jvm_of_its_own())
     every = max(1, len(shared) // len(own))
     for index, case in enumerate(shared):

@@ -1,6 +1,7 @@
 """A run is killed at a named point and repeated; afterwards the files say that every change was applied once.
 
-`make crash` runs every case, a bare run of this file the most telling ones. docs/reliability.md has the table.
+`make crash` and `make crash-jvm` run every case, a bare run of this file the most telling ones. The table is in
+docs/reliability.md.
 """
 
 import os

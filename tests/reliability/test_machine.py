@@ -1,7 +1,7 @@
 """Random histories: whatever happens to a source and whichever runs there are, each table is what its position says.
 
-Small in `make crash`; LAKEHOUSE_EXAMPLES=200 tries so many histories, anew each time. With LAKEHOUSE_WRITER=delta-rs the
-rows of the source are edited by another program, at a tenth of the time.
+Small in `make crash-jvm`; LAKEHOUSE_EXAMPLES=200 tries so many histories, anew each time. With LAKEHOUSE_WRITER=delta-rs
+the rows of the source are edited by another program, at a tenth of the time.
 """
 
 import os

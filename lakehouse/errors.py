@@ -20,6 +20,7 @@
     - PlanError
     - IsolationLevelError
     - ForeignTableError
+    - UnregisteredTableError
     - ForeignApplicationIdError
   x ConflictError               nothing was written; rivals kept winning
   x StaleInputsError            another run read past these inputs; nothing was written
@@ -215,9 +216,9 @@ class UnregisteredTableError(WriteError):
     def __init__(self, asset: str, name: str, where: str, version: int) -> None:
         self.asset, self.name, self.where, self.version = asset, name, where, version
         super().__init__(
-            f"'{asset}' would create {name}, which the session's catalog does not know, but in its directory {where} "
-            f"there is a Delta table at version {version}. Nothing was written. If that is the asset's table, register "
-            f"it (CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it goes on from its "
+            f"'{asset}' would create {name}, which the session's catalog does not know, but its directory {where} "
+            f"holds a Delta table at version {version}. Nothing was written. If that is the asset's table, register it "
+            f"(CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it goes on from its "
             f"position. A catalog in memory forgets its tables when Spark ends."
         )
 

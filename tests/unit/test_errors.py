@@ -156,6 +156,16 @@ CASES = [
         "replaces its rows by the asset's result.",
     ),
     Case(
+        errors.UnregisteredTableError,
+        {"asset": "flights", "name": "`shop`.`flights`", "where": "file:/lake/flights", "version": 4},
+        "'flights' would create `shop`.`flights`, which the session's catalog does not know, but its directory "
+        "file:/lake/flights holds a Delta table at version 4.",
+        WRITTEN,
+        "If that is the asset's table, register it (CREATE TABLE `shop`.`flights` USING delta LOCATION "
+        "'file:/lake/flights') and run the asset again: it goes on from its position. A catalog in memory forgets its "
+        "tables when Spark ends.",
+    ),
+    Case(
         errors.ForeignApplicationIdError,
         {"asset": "flights", "application_id": "flights:0", "epoch": 3},
         "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from lakehouse.conflicts import causes, message
 from lakehouse.errors import BrokenPromiseError
-from lakehouse.schema import comparable, sql_type
+from lakehouse.schema import comparable
 from lakehouse.sql import literal, quote, same
 from lakehouse.touched import Touched, require, same_key
 
@@ -74,26 +74,29 @@ def difference(
     schema = StructType([column for column in rows.schema.fields if column.name != _PROBLEM])
     named = [_find(schema.names, name) for name in key]
     keys = [f"__key_{index}" for index in range(len(named))]
-    both = rows.selectExpr(*_side(named, {name: quote(name) for name in schema.names}, "__ours"), _PROBLEM)
+    both = rows.selectExpr(*_side(named, schema.names, "__ours"), _PROBLEM)
     if existing is not None:
         there = {name.lower() for name in existing.columns}
-        values = {c.name: quote(c.name) if c.name.lower() in there else _null(c.dataType) for c in schema.fields}
-        both = both.unionByName(existing.selectExpr(*_side(named, values, "__theirs")), allowMissingColumns=True)
+        for column in schema.fields:
+            if column.name.lower() not in there:
+                existing = existing.withColumn(column.name, F.lit(None).cast(column.dataType))
+        theirs = existing.selectExpr(*_side(named, schema.names, "__theirs"))
+        both = both.unionByName(theirs, allowMissingColumns=True)
     else:
         # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.
         both = both.repartitionByRange(*keys).selectExpr("*", "IF(FALSE, __ours, NULL) AS __theirs")
-    seen = {
-        "count(__ours)": "__copies",
-        "count(__theirs)": "__held",
-        "first(__ours, TRUE)": "__ours",
-        "first(__theirs, TRUE)": "__theirs",
-        f"max({_PROBLEM})": "__outside",
-    }
+    seen = [
+        "count(__ours) AS __copies",
+        "count(__theirs) AS __held",
+        "first(__ours, TRUE) AS __ours",
+        "first(__theirs, TRUE) AS __theirs",
+        f"max({_PROBLEM}) AS __outside",
+    ]
     if held:
         values = ", ".join(_as(f"__theirs.{quote(name)}", name) for name in (_find(schema.names, c) for c in held))
-        seen[f"collect_set(IF(__theirs IS NULL, NULL, struct({values})))"] = HELD
+        seen.append(f"collect_set(IF(__theirs IS NULL, NULL, struct({values}))) AS {HELD}")
     grouped = (both.coalesce(1) if one_task else both).groupBy(*keys)
-    return _operations(grouped.agg(*(F.expr(_as(value, name)) for value, name in seen.items())), schema, named)
+    return _operations(grouped.agg(*map(F.expr, seen)), schema, named)
 
 
 def _operations(grouped: DataFrame, schema: StructType, named: list[str]) -> DataFrame:
@@ -115,13 +118,9 @@ def _operations(grouped: DataFrame, schema: StructType, named: list[str]) -> Dat
     return told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
 
 
-def _side(named: list[str], values: Mapping[str, str], side: str) -> list[str]:
+def _side(named: list[str], columns: list[str], side: str) -> list[str]:
     keys = [f"{quote(name)} AS __key_{index}" for index, name in enumerate(named)]
-    return [*keys, f"struct({', '.join(_as(value, name) for name, value in values.items())}) AS {side}"]
-
-
-def _null(kind: DataType) -> str:
-    return f"CAST(NULL AS {sql_type(kind)})"
+    return [*keys, f"struct({', '.join(_as(quote(name), name) for name in columns)}) AS {side}"]
 
 
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:

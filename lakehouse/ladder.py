@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from lakehouse.changes import LOG_NAMES, Changes, Content, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
@@ -20,8 +21,7 @@ from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
 from lakehouse.read import Read
-from lakehouse.schema import sql_type
-from lakehouse.sql import quote
+from lakehouse.schema import conformed
 from lakehouse.tables import Pinned
 from lakehouse.uniqueness import is_unique
 from lakehouse.versions import NOTHING_READ, VersionRange
@@ -250,11 +250,8 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
 
 def _fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
     """A piece of the feed under the column names and types of the source as it is at the end of the range."""
-    feed = feed.withColumnsRenamed(dict(renames))
-    have = set(feed.columns)
-    columns = {c.name: (quote(c.name) if c.name in have else "NULL", c.dataType) for c in rows.schema.fields}
-    cast = [f"CAST({value} AS {sql_type(kind)}) AS {quote(name)}" for name, (value, kind) in columns.items()]
-    return feed.selectExpr(*cast, *LOG_NAMES)
+    named = feed.withColumnsRenamed(dict(renames))
+    return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
 
 
 def why_unreadable(error: BaseException) -> str | None:

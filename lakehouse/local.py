@@ -6,10 +6,12 @@ shuffle the table it is joined with; the same rows as a local relation are broad
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -82,7 +84,7 @@ class Local:
         """Some columns, under the names that are given."""
         names = {name.lower(): name for name in self.arrow.column_names}
         arrow = self.arrow.select([names[column.lower()] for column in columns]).rename_columns(list(columns))
-        return Local(self.frame.selectExpr(*(f"{quote(column)} AS {quote(column)}" for column in columns)), arrow)
+        return Local(self.frame.select(*(quote(column) for column in columns)).toDF(*columns), arrow)
 
     def take(self, rows: Sequence[int]) -> "Local":
         """Some rows, by their places."""
@@ -119,8 +121,7 @@ def small(frame: DataFrame, rows: int = SMALL_ROWS) -> Local | None:
         return None
     width = _width(frame)
     if width is not None:
-        wide = f"CAST(raise_error('{_WIDE}') AS BOOLEAN)"
-        frame = frame.where(f"CASE WHEN {width} > {WIDE_BYTES} THEN {wide} ELSE TRUE END")
+        frame = frame.where(F.when(width > WIDE_BYTES, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
     try:
         local = collected(frame.limit(rows + 1))
     except Exception as error:
@@ -130,14 +131,14 @@ def small(frame: DataFrame, rows: int = SMALL_ROWS) -> Local | None:
     return None if local.rows > rows else local
 
 
-def _width(frame: DataFrame) -> str | None:
-    """The bytes of a row in the columns that have no fixed width, as SQL; None where there are none."""
+def _width(frame: DataFrame) -> Column | None:
+    """The bytes of a row in the columns that have no fixed width; None where there are none."""
     widths = [
-        f"coalesce(octet_length({quote(field.name) if plain else f'to_json({quote(field.name)})'}), 0)"
+        F.coalesce(F.octet_length(quote(field.name) if plain else F.to_json(quote(field.name))), F.lit(0))
         for field in frame.schema.fields
         if (plain := isinstance(field.dataType, StringType | BinaryType)) or isinstance(field.dataType, _NESTED)
     ]
-    return " + ".join(widths) or None
+    return reduce(Column.__add__, widths) if widths else None
 
 
 def collected(frame: DataFrame) -> Local:

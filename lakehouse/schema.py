@@ -1,11 +1,15 @@
 """Whether a result fits its table, decided before anything is written."""
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
+    BooleanType,
     ByteType,
     CharType,
     DataType,
+    DateType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -15,7 +19,10 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
     VarcharType,
     VariantType,
 )
@@ -25,6 +32,18 @@ from lakehouse.sql import quote
 from lakehouse.table import RESERVED_COLUMNS, Table
 
 _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+_PLAIN = {
+    *_INTEGERS,
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+}
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 
 
@@ -84,10 +103,31 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
             "alter the table, or write it to another asset."
         )
         raise SchemaError(asset, problems, remedy)
-    return rows.selectExpr(
-        *(f"CAST({quote(c.name)} AS {sql_type(c.dataType)}) AS {quote(c.name)}" for c in have.fields),
-        *(quote(column.name) for column in added),
-    )
+    return conformed(rows, StructType([*have.fields, *added]))
+
+
+def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame's columns under the names and types of a schema; NULL in those that it lacks.
+
+    As SQL text where that says the same: columns of the DataFrame API are forty calls into the JVM each.
+    """
+    there = {name.lower() for name in frame.columns}
+    if all(_is_plain(column) for column in schema.fields):
+        texts = {c.name: (quote(c.name) if c.name.lower() in there else "NULL", c.dataType) for c in schema.fields}
+        return frame.selectExpr(
+            *(f"CAST({value} AS {_text(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
+        )
+    values = [F.col(quote(c.name)) if c.name.lower() in there else F.lit(None) for c in schema.fields]
+    return frame.select(*(v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True)))
+
+
+def _is_plain(column: StructField) -> bool:
+    """Whether SQL says name and type exactly: it has no NOT NULL for elements, and replaces ${...} even in names."""
+    return type(column.dataType) in _PLAIN and "${" not in column.name
+
+
+def _text(kind: DataType) -> str:
+    return "timestamp_ltz" if isinstance(kind, TimestampType) else kind.simpleString()
 
 
 def widens(value: DataType, column: DataType) -> bool:
@@ -114,19 +154,6 @@ def widens(value: DataType, column: DataType) -> bool:
             if type(value) in _INTEGERS and type(column) in _INTEGERS:
                 return _INTEGERS.index(type(value)) <= _INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
-
-
-def sql_type(kind: DataType) -> str:
-    """A type as SQL says it, whatever characters are in the names of its fields."""
-    match kind:
-        case ArrayType():
-            return f"array<{sql_type(kind.elementType)}>"
-        case MapType():
-            return f"map<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
-        case StructType():
-            return f"struct<{', '.join(f'{quote(c.name)}: {sql_type(c.dataType)}' for c in kind.fields)}>"
-        case _:
-            return kind.simpleString()
 
 
 def column_types(schema: StructType) -> dict[str, str]:

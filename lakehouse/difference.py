@@ -8,6 +8,7 @@ Broken promises are errors inside the same plan: they surface while it is comput
 import json
 from collections.abc import Mapping
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -145,7 +146,7 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
     """The promise that an error of Spark stands for; None where it stands for something else."""
     for cause in causes(error):
         text = message(cause)
-        if _BROKEN not in text:
+        if _BROKEN not in text or isinstance(cause, AnalysisException):  # that one quotes the plan, not a row
             continue
         start = text.index(_BROKEN) + len(_BROKEN)
         found = json.JSONDecoder().raw_decode(text[start:])[0]

@@ -1,0 +1,18 @@
+"""Which of Spark's errors is a broken promise."""
+
+from pyspark.errors import AnalysisException, SparkRuntimeException
+
+from lakehouse.difference import ELSEWHERE, broken_promise
+from lakehouse.errors import BrokenPromiseError
+
+
+def test_what_a_row_raises_is_a_broken_promise():
+    found = broken_promise("flights", SparkRuntimeException(f"[USER_RAISED_EXCEPTION] {ELSEWHERE} SQLSTATE: P0001"))
+    assert isinstance(found, BrokenPromiseError)
+    assert "elsewhere" not in str(found)
+    assert "outside the touched keys" in str(found)
+
+
+def test_a_plan_that_is_quoted_is_none():
+    quoted = f"[DATATYPE_MISMATCH] cannot cast; line 1 pos 0;\n'MergeIntoTable\n+- raise_error('{ELSEWHERE}')"
+    assert broken_promise("flights", AnalysisException(quoted)) is None

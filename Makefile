@@ -36,8 +36,9 @@ PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
 # Those that have a target of their own; and those that run on a server, always and after a change of what they test.
 RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
   tests/delta/test_serializable.py
-CRASHES := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py tests/reliability/test_machine.py \
-  tests/reliability/test_checker.py tests/reliability/test_server_faults.py
+KILLED := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
+CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_checker.py \
+  tests/reliability/test_server_faults.py
 SERVED := tests/dagster/test_io_manager.py
 REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
 SERVED_SLOW := $(SERVED) tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
@@ -55,7 +56,6 @@ slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners,
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
 	@$(PYTEST) $(RACES)
 
-KILLED := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
 	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -k "not JVM and not both" $(KILLED)
 

@@ -131,6 +131,7 @@ def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: Kind):
         ("DELTA_CONCURRENT_WRITE", Kind.UNKNOWN),
         ("DELTA_MAX_COMMIT_RETRIES_EXCEEDED", Kind.UNKNOWN),
         ("TABLE_OR_VIEW_ALREADY_EXISTS", Kind.PROTOCOL),
+        ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Kind.PROTOCOL),
         ("DELTA_TABLE_ALREADY_EXISTS", Kind.PROTOCOL),
         ("DELTA_PATH_EXISTS", Kind.PROTOCOL),
     ],

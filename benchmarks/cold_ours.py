@@ -1,4 +1,4 @@
-"""A process that materializes one asset through Dagster and ends: `python -m benchmarks.cold_ours ROOT server`."""
+"""A process that materializes one asset through Dagster and ends: `python -m benchmarks.cold_ours ROOT`."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import dagster as dg
 from benchmarks.data import KEY
 from lakehouse import Changes, DeltaIOManager, Merge, Table
 from resources.settings import local_settings
-from resources.spark import LocalSpark, Where
+from resources.spark import LocalSpark
 
 
 @dg.asset(metadata=Table(key=KEY))
@@ -18,8 +18,8 @@ def target(source: Changes) -> Merge:
 
 
 def main() -> None:
-    root, where = Path(sys.argv[1]), Where(sys.argv[2])
-    spark = LocalSpark(spark_config=local_settings(root), root=str(root), where=where)
+    root = Path(sys.argv[1])
+    spark = LocalSpark(spark_config=local_settings(root), root=str(root))
     history = root / "_dagster"
     history.mkdir(exist_ok=True)
     with dg.DagsterInstance.local_temp(str(history)) as instance:

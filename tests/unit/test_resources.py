@@ -3,8 +3,10 @@
 import re
 import sys
 from importlib.metadata import version
+from importlib.util import cache_from_source
 from pathlib import Path
 
+import dagster
 import pyspark
 import pytest
 
@@ -301,3 +303,11 @@ def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
     class_archive(java).touch()
     assert f"-XX:SharedArchiveFile={class_archive(java)}" in server_command(java, settings)
     assert not any("SharedArchive" in part for part in server_command(other, settings))
+
+
+def test_installed_packages_are_compiled():
+    # Otherwise every process of Dagster compiles a thousand modules for itself, where Python may not write bytecode.
+    packages = Path(dagster.__file__).parent
+    modules = [path for path in packages.rglob("*.py") if path.stat().st_size]
+    assert modules
+    assert [path for path in modules if not Path(cache_from_source(str(path))).is_file()] == []

@@ -1,0 +1,52 @@
+"""The archive of the server's classes: made by a run, mapped by a JVM, and never needed."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from resources import jvm, shared_classes
+from resources.java import java
+from resources.settings import local_settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the archive is to be, instead of the one that this environment may have."""
+    path = tmp_path / "classes" / "server.jsa"
+    for module in (jvm, shared_classes):
+        monkeypatch.setattr(module, "class_archive", lambda _: path)
+    monkeypatch.setenv("LAKEHOUSE_SPARK", "server")
+    return path
+
+
+def version(root: Path, share: str) -> subprocess.CompletedProcess[str]:
+    """What the server's JVM says of itself: "sharing" where it has mapped an archive."""
+    program = java()
+    assert program is not None
+    command = jvm.server_command(program, local_settings(root))
+    assert command[-1] == jvm.MAIN
+    line = [program, f"-Xshare:{share}", *command[1:-1], "-version"]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def test_a_run_s_classes_are_archived_mapped_and_done_without_when_damaged(archive: Path, tmp_path: Path):
+    assert shared_classes.make() is None
+    assert archive.stat().st_size > 50_000_000  # of tens of thousands of classes, not of Java's own alone
+    assert list(archive.parent.iterdir()) == [archive]
+    mapped = version(tmp_path, "on")  # `on` is an error where the archive cannot be mapped
+    assert mapped.returncode == 0 and "sharing" in mapped.stderr
+
+    archive.chmod(0o600)
+    with archive.open("r+b") as file:
+        file.write(b"damaged!")
+    assert version(tmp_path, "on").returncode != 0
+    assert version(tmp_path, "auto").returncode == 0
+
+
+def test_without_a_java_it_says_so_and_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shared_classes, "java", lambda: None)
+    assert shared_classes.make() == "There is no Java whose classes could be archived."
+    assert not archive.parent.exists()

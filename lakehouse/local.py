@@ -76,9 +76,8 @@ class Local:
 
     @classmethod
     def empty(cls, frame: DataFrame) -> "Local":
-        """No rows of the frame's columns, without asking Spark."""
-        arrow = to_arrow_schema(frame.schema, timezone="UTC").empty_table()
-        return cls(frame.sparkSession.createDataFrame(arrow, schema=frame.schema), arrow)
+        """No rows of the frame's columns, without a job of Spark."""
+        return cls(frame.limit(0), to_arrow_schema(frame.schema, timezone="UTC").empty_table())
 
     def select(self, columns: Sequence[str]) -> "Local":
         """Some columns, under the names that are given."""

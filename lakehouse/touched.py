@@ -1,5 +1,6 @@
 """The keys that a range of changes touched, and the rows that belong to them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -16,17 +17,23 @@ from lakehouse.local import Local, small
 from lakehouse.sql import Literal, quote
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Keys:
     """Distinct keys.
 
     Args:
-        frame: The keys as rows.
-        values: The same as values, where they are few and their types have literals.
+        values: The keys as values, where they are few and their types have literals.
+        kinds: A frame with the keys' columns.
+        make: Gives the keys as rows; most plans do with the values.
     """
 
-    frame: DataFrame
     values: list[tuple[Literal, ...]] | None
+    kinds: DataFrame
+    make: Callable[[], DataFrame]
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        return self.make()
 
 
 @dataclass(frozen=True)
@@ -70,11 +77,12 @@ class Touched:
     def _keys(self) -> Keys:
         match self.found:
             case Local() as local if (values := local.values(self.columns)) is not None:
-                return Keys(_relation(local, self.columns, values), values)
+                return Keys(values, local.frame, lambda: _relation(local, self.columns, values))
             case Local(frame=frame) | frame if frame is not None:
                 distinct = frame.select(*as_keys(frame, self.columns)).distinct()
                 few = small(distinct) if self.few else None
-                return Keys(distinct, None) if few is None else Keys(few.frame, few.values(self.columns))
+                told, values = (distinct, None) if few is None else (few.frame, few.values(self.columns))
+                return Keys(values, told, lambda: told)
             case _:
                 raise WriteError("Every key is touched.")
 
@@ -119,7 +127,7 @@ class Touched:
         if self.values is None:
             return None
         kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
-        keys = {column.name.lower(): column.dataType for column in self._keys.frame.schema.fields}
+        keys = {column.name.lower(): column.dataType for column in self._keys.kinds.schema.fields}
         if any(kinds.get(column.lower()) != keys[column.lower()] for column in self.columns):
             return None
         return key_predicate(self.columns, self.values)

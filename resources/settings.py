@@ -46,8 +46,8 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "1",
         # The tasks in which VACUUM lists a table's directory: 10,000 by default, a minute of both cores for any table.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(max(4, os.cpu_count() or 1)),
-        # The generated classes that are kept: 100 by default, fewer than one small step has, so that each step compiled 50
-        # of them anew. It is seven now.
+        # The generated classes that are kept. A small step has more than the default of 100, so each compiled about
+        # fifty of them anew; now it is seven.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.debug.maxToStringFields": "100",
         "spark.redaction.regex": SECRET_KEYS,

@@ -105,7 +105,8 @@ def dagster_dev(root: Path, home: Path) -> Generator[None]:
     program = str(Path(sys.executable).with_name("dagster"))
     command = [program, "dev", "-m", "benchmarks.live_location", "-h", "127.0.0.1", "-p", port]
     with (home / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=log)  # noqa: S603
+        # Not in the project's directory, whose .env would give it the project's own history.
+        process = subprocess.Popen(command, cwd=home, env=variables, stdout=log, stderr=log)  # noqa: S603
         try:
             yield
         except TimeoutError as error:

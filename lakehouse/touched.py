@@ -1,6 +1,5 @@
 """The keys that a range of changes touched, and the rows that belong to them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -15,25 +14,6 @@ from lakehouse.images import rows_after
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
 from lakehouse.sql import Literal, quote
-
-
-@dataclass(frozen=True, eq=False)
-class Keys:
-    """Distinct keys.
-
-    Args:
-        values: The keys as values, where they are few and their types have literals.
-        kinds: A frame with the keys' columns.
-        make: Gives the keys as rows; most plans do with the values.
-    """
-
-    values: list[tuple[Literal, ...]] | None
-    kinds: DataFrame
-    make: Callable[[], DataFrame]
-
-    @cached_property
-    def frame(self) -> DataFrame:
-        return self.make()
 
 
 @dataclass(frozen=True)
@@ -71,25 +51,35 @@ class Touched:
             if self.source is None:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
             return self.source.select(*quoted(self.columns)).distinct()
-        return self._keys.frame
+        return self._distinct
 
     @cached_property
-    def _keys(self) -> Keys:
-        match self.found:
-            case Local() as local if (values := local.values(self.columns)) is not None:
-                return Keys(values, local.frame, lambda: _relation(local, self.columns, values))
-            case Local(frame=frame) | frame if frame is not None:
-                distinct = frame.select(*as_keys(frame, self.columns)).distinct()
-                few = small(distinct) if self.few else None
-                told, values = (distinct, None) if few is None else (few.frame, few.values(self.columns))
-                return Keys(values, told, lambda: told)
-            case _:
-                raise WriteError("Every key is touched.")
-
-    @property
     def values(self) -> list[tuple[Literal, ...]] | None:
         """The distinct keys, where they can be said as literals."""
-        return None if self.found is None else self._keys.values
+        if self.found is None or not isinstance(self._held, Local):
+            return None
+        return self._held.values(self.columns)
+
+    @cached_property
+    def _held(self) -> Local | DataFrame:
+        """Rows with the keys: as they were found where those can be said as literals, else distinct."""
+        match self.found:
+            case None:
+                raise WriteError("Every key is touched.")
+            case Local() as local if local.values(self.columns) is not None:
+                return local
+            case Local(frame=frame) | frame:
+                distinct = frame.select(*as_keys(frame, self.columns)).distinct()
+                few = small(distinct) if self.few else None
+                return distinct if few is None else few
+
+    @cached_property
+    def _distinct(self) -> DataFrame:
+        match self._held:
+            case Local() as local if self.values is not None:
+                return _relation(local, self.columns, self.values)
+            case Local(frame=frame) | frame:
+                return frame
 
     def count_if_few(self) -> int | None:
         """How many keys there are, where they can be said as literals."""
@@ -124,10 +114,10 @@ class Touched:
 
     def predicate(self, frame: DataFrame) -> KeyPredicate | None:
         """The keys as a literal predicate on the frame, where they are few and its columns have their types."""
-        if self.values is None:
+        if self.values is None or not isinstance(self._held, Local):
             return None
         kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
-        keys = {column.name.lower(): column.dataType for column in self._keys.kinds.schema.fields}
+        keys = {column.name.lower(): column.dataType for column in self._held.frame.schema.fields}
         if any(kinds.get(column.lower()) != keys[column.lower()] for column in self.columns):
             return None
         return key_predicate(self.columns, self.values)

@@ -55,13 +55,15 @@ def customer_rows(spark: SparkSession, factor: float) -> DataFrame:
 def customer_orders(orders: Changes, customer: Changes) -> Merge:
     """Orders with their customer's nation."""
     touched = orders.touched("orderkey") | customer.touched("custkey").via(orders.source, "orderkey")
-    return Merge(touched.of(orders.source).join(customer.source, "custkey", "left"), touched)
+    theirs = orders.touched("custkey") | customer.touched("custkey")
+    return Merge(touched.of(orders.source).join(theirs.of(customer.source), "custkey", "left"), touched)
 
 
 def order_lines(lineitem: Changes, orders: Changes) -> Merge:
     """Lines with the day and the customer of their order."""
     touched = lineitem.touched("linekey") | orders.touched("orderkey").via(lineitem.source, "linekey")
-    joined = touched.of(lineitem.source).join(orders.source, "orderkey", "left")
+    theirs = lineitem.touched("orderkey") | orders.touched("orderkey")
+    joined = touched.of(lineitem.source).join(theirs.of(orders.source), "orderkey", "left")
     return Merge(joined.select(*lineitem.source.columns, "custkey", "orderdate"), touched)
 
 

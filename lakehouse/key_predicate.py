@@ -5,10 +5,11 @@ list (`IN`) counts there only with its own minimum and maximum, and a join with 
 keys become a range each, and the ranges stand beside the list.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from heapq import nlargest
 from itertools import pairwise
 
 from lakehouse.sql import Literal, literal, quote
@@ -54,55 +55,75 @@ def key_predicate(columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], p
         return KeyPredicate("FALSE", is_exact=True)
     names = [prefix + quote(column) for column in columns]
     if len(names) == 1:
-        values = [key[0] for key in keys]
-        near = _within_ranges(names[0], values)
-        if len(values) <= RANGES:
-            return KeyPredicate(_listed(names[0], values), is_exact=True)
-        if len(values) <= LISTED:
-            return KeyPredicate(f"({near}) AND ({_listed(names[0], values)})", is_exact=True)
-        return KeyPredicate(near, is_exact=False)
-    near = " AND ".join(
-        f"({_within_ranges(name, list(dict.fromkeys(key[i] for key in keys)))})" for i, name in enumerate(names)
-    )
+        return _of_one_column(names[0], _Values.of(key[0] for key in keys))
+    near = " AND ".join(f"({_Values.of(key[i] for key in keys).within(name)})" for i, name in enumerate(names))
     if len(keys) > LISTED_TOGETHER:
         return KeyPredicate(near, is_exact=False)
     whole = " OR ".join(f"({' AND '.join(map(_is, names, key))})" for key in keys)
     return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
 
 
+def _of_one_column(name: str, values: "_Values") -> KeyPredicate:
+    if values.are_whole:
+        return KeyPredicate(values.within(name), is_exact=True)
+    if len(values.known) <= RANGES:
+        return KeyPredicate(values.listed(name), is_exact=True)
+    if len(values.known) <= LISTED:
+        return KeyPredicate(f"({values.within(name)}) AND ({values.listed(name)})", is_exact=True)
+    return KeyPredicate(values.within(name), is_exact=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The distinct values of one column: those that are not NULL in Spark's order, and few ranges over them."""
+
+    known: Sequence[Literal]
+    ranges: Sequence[tuple[Literal, Literal]]
+    null: bool
+
+    @classmethod
+    def of(cls, values: Iterable[Literal]) -> "_Values":
+        distinct = set(values)
+        known = sorted(distinct - {None}, key=_order)
+        return cls(known, _ranges(known), None in distinct)
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether the ranges hold no other value: of days, say, or of numbers that were given out in turn."""
+        return sum(_count(low, high) for low, high in self.ranges) == len(self.known)
+
+    def within(self, name: str) -> str:
+        terms = [
+            f"{name} = {literal(low)}" if low == high else f"{name} BETWEEN {literal(low)} AND {literal(high)}"
+            for low, high in self.ranges
+        ]
+        return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
+
+    def listed(self, name: str) -> str:
+        few = len(self.known) <= RANGES
+        terms = [_is(name, v) for v in self.known] if few else [f"{name} IN ({', '.join(map(literal, self.known))})"]
+        return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
+
+
 def _is(name: str, value: Literal) -> str:
     return f"{name} IS NULL" if value is None else f"{name} = {literal(value)}"
 
 
-def _listed(name: str, values: list[Literal]) -> str:
-    known = sorted({value for value in values if value is not None}, key=_order)
-    if len(known) <= RANGES:
-        terms = [_is(name, value) for value in known]
-    else:
-        terms = [f"{name} IN ({', '.join(literal(value) for value in known)})"]
-    if None in values:
-        terms.append(f"{name} IS NULL")
-    return " OR ".join(terms)
-
-
-def _within_ranges(name: str, values: list[Literal]) -> str:
-    known = sorted({value for value in values if value is not None}, key=_order)
-    terms = [
-        f"{name} = {literal(low)}" if low == high else f"{name} BETWEEN {literal(low)} AND {literal(high)}"
-        for low, high in _ranges(known)
-    ]
-    if None in values:
-        terms.append(f"{name} IS NULL")
-    return " OR ".join(terms)
+def _count(low: Literal, high: Literal) -> int:
+    """How many values a range can hold; 0 where they cannot be counted."""
+    if isinstance(low, date) and isinstance(high, date):
+        return high.toordinal() - low.toordinal() + 1
+    if isinstance(low, int) and isinstance(high, int):
+        return high - low + 1
+    return 0
 
 
 def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
     """At most `RANGES` ranges over sorted values, apart where the gaps between neighbours are widest."""
     if not values:
         return []
-    gaps = [index for index in range(1, len(values)) if _gap(values[index - 1], values[index]) > 1]
-    gaps.sort(key=lambda index: -_gap(values[index - 1], values[index]))
-    cuts = [0, *sorted(gaps[: RANGES - 1]), len(values)]
+    gaps = ((gap, -index) for index, near in enumerate(pairwise(values), 1) if (gap := _gap(*near)) > 1)
+    cuts = [0, *sorted(-index for _, index in nlargest(RANGES - 1, gaps)), len(values)]
     return [(values[start], values[end - 1]) for start, end in pairwise(cuts)]
 
 

@@ -21,6 +21,7 @@ from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
 from lakehouse.read import Read
+from lakehouse.replaced import replaced_within
 from lakehouse.schema import conformed
 from lakehouse.tables import Pinned
 from lakehouse.uniqueness import is_unique
@@ -161,7 +162,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     at = replace(source.at, version=range_.upto)
     included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
     try:
-        content = _content(at, included)
+        content = _content(at, included, stable=not any(commit.operation in SCHEMA_CHANGES for commit in commits))
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
@@ -199,14 +200,22 @@ def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
     )
 
 
-def _content(at: Pinned, commits: tuple[Commit, ...]) -> Content:
-    """What the commits did to rows, read with as few scans as their schemas allow."""
+def _content(at: Pinned, commits: tuple[Commit, ...], *, stable: bool) -> Content:
+    """What the commits did to rows, read with as few scans as their schemas allow.
+
+    Args:
+        at: The source, pinned at the end of the range.
+        commits: The commits.
+        stable: Whether the schema is the same in all of them and at the head of the table.
+    """
     pieces = _pieces(commits)
     if not pieces:
         return Nothing()
     rows = at.rows()
     frames = [_fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
     frame = reduce(lambda a, b: a.unionByName(b), frames)
+    within = replaced_within(commits) if stable else None
+    frame = frame if within is None else frame.where(within)
     via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
     return Feed(small(frame) or frame, via)
 
@@ -243,14 +252,16 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
     names: dict[str, str] = {}
     for at, old, new in renames:
         if at > version:
-            origin = next((first for first, now in names.items() if now == old), old)
+            origin = next((first for first, now in names.items() if now.lower() == old.lower()), old.lower())
             names[origin] = new
     return names
 
 
 def _fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
     """A piece of the feed under the column names and types of the source as it is at the end of the range."""
-    named = feed.withColumnsRenamed(dict(renames))
+    named = feed.toDF(
+        *(renames.get(name.lower(), name) for name in feed.columns)
+    )  # at once: two may have swapped names
     return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
 
 

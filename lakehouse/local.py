@@ -36,10 +36,11 @@ from lakehouse.conflicts import causes, message
 from lakehouse.key_predicate import is_literal
 from lakehouse.sql import Literal, quote
 
-SMALL_ROWS = 10_000
-WIDE_BYTES = 16_384
-"""A row of more text and binaries than this is not brought to the driver: `SMALL_ROWS` of them would not fit there."""
+SMALL_ROWS, SMALL_BYTES, WIDE_BYTES = 250_000, 1 << 26, 1 << 14
+"""At most so many rows come to the driver, none wider than `WIDE_BYTES`, the nth no wider than `SMALL_BYTES` / n."""
 _WIDE = "lakehouse-wide-row"
+_WORD = 16
+"""About the bytes of a value, those of a text or a binary apart."""
 _NESTED = (ArrayType, StructType)
 _ATOMS = (
     BinaryType,
@@ -111,18 +112,22 @@ class Local:
         return list(dict.fromkeys(zip(*lists, strict=True)))
 
 
-def small(frame: DataFrame, rows: int = SMALL_ROWS) -> Local | None:
-    """The frame's rows at the driver; None where there are more than `rows`, or one is wide.
+def small(frame: DataFrame) -> Local | None:
+    """The frame's rows at the driver; None where there are too many, or they are too wide.
 
     Computes the frame (up to the limit) once, so errors of its plan surface here.
     """
     if not travels(frame):
         return None
-    width = _width(frame)
-    if width is not None:
-        frame = frame.where(F.when(width > WIDE_BYTES, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
+    values = _WORD * len(frame.columns)
+    rows = min(SMALL_ROWS, SMALL_BYTES // values)
+    frame, texts = frame.limit(rows + 1), _width(frame)
+    if texts is not None:
+        # After the limit there is one partition, in which this counts the rows.
+        most = F.least(F.lit(WIDE_BYTES), F.lit(SMALL_BYTES) / (F.monotonically_increasing_id() + 1) - values)
+        frame = frame.where(F.when(texts > most, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
     try:
-        local = collected(frame.limit(rows + 1))
+        local = collected(frame)
     except Exception as error:
         if any(_WIDE in message(cause) for cause in causes(error)):
             return None

@@ -104,7 +104,7 @@ def _by_key(
         where = _narrow(run, changed, partitions, target.schema)
         if where.is_exact:
             return ReplaceRows(differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION), where.sql, counts)
-    return MergeRows(differing, changed.rows, _narrow(run, changed, partitions, target.schema, "t.").sql or None)
+    return MergeRows(differing, counts, _narrow(run, changed, partitions, target.schema, "t.").sql or None)
 
 
 def _narrow(
@@ -139,16 +139,19 @@ def _compared(
     key: tuple[str, ...],
     partitions: tuple[str, ...],
 ) -> DataFrame | Local:
-    """The difference; at the driver where it is small, and in one task where both its sides are."""
+    """The difference; at the driver where it is small."""
     if touched is not None and _is_bounded(touched, key) and travels(rows):
         return collected(difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions))
-    ours = small(rows)
+    few = touched is not None and touched.few and not touched.is_everything
+    ours = small(rows) if few else None
     theirs = None if ours is None else small(target)
     if ours is not None and theirs is not None:
         mine = promised(asset, ours.frame, touched)
         return collected(difference(mine, theirs.frame, key, one_task=True, held=partitions))
     mine = promised(asset, rows if ours is None else ours.frame, touched)
     changed = difference(mine, target, key, held=partitions)
+    if not few:
+        changed = changed.localCheckpoint()  # computed once, however often the MERGE reads it
     return small(changed) or changed
 
 

@@ -108,8 +108,8 @@ def _written(outcome: Committed, run: Run) -> str:
             return "create"
         case Insert(why=why):
             return why
-        case MergeRows(rows=rows):
-            return "merge of every row that differs" if rows is None else f"merge of {rows} rows that differ"
+        case MergeRows(counts=counts):
+            return "merge of every row that differs" if counts is None else f"merge of {counts.total} rows that differ"
         case ReplaceRows(counts=counts):
             return f"replace of the {counts.total} rows that differ"
         case Replace(where=where):

@@ -16,6 +16,7 @@ from lakehouse.difference import (
     OPERATION,
 )
 from lakehouse.errors import UnregisteredTableError
+from lakehouse.local import SMALL_BYTES
 from lakehouse.log import Rows
 from lakehouse.mark import Mark
 from lakehouse.run import Run
@@ -43,10 +44,10 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """Rows are inserted, updated and deleted by key, as a difference says."""
+    """Rows are inserted, updated and deleted by key, as a difference says; counted where they are at the driver."""
 
     difference: DataFrame
-    rows: int | None
+    counts: Rows | None
     within: str | None
 
 
@@ -100,17 +101,23 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             _write(rows, run, mark, "overwrite", where)
         case Touch():
             _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append", None)
-        case MergeRows(difference=rows, within=within):
+        case MergeRows(difference=rows, counts=counts, within=within):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
-                own.sql(merge_sql(run, rows, view, within)).collect()
+                if counts is not None:
+                    own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
+                inserts = counts is None or counts.inserted != 0
+                own.sql(merge_sql(run, rows, view, within, inserts=inserts)).collect()
         case Skip():
             pass
         case _:
             assert_never(statement)
 
 
-def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None) -> str:
-    """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update."""
+def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool) -> str:
+    """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update.
+
+    Without inserts it is an inner join, for which few rows are sent to the table's instead of shuffling both.
+    """
     columns = [column for column in difference_.columns if column != OPERATION]
     on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}") for k in run.table.key_columns)
     on = f"({within}) AND {on}" if within else on
@@ -120,13 +127,13 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None) -
     changed = [c for c in columns if c.lower() not in keys]
     updates = changed or columns[:1]
     operation = f"s.{quote(OPERATION)}"
+    refused = f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_refused(run, difference_)} "
+    inserted = f"INSERT ({quote_all(columns)}) VALUES ({quote_all(columns, 's.')})"
     return (
         f"MERGE WITH SCHEMA EVOLUTION INTO {run.ref.identifier} t USING {view} s ON {on} "
-        f"WHEN MATCHED AND {operation} = '{DELETE}' THEN DELETE "
-        f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_refused(run, difference_)} "
-        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{quote(c)} = s.{quote(c)}' for c in updates)} "
-        f"WHEN NOT MATCHED AND {operation} <> '{DELETE}' "
-        f"THEN INSERT ({quote_all(columns)}) VALUES ({quote_all(columns, 's.')})"
+        f"WHEN MATCHED AND {operation} = '{DELETE}' THEN DELETE {refused if inserts else ''}"
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{quote(c)} = s.{quote(c)}' for c in updates)}"
+        + (f" WHEN NOT MATCHED AND {operation} <> '{DELETE}' THEN {inserted}" if inserts else "")
     )
 
 

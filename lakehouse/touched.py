@@ -120,7 +120,11 @@ class Touched:
         keys = {column.name.lower(): column.dataType for column in self._held.frame.schema.fields}
         if any(kinds.get(column.lower()) != keys[column.lower()] for column in self.columns):
             return None
-        return key_predicate(self.columns, self.values)
+        return self._said
+
+    @cached_property
+    def _said(self) -> KeyPredicate | None:
+        return None if self.values is None else key_predicate(self.columns, self.values)
 
     def via(self, frame: DataFrame, *columns: str) -> "Touched":
         """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts."""

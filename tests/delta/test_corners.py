@@ -119,7 +119,7 @@ def test_wide_rows_stay_where_they_are(lake: Lake) -> None:
     outcome = lake.materialize(wide, KEYED)
     assert isinstance(outcome, Committed)
     assert isinstance(outcome.statement, MergeRows)
-    assert outcome.statement.rows is None, "not counted, for they were not brought to the driver"
+    assert outcome.statement.counts is None, "not counted, for they were not brought to the driver"
     assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == 200
 
 

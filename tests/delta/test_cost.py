@@ -10,9 +10,11 @@ from benchmarks.data import Pair
 from benchmarks.log_files import Files
 from benchmarks.meter import Cost, Meter
 from benchmarks.ours import Ours
+from lakehouse import Changes, Overwrite, Read
 from lakehouse.commit import Committed, Unchanged
+from tests.lake import Lake
 
-FILES, ROWS_PER_FILE = 8, 2_000
+FILES, ROWS_PER_FILE, PAGE = 8, 2_000, 100
 PENDING = 10
 
 
@@ -26,8 +28,10 @@ def meter(spark: SparkSession) -> Meter:
 @pytest.fixture
 def pair(spark: SparkSession, tmp_path: Path) -> Pair:
     """A source of several files in the order of the key, and a target that has read all of it."""
-    rows = data.rows(spark, FILES * ROWS_PER_FILE, 2).repartitionByRange(FILES, "id")
+    rows = data.rows(spark, FILES * ROWS_PER_FILE, 2).repartitionByRange(FILES, "id").sortWithinPartitions("id")
+    spark.conf.set("parquet.page.row.count.limit", PAGE)
     rows.write.format("delta").options(**data.PROPERTIES).save(str(tmp_path / "table"))
+    spark.conf.unset("parquet.page.row.count.limit")
     pair = Pair.of(tmp_path / "table", tmp_path / "pair")
     Ours(spark).prepare(pair)
     return pair
@@ -58,6 +62,26 @@ def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> Non
     assert isinstance(ours.outcome, Unchanged)
     assert cost.jobs == 0
     assert files == Files(0, 0, 0)
+
+
+def test_what_a_step_wrote_is_read_by_pages_downstream(meter: Meter, pair: Pair) -> None:
+    """With deletion vectors Delta would read the whole files that lost a row, each time that they do."""
+    for key in (ROWS_PER_FILE + 7, ROWS_PER_FILE + 1_234):
+        data.change(meter.spark, pair.source, data.neighbours(key))
+        _, files, ours = stepped(meter, pair)
+    assert isinstance(ours.outcome, Committed)
+    assert (files.added, files.removed) == (2, 1)
+    lake = Lake(meter.spark, pair.root)
+    with meter.lap("feed"):
+        read = Read(start=log_files.version(pair.target) - 1)
+        found = lake.begin(keys, name="reader").changes(lake.source("target"), read, lake.ref).feed.collect()
+    (lap,) = meter.settle()
+    assert sorted((row.id, row._change_type) for row in found) == [(key, "delete"), (key, "insert")]
+    assert lap.cost.input_rows <= 3 * PAGE, "the row in its old file, twice, and the new file"
+
+
+def keys(target: Changes) -> Overwrite:
+    return Overwrite(target.touched(data.KEY).keys)
 
 
 @pytest.mark.slow

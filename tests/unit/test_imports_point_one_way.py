@@ -21,6 +21,7 @@ RINGS = {
         "operations",
         "partitions",
         "read",
+        "replaced",
         "retry",
         "rules",
         "sql",

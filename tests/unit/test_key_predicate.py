@@ -5,12 +5,13 @@ import sqlite3
 from datetime import date
 from decimal import Decimal
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.key_predicate import LISTED, LISTED_TOGETHER, RANGES, is_literal, key_predicate
 
 numbers = st.none() | st.integers(-50, 50)
+decimals = st.none() | st.decimals(-2, 2, places=1)
 words = st.none() | st.text("ab'é", max_size=3)
 
 
@@ -30,6 +31,15 @@ def test_one_column_of_numbers(keys: set, rows: list):
     assert holding(predicate.sql, [(row,) for row in rows], 1) == [(row,) for row in rows if row in keys]
 
 
+@given(st.sets(decimals), st.lists(decimals, max_size=30))
+def test_one_column_of_decimals(keys: set, rows: list):
+    predicate = key_predicate(["a"], [(key,) for key in keys])
+    assert predicate.is_exact
+    said = predicate.sql.replace("BD", "")
+    found = holding(said, [(None if row is None else float(row),) for row in rows], 1)
+    assert found == [(None if row is None else float(row),) for row in rows if row in keys]
+
+
 @given(st.sets(words), st.lists(words, max_size=30))
 def test_one_column_of_texts(keys: set, rows: list):
     predicate = key_predicate(["a"], [(key,) for key in keys])
@@ -43,13 +53,33 @@ def test_two_columns(keys: set, rows: list):
     assert holding(predicate.sql, rows, 2) == [row for row in rows if row in keys]
 
 
-@given(st.sets(st.integers(0, 10**6), min_size=LISTED + 1, max_size=LISTED + 5))
+@given(st.sets(st.integers(0, 10**6).map(lambda number: 2 * number), min_size=LISTED + 1, max_size=LISTED + 5))
 def test_of_many_keys_only_ranges_are_said_and_each_key_is_in_one(keys: set):
     predicate = key_predicate(["a"], [(key,) for key in keys])
     assert not predicate.is_exact
     assert "IN" not in predicate.sql
     assert predicate.sql.count("BETWEEN") + predicate.sql.count("=") <= RANGES
     assert len(holding(predicate.sql, [(key,) for key in keys], 1)) == len(keys)
+
+
+FIRST_DAY = 700_000
+runs = st.tuples(st.integers(-3_000, 3_000), st.integers(1, 600))
+
+
+@settings(max_examples=50)
+@given(st.lists(runs, min_size=1, max_size=RANGES + 2), st.sets(st.none()), st.sampled_from([int, date]))
+def test_keys_given_out_in_a_row_are_exactly_their_ranges(runs: list, nulls: set, kind: type):
+    numbers = {number for start, count in runs for number in range(start, start + count)}
+    values = numbers if kind is int else {date.fromordinal(FIRST_DAY + number) for number in numbers}
+    predicate = key_predicate(["a"], [(value,) for value in values | nulls])
+    said = re.sub(r"DATE'(.*?)'", lambda day: str(date.fromisoformat(day[1]).toordinal() - FIRST_DAY), predicate.sql)
+    rows = [(row,) for row in [*range(-3_100, 3_800), None]]
+    found, due = holding(said, rows, 1), [row for row in rows if row[0] in numbers | nulls]
+    assert set(due) <= set(found)
+    assert not predicate.is_exact or found == due
+    gaps = sum(number + 1 not in numbers for number in numbers)
+    assert predicate.is_exact or gaps > RANGES
+    assert gaps > RANGES or len(numbers) <= RANGES or "IN" not in predicate.sql
 
 
 def test_of_many_keys_of_two_columns_only_ranges_are_said():

@@ -259,9 +259,8 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
 
 def _fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
     """A piece of the feed under the column names and types of the source as it is at the end of the range."""
-    named = feed.toDF(
-        *(renames.get(name.lower(), name) for name in feed.columns)
-    )  # at once: two may have swapped names
+    between = {old: f"__renamed_{index}" for index, old in enumerate(renames)}  # two columns may have swapped names
+    named = feed.withColumnsRenamed(between).withColumnsRenamed({between[old]: new for old, new in renames.items()})
     return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
 
 

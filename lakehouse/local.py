@@ -123,8 +123,9 @@ def small(frame: DataFrame) -> Local | None:
     rows = min(SMALL_ROWS, SMALL_BYTES // values)
     frame, texts = frame.limit(rows + 1), _width(frame)
     if texts is not None:
-        # After the limit there is one partition, in which this counts the rows.
-        most = F.least(F.lit(WIDE_BYTES), F.lit(SMALL_BYTES) / (F.monotonically_increasing_id() + 1) - values)
+        # After the limit there is one partition (several only of a few rows), in which this counts the rows.
+        nth = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + 1
+        most = F.least(F.lit(WIDE_BYTES), F.lit(SMALL_BYTES) / nth - values)
         frame = frame.where(F.when(texts > most, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
     try:
         local = collected(frame)

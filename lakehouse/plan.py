@@ -143,15 +143,14 @@ def _compared(
     if touched is not None and _is_bounded(touched, key) and travels(rows):
         return collected(difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions))
     few = touched is not None and touched.few and not touched.is_everything
-    ours = small(rows) if few else None
+    ours = small(rows) if few else None  # else they are not worth a try
     theirs = None if ours is None else small(target)
     if ours is not None and theirs is not None:
         mine = promised(asset, ours.frame, touched)
         return collected(difference(mine, theirs.frame, key, one_task=True, held=partitions))
     mine = promised(asset, rows if ours is None else ours.frame, touched)
-    changed = difference(mine, target, key, held=partitions)
-    if not few:
-        changed = changed.localCheckpoint()  # computed once, however often the MERGE reads it
+    # Computed once, however often the MERGE reads it.
+    changed = difference(mine, target, key, held=partitions).localCheckpoint()
     return small(changed) or changed
 
 

@@ -104,6 +104,8 @@ def dagster_dev(root: Path, home: Path) -> Generator[None]:
     variables = os.environ | {"DAGSTER_HOME": str(home), "LAKEHOUSE_ROOT": str(root)}
     program = str(Path(sys.executable).with_name("dagster"))
     command = [program, "dev", "-m", "benchmarks.live_location", "-h", "127.0.0.1", "-p", port]
+    # A shell that starts us in the background has SIGINT ignored, and `dagster dev` would inherit that and never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with (home / "log").open("w") as log:
         # Not in the project's directory, whose .env would give it the project's own history.
         process = subprocess.Popen(command, cwd=home, env=variables, stdout=log, stderr=log)  # noqa: S603

@@ -26,12 +26,14 @@ from lakehouse.errors import (
     UnsafeTableError,
     UnsettledError,
 )
+from lakehouse.interpreted import interpreted
 from lakehouse.log import Commit, Head, Log
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
 from lakehouse.retry import Retry
 from lakehouse.run import Run
+from lakehouse.size import total
 from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Statement, Touch, execute
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Write
@@ -141,12 +143,13 @@ class _Writing:
         found = _moved(self.log, head, self.run, self.done)
         if found is not None:
             return self.done or replace(found, lost=tuple(self.lost))
-        statement = self._statement(head)
-        if isinstance(statement, Skip):
-            assert head is not None
-            return self.done or Unchanged(head.version)
-        mark = self.run.mark(uuid4().hex, -1 if head is None else head.version, compared=_is_compared(statement))
-        started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
+        with interpreted(self.spark, total((self.run.inputs, self.log.size()))):
+            statement = self._statement(head)
+            if isinstance(statement, Skip):
+                assert head is not None
+                return self.done or Unchanged(head.version)
+            mark = self.run.mark(uuid4().hex, -1 if head is None else head.version, compared=_is_compared(statement))
+            started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
         own = _find_attempt(self.log, mark, self.run, error)
         if own is None:
             self._lose(statement, mark, error, self.clock.now() - started)

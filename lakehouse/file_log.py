@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Commit, Head, numbers, texts
+from lakehouse.size import Size, total
 
 
 class FileLog:
@@ -40,6 +42,15 @@ class FileLog:
             properties={str(key): str(value) for key, value in metadata.configuration.items()},
             partition_columns=tuple(metadata.partition_columns),
         )
+
+    def size(self) -> Size | None:
+        delta = self._open()
+        if delta is None:
+            return Size(0, 0)
+        files = pa.table(delta.get_add_actions())
+        counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
+        each = (None if rows is None else Size(rows, size or 0) for rows, size in zip(counts, sizes, strict=True))
+        return total([Size(0, 0), *each])
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         for version in range(newest, oldest - 1, -1):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lakehouse.errors import UnreadableLogError
+from lakehouse.size import Size
 
 WITHOUT_ROWS = frozenset(
     {
@@ -221,6 +222,10 @@ class Log(Protocol):
 
     def head(self) -> Head | None:
         """Where the table stands now; None where there is no Delta table."""
+        ...
+
+    def size(self) -> Size | None:
+        """How much the table holds now, nothing where there is none; None: this log cannot say."""
         ...
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:

@@ -17,6 +17,7 @@ from lakehouse.partitions import Slice
 from lakehouse.read import Read
 from lakehouse.retry import Retry
 from lakehouse.run import Run
+from lakehouse.size import Size, total
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 from lakehouse.versions import NOTHING_READ
@@ -74,6 +75,7 @@ class Materialization:
     began: float = field(init=False, default_factory=time.monotonic)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
+    _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
 
     def __post_init__(self) -> None:
         log = self.asset.ref.log(self.spark)
@@ -92,6 +94,7 @@ class Materialization:
 
     def lookup(self, source: Source) -> DataFrame:
         """The source at its pinned version: rows written earlier do not follow it when it changes."""
+        self._sizes.append(source.log.size())
         self._lookups[source.at.ref.name] = Position(source.head.table_id, source.head.version, lookup=True)
         return source.at.rows()
 
@@ -113,6 +116,7 @@ class Materialization:
             reconcile=self.compare,
             archive=archive_of(read, source, archive, self.spark),
         )
+        self._sizes.append(source.log.size())
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
         self._changes.append(changes)
         return changes
@@ -131,6 +135,7 @@ class Materialization:
             slice=self.slice,
             code_version=self.asset.code_version,
             full=self.compare,
+            inputs=total(self._sizes),
         )
 
     def commit(

@@ -7,6 +7,7 @@ from lakehouse.changes import Changes, Nothing
 from lakehouse.cursor import Cursor, Known
 from lakehouse.mark import Mark, Position, application_id
 from lakehouse.partitions import Slice
+from lakehouse.size import Size
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 
@@ -29,6 +30,7 @@ class Run:
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
         full: Why everything is compared; None where it is not.
+        inputs: How much its inputs hold together; None where there is none, or one cannot say.
     """
 
     asset: str
@@ -42,6 +44,7 @@ class Run:
     slice: Slice | None = None
     code_version: str | None = None
     full: str | None = None
+    inputs: Size | None = None
 
     @property
     def partitions(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.interpreted import FACTORY_MODE
 from lakehouse.progress import heard
 from lakehouse.sql import quote
 
@@ -47,7 +48,10 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
     """Another session of the same application: classic Spark has `newSession`, Spark Connect `cloneSession`."""
     new = getattr(spark, "newSession", None)
     if new is not None:
-        yield new()  # stopping it would stop Spark; it goes with its last reference
+        own = new()
+        if (mode := spark.conf.get(FACTORY_MODE, None)) is not None:
+            own.conf.set(FACTORY_MODE, mode)
+        yield own  # stopping it would stop Spark; it goes with its last reference
         return
     clone: Any = getattr(spark, "cloneSession")()  # noqa: B009
     clone.release_session_on_close = True  # PySpark 4.2 makes a clone without it, and then cannot stop it

@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 from lakehouse.conflicts import first_line, message
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Commit, Head, newest_first, numbers, texts
+from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
 _NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
@@ -47,6 +48,9 @@ class SparkLog:
                 )
             detail = again
         return None
+
+    def size(self) -> Size | None:
+        return None  # DESCRIBE DETAIL tells bytes, and no rows
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse.interpreted import FACTORY_MODE
 from resources.lifecycle import stop
 from resources.settings import local_settings
 from resources.spark import LocalSpark, Where
@@ -28,6 +29,10 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
     settings = local_settings(root)
     settings[JAVA] = f"{settings.get(JAVA, '')} -XX:+UseSerialGC".strip()
     where = Where(os.environ["LAKEHOUSE_SPARK"])
+    if where is Where.SERVER:
+        settings[FACTORY_MODE] = (
+            "FALLBACK"  # compiled, as where there are many rows; in this process few are interpreted
+        )
     yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
     if where is Where.SERVER:
         from resources.connect import leave_all

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from lakehouse.cursor import Cursor, Known, find_cursor
 from lakehouse.log import Commit, Head, newest_first
 from lakehouse.mark import Mark, Position
+from lakehouse.size import Size
 
 TABLE_ID = "6b1c"
 WHOLE: tuple[str, ...] = ()
@@ -29,6 +30,9 @@ class History:
 
     def head(self) -> Head | None:
         return Head(self.entries[-1].version, TABLE_ID, {}, ()) if self.entries else None
+
+    def size(self) -> Size | None:
+        return None
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         return newest_first(self._page, newest, oldest)

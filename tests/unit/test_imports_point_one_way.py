@@ -1,6 +1,7 @@
 """Imports point one way: tests, assets, resources, lakehouse; and inside lakehouse from Dagster to Spark to neither."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ RINGS = {
         "replaced",
         "retry",
         "rules",
+        "size",
         "sql",
         "table",
         "versions",
@@ -35,6 +37,7 @@ RINGS = {
         "difference",
         "file_log",
         "images",
+        "interpreted",
         "ladder",
         "local",
         "lost",
@@ -147,3 +150,11 @@ def test_the_jvm_is_reached_through_public_interfaces_only():
         if isinstance(node, ast.Attribute) and node.attr in private
     }
     assert found == set()
+
+
+def test_the_architecture_tells_the_rings_as_they_are():
+    rows = re.findall(
+        r"^\| (pure|Spark|Dagster) \|[^|]+\|(.+)\|$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE
+    )
+    told = {ring.lower(): set(re.findall(r"`(\w+)`", modules)) for ring, modules in rows}
+    assert told == {ring: modules - {"__init__"} for ring, modules in RINGS.items()}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import NO_ROWS, REPLACING, WITHOUT_ROWS, Commit, Head, Rows, commits_between, newest_first
+from lakehouse.size import Size
 from tests.unit.history import History
 
 APPEND, OVERWRITE = {"mode": "Append"}, {"mode": "Overwrite"}
@@ -187,6 +188,9 @@ class Listed:
 
     def commits(self, newest: int, oldest: int = 0):
         return iter([commit("MERGE", version=v) for v in sorted(self.versions, reverse=True) if oldest <= v <= newest])
+
+    def size(self) -> Size | None:
+        return None
 
     def head(self) -> Head | None:
         return Head(max(self.versions), "t", {}, ())

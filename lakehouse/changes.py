@@ -181,6 +181,15 @@ class Changes:
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
                 return Touched(keys, found, self.source, self.name, few=isinstance(found, Local), identify=identify)
 
+    @property
+    def are_at_the_driver(self) -> bool:
+        """Whether computing with them reads no feed: it was read, there is none, or the source is read instead."""
+        match self.content:
+            case Feed(found=found):
+                return isinstance(found, Local)
+            case Everything() | Nothing():
+                return True
+
     def log(self) -> DataFrame:
         """The feed under column names that a table with a change data feed of its own may hold."""
         clash = [name for name in LOG_NAMES.values() if name in {column.lower() for column in self.source.columns}]

@@ -17,12 +17,14 @@ from pyspark.sql.types import StructType
 from lakehouse.changes import LOG_NAMES, Changes, Content, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, ReadError
+from lakehouse.interpreted import interpreted
 from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
 from lakehouse.read import Read
 from lakehouse.replaced import replaced_within
 from lakehouse.schema import conformed
+from lakehouse.size import Size
 from lakehouse.tables import Pinned
 from lakehouse.uniqueness import is_unique
 from lakehouse.versions import NOTHING_READ, VersionRange
@@ -161,8 +163,9 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     range_ = VersionRange(position.version, kept[-1].version)
     at = replace(source.at, version=range_.upto)
     included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
+    stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
     try:
-        content = _content(at, included, stable=not any(commit.operation in SCHEMA_CHANGES for commit in commits))
+        content = _content(at, included, source.log.size(), stable=stable)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
@@ -200,12 +203,13 @@ def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
     )
 
 
-def _content(at: Pinned, commits: tuple[Commit, ...], *, stable: bool) -> Content:
+def _content(at: Pinned, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Content:
     """What the commits did to rows, read with as few scans as their schemas allow.
 
     Args:
         at: The source, pinned at the end of the range.
         commits: The commits.
+        size: How much the source holds.
         stable: Whether the schema is the same in all of them and at the head of the table.
     """
     pieces = _pieces(commits)
@@ -217,7 +221,8 @@ def _content(at: Pinned, commits: tuple[Commit, ...], *, stable: bool) -> Conten
     within = replaced_within(commits) if stable else None
     frame = frame if within is None else frame.where(within)
     via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
-    return Feed(small(frame) or frame, via)
+    with interpreted(at.spark, size):
+        return Feed(small(frame) or frame, via)
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:

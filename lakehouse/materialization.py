@@ -116,8 +116,9 @@ class Materialization:
             reconcile=self.compare,
             archive=archive_of(read, source, archive, self.spark),
         )
-        self._sizes.append(source.log.size())
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
+        # A long history may hold more changes than the source has rows.
+        self._sizes.append(source.log.size() if changes.are_at_the_driver else None)
         self._changes.append(changes)
         return changes
 

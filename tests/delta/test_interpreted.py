@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 import lakehouse.commit
 from lakehouse import Changes, Merge, Overwrite, Table
 from lakehouse.interpreted import FACTORY_MODE, LITTLE, interpreted
+from lakehouse.local import SMALL_ROWS
 from lakehouse.session import handed_over
 from lakehouse.size import Size
 from lakehouse.statement import Statement
@@ -108,3 +109,14 @@ def test_a_table_of_many_rows_is_not_little_because_its_source_is(lake: Lake, mo
     lake.sql("UPDATE {src} SET v = 11")
     lake.materialize(copied, Table(key="id"))
     assert modes == [INTERPRETED, COMPILED]
+
+
+def test_few_rows_with_a_long_history_of_changes_are_not_little(lake: Lake, modes: list[str | None]) -> None:
+    lake.create("src", [(1, 10)], "id INT, v INT")
+    lake.materialize(copied, Table(key="id"))
+    many = lake.spark.range(10, 11 + SMALL_ROWS).selectExpr("CAST(id AS INT)", "0 AS v")
+    many.write.format("delta").mode("append").save(str(lake.root / "src"))
+    lake.sql("DELETE FROM {src} WHERE id >= 10")
+    lake.materialize(copied, Table(key="id"))
+    assert modes == [INTERPRETED, COMPILED]
+    assert lake.rows("copied") == [(1, 10)]

@@ -104,7 +104,9 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case MergeRows(difference=rows, counts=counts, within=within):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if counts is not None:
+                    # Few rows: broadcast to an inner join; in an outer one hashed, so the table need not be sorted.
                     own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
+                    own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
                 inserts = counts is None or counts.inserted != 0
                 own.sql(merge_sql(run, rows, view, within, inserts=inserts)).collect()
         case Skip():

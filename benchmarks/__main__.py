@@ -30,7 +30,11 @@ def main() -> None:
             began, load = time.monotonic(), report.load()
             result = import_module(f"benchmarks.{name}").run(lab)
             seconds = f"{time.monotonic() - began:.0f} s"
-            about = report.machine() | {"load before and after": f"{load}, {report.load()}", "took": seconds}
+            about = report.machine() | {
+                "rounds": str(given.rounds),
+                "load before and after": f"{load}, {report.load()}",
+                "took": seconds,
+            }
             result = replace(result, machine=about)
             print(f"\n{result.to_markdown()}", flush=True)
             if given.scale == 1 and not given.quick:

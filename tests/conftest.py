@@ -30,9 +30,8 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
     settings[JAVA] = f"{settings.get(JAVA, '')} -XX:+UseSerialGC".strip()
     where = Where(os.environ["LAKEHOUSE_SPARK"])
     if where is Where.SERVER:
-        settings[FACTORY_MODE] = (
-            "FALLBACK"  # compiled, as where there are many rows; in this process few are interpreted
-        )
+        # Compiled, as where there are many rows; in this process few rows are interpreted.
+        settings[FACTORY_MODE] = "FALLBACK"
     yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
     if where is Where.SERVER:
         from resources.connect import leave_all

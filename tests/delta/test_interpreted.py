@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse.commit
+import lakehouse.ladder
 from lakehouse import Changes, Merge, Overwrite, Table
 from lakehouse.interpreted import FACTORY_MODE, LITTLE, interpreted
-from lakehouse.local import SMALL_ROWS
+from lakehouse.local import SMALL_ROWS, Local, small
 from lakehouse.session import handed_over
 from lakehouse.size import Size
 from lakehouse.statement import Statement
@@ -120,3 +121,21 @@ def test_few_rows_with_a_long_history_of_changes_are_not_little(lake: Lake, mode
     lake.materialize(copied, Table(key="id"))
     assert modes == [INTERPRETED, COMPILED]
     assert lake.rows("copied") == [(1, 10)]
+
+
+def test_the_changes_of_a_small_source_are_read_interpreted(
+    lake: Lake, undecided: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str | None] = []
+
+    def watched(frame: DataFrame) -> Local | None:
+        seen.append(undecided.conf.get(FACTORY_MODE))
+        return small(frame)
+
+    lake.create("src", [(1, 10)], "id INT, v INT")
+    lake.materialize(copied, Table(key="id"))
+    lake.insert("src", [(2, 20)])
+    monkeypatch.setattr(lakehouse.ladder, "small", watched)
+    lake.materialize(copied, Table(key="id"))
+    assert seen == [INTERPRETED]
+    assert lake.rows("copied") == [(1, 10), (2, 20)]

@@ -126,12 +126,12 @@ def _side(named: list[str], columns: list[str], side: str) -> list[str]:
 
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
     """Rows counted with their repetitions: `__more` > 0 where the result has more of a row than the table."""
-    order = existing.columns
-    texts = comparable(existing.schema)
-    both = rows.select(*order).withColumn("__one", F.lit(1)).union(existing.withColumn("__one", F.lit(-1)))
-    grouped = both.groupBy(*(F.expr(texts[name]).alias(f"__by_{i}") for i, name in enumerate(order)))
-    first = [F.first(F.col(quote(name))).alias(name) for name in order]
-    return grouped.agg(*first, F.sum("__one").alias("__more")).where("__more <> 0").select(*order, "__more")
+    columns = [quote(name) for name in existing.columns]
+    texts = comparable(existing.schema).values()
+    both = rows.select(*columns).withColumn("__one", F.lit(1)).union(existing.withColumn("__one", F.lit(-1)))
+    grouped = both.groupBy(*(F.expr(text).alias(f"__by_{i}") for i, text in enumerate(texts)))
+    first = [F.first(F.col(quote(name))).alias(name) for name in existing.columns]
+    return grouped.agg(*first, F.sum("__one").alias("__more")).where("__more <> 0").select(*columns, "__more")
 
 
 def missing_from(asset: str, rows: DataFrame, existing: DataFrame) -> DataFrame:
@@ -139,7 +139,8 @@ def missing_from(asset: str, rows: DataFrame, existing: DataFrame) -> DataFrame:
     difference_ = bag_difference(rows, existing)
     gone = F.raise_error(F.lit(_BROKEN + json.dumps({"kind": "gone", "asset": asset}))).cast("boolean")
     more = difference_.where(F.when(F.col("__more") > 0, F.lit(True)).otherwise(gone))
-    return more.select(*existing.columns, F.explode(F.sequence(F.lit(1), F.col("__more"))).alias("__n")).drop("__n")
+    each = F.explode(F.sequence(F.lit(1), F.col("__more"))).alias("__n")
+    return more.select(*map(quote, existing.columns), each).drop("__n")
 
 
 def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:

@@ -6,9 +6,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Changes, Merge, Overwrite, Table
+from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit import Committed, Unchanged
 from lakehouse.mark import Mark
+from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.statement import Insert, MergeRows, Replace, ReplaceRows, Touch
 from tests.delta.assets import kept, members
 from tests.delta.model import SRC
@@ -170,6 +171,28 @@ def test_columns_with_hostile_names_are_only_names(lake: Lake) -> None:
     table = Table(key="a-b")
     lake.materialize(odd, table)
     assert lake.rows("odd") == [(1, "x"), (2, None)]
+    lake.insert("src", [(3, "z")])
+    lake.materialize(odd, table)
+    assert lake.rows("odd") == [(1, "x"), (2, None), (3, "z")]
+
+
+def test_rows_without_a_key_are_compared_whatever_their_columns_are_called(lake: Lake) -> None:
+    def odd(src: DataFrame) -> Overwrite:
+        return Overwrite(src)
+
+    def added(src: DataFrame) -> Append:
+        return Append(src)
+
+    lake.create("src", [("p", "x"), ("p", None)], "`g.h` string, `c``.d'` string")
+    part = Slice((PartitionKey("p", {"g.h": "p"}, {}),))
+    for _ in range(2):
+        lake.materialize(odd)
+        lake.materialize(added, Table(partition_by="g.h"), slice=part)
+    assert (lake.version("odd"), lake.rows("odd")) == (0, [("p", "x"), ("p", None)])
+    lake.insert("src", [("p", "z")])
+    lake.materialize(odd)
+    lake.materialize(added, Table(partition_by="g.h"), slice=part)
+    assert lake.rows("odd") == lake.rows("added") == [("p", "x"), ("p", "z"), ("p", None)]
 
 
 def placed(src: Changes) -> Merge:

@@ -5,7 +5,7 @@ it once more, to find out that it has been compiled before. For a few rows that 
 """
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
@@ -31,4 +31,5 @@ def interpreted(spark: SparkSession, size: Size | None) -> Generator[None]:
     try:
         yield
     finally:
-        spark.conf.unset(FACTORY_MODE)
+        with suppress(Exception):  # a session that is lost has no settings, and whose error it was is still to be seen
+            spark.conf.unset(FACTORY_MODE)

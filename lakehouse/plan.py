@@ -22,7 +22,7 @@ from lakehouse.difference import (
 )
 from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
-from lakehouse.local import Local, collected, small, travels
+from lakehouse.local import Local, collected, small
 from lakehouse.log import Head, Rows
 from lakehouse.run import Run
 from lakehouse.schema import check_new, column_types, fit
@@ -47,7 +47,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
     write = stored(write, run.table.partition_columns if head is None else head.partition_columns)
     if head is None:
         return Create(_sliced(run, _whole(run, write), write.rows.schema))
-    if run.changes and not run.moves:
+    if run.changes and not run.moves and not (run.lookups and isinstance(write, Overwrite)):
         return Skip()
     rest = Touch() if run.moves else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
@@ -140,8 +140,9 @@ def _compared(
     partitions: tuple[str, ...],
 ) -> DataFrame | Local:
     """The difference; at the driver where it is small."""
-    if touched is not None and _is_bounded(touched, key) and travels(rows):
-        return collected(difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions))
+    if touched is not None and _is_bounded(touched, key):
+        changed = difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions)
+        return small(changed) or changed.localCheckpoint()
     few = touched is not None and touched.few and not touched.is_everything
     ours = small(rows) if few else None  # else they are not worth a try
     theirs = None if ours is None else small(target)

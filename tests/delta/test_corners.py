@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import StaleInputsError, UnsettledError
+from lakehouse.interpreted import FACTORY_MODE
 from lakehouse.local import WIDE_BYTES
 from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.retry import Retry
@@ -104,7 +105,8 @@ def test_a_date_that_python_has_not_is_a_key_like_any_other(lake: Lake) -> None:
     assert sorted(row.v for row in lake.frame("copy").select("v").collect()) == [1, 2, 3]
 
 
-def test_wide_rows_stay_where_they_are(lake: Lake) -> None:
+@pytest.mark.parametrize("count", [50, 200], ids=["few keys", "more keys"])
+def test_wide_rows_stay_where_they_are(lake: Lake, count: int) -> None:
     lake.create("src", ROWS, SRC)
 
     def wide(src: Changes) -> Merge:
@@ -113,14 +115,36 @@ def test_wide_rows_stay_where_they_are(lake: Lake) -> None:
         return Merge(touched.rows.withColumn("text", text), touched)
 
     lake.materialize(wide, KEYED)
-    lake.spark.range(100, 300).selectExpr("int(id) AS id", "'p' AS g", "int(id) AS v").write.format("delta").mode(
-        "append"
-    ).save(str(lake.root / "src"))
+    lake.spark.range(100, 100 + count).selectExpr("int(id) AS id", "'p' AS g", "int(id) AS v").write.format(
+        "delta"
+    ).mode("append").save(str(lake.root / "src"))
     outcome = lake.materialize(wide, KEYED)
     assert isinstance(outcome, Committed)
     assert isinstance(outcome.statement, MergeRows)
     assert outcome.statement.counts is None, "not counted, for they were not brought to the driver"
-    assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == 200
+    assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == count
+
+
+def test_a_commit_is_looked_for_also_where_the_session_is_lost_right_behind_it(
+    lake: Lake, classic: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> None:
+        raise ConnectionError("gone")
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    step, write = begun(lake, copy, KEYED)
+    factory = lake.spark.conf.get(FACTORY_MODE, None)
+    lake.spark.conf.unset(FACTORY_MODE)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(lake.spark.conf), "unset", lost)
+        outcome = step.commit(write, lake.retry, NO_WAIT)
+    if factory is None:
+        lake.spark.conf.unset(FACTORY_MODE)
+    else:
+        lake.spark.conf.set(FACTORY_MODE, factory)
+    assert isinstance(outcome, Committed)
 
 
 INSIDE = {
@@ -267,6 +291,19 @@ def test_a_new_column_without_a_value_is_added_all_the_same(lake: Lake) -> None:
     lake.sql("UPDATE {src} SET v = 200 WHERE id = 1")
     lake.materialize(wider, KEYED, name="copy", code_version="2")
     assert lake.rows("copy") == [(1, "p", 200, "big"), (2, "q", 20, None)]
+
+
+def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(lake: Lake) -> None:
+    def enriched(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(src.source.join(dim, "g"))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [("p", 1), ("q", 2)], "g string, w int")
+    lake.materialize(enriched, KEYED)
+    assert isinstance(lake.materialize(enriched, KEYED), Unchanged)
+    lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
+    lake.materialize(enriched, KEYED)
+    assert {row.id: row.w for row in lake.frame("enriched").collect()} == {1: 1, 2: 3}
 
 
 def test_a_step_that_is_repeated_is_still_told_that_it_was_done(lake: Lake) -> None:

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.interpreted import FACTORY_MODE
 from lakehouse.progress import heard
 from lakehouse.sql import quote
 
@@ -32,12 +31,12 @@ def handed_over(
         user_metadata: What the commit says of itself.
     """
     view = f"lakehouse_{uuid4().hex}"
-    rows.createOrReplaceGlobalTempView(view)
     with _session_of_its_own(rows.sparkSession) as own:
+        own.conf.set(f"{_TXN}AppId", application_id)
+        own.conf.set(f"{_TXN}Version", str(epoch))
+        own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
+        rows.createOrReplaceGlobalTempView(view)
         try:
-            own.conf.set(f"{_TXN}AppId", application_id)
-            own.conf.set(f"{_TXN}Version", str(epoch))
-            own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
             yield own, f"global_temp.{quote(view)}"
         finally:
             rows.sparkSession.catalog.dropGlobalTempView(view)
@@ -45,12 +44,11 @@ def handed_over(
 
 @contextmanager
 def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
-    """Another session of the same application: classic Spark has `newSession`, Spark Connect `cloneSession`."""
+    """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect `cloneSession`."""
     new = getattr(spark, "newSession", None)
     if new is not None:
         own = new()
-        if (mode := spark.conf.get(FACTORY_MODE, None)) is not None:
-            own.conf.set(FACTORY_MODE, mode)
+        _follow(own, spark)
         yield own  # stopping it would stop Spark; it goes with its last reference
         return
     clone: Any = getattr(spark, "cloneSession")()  # noqa: B009
@@ -60,3 +58,16 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
             yield clone
     finally:
         clone.stop()  # else the server keeps it for an hour
+
+
+def _follow(own: SparkSession, spark: SparkSession) -> None:
+    """Gives a new session what was set on another since it began: keys to a storage, the catalog, how code is made."""
+    new = own.conf.getAll
+    for key, value in spark.conf.getAll.items():
+        if new.get(key) != value:
+            own.conf.set(key, value)
+    current = (spark.catalog.currentCatalog(), spark.catalog.currentDatabase())
+    if current != ("spark_catalog", "default"):
+        # As a statement: Delta's catalog keeps the session that is active when it is loaded, and with it the
+        # transaction. Asking `own.catalog` would load it while the other one is active.
+        own.sql(f"USE {'.'.join(map(quote, current))}").collect()

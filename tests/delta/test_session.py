@@ -1,0 +1,49 @@
+"""A statement's own session is like the one that it comes from, and leaves nothing behind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse.session import handed_over
+from lakehouse.tables import TableRef
+
+SETTING = "spark.hadoop.lakehouse.test"
+
+
+@pytest.fixture
+def set_up(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.conf.set(SETTING, "a key")
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    spark.sql("CREATE DATABASE IF NOT EXISTS elsewhere")
+    spark.catalog.setCurrentDatabase("elsewhere")
+    yield spark
+    spark.catalog.setCurrentDatabase("default")
+    spark.sql("DROP DATABASE elsewhere")
+    spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    spark.conf.unset(SETTING)
+
+
+def test_what_was_set_since_the_session_began_holds_in_the_statements_own(set_up: SparkSession) -> None:
+    with handed_over(set_up.range(1), "app", 1, "mark") as (own, view):
+        assert own.conf.get(SETTING) == "a key"
+        assert own.conf.get("spark.sql.ansi.doubleQuotedIdentifiers") == "true"
+        assert own.sql("SELECT current_database()").collect()[0][0] == "elsewhere"
+        assert own.sql(f"SELECT * FROM {view}").count() == 1
+
+
+def test_the_statements_own_settings_stay_in_it(set_up: SparkSession) -> None:
+    before = set_up.conf.getAll
+    with handed_over(set_up.range(1), "app", 1, "mark") as (_, view):
+        pass
+    assert set_up.conf.getAll == before
+    assert not set_up.catalog.tableExists(view)
+
+
+def test_a_table_that_is_created_carries_its_transaction(set_up: SparkSession, tmp_path: Path) -> None:
+    """Delta's catalog takes it from the session that was active when the catalog was loaded."""
+    with handed_over(set_up.range(1), "app", 7, "mark") as (own, view):
+        own.sql(f"CREATE TABLE delta.`{tmp_path / 'table'}` USING delta AS SELECT * FROM {view}").collect()
+    log = TableRef.at_path("table", str(tmp_path / "table")).log(lambda: set_up)
+    assert log.epoch("app") == 7

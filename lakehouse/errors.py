@@ -21,6 +21,7 @@
     - IsolationLevelError
     - ForeignTableError
     - UnregisteredTableError
+    - OtherFileSystemError
     - ForeignApplicationIdError
   x ConflictError               nothing was written; rivals kept winning
   x StaleInputsError            another run read past these inputs; nothing was written
@@ -223,6 +224,18 @@ class UnregisteredTableError(WriteError):
         )
 
 
+class OtherFileSystemError(WriteError):
+    """A table that Spark sees at a path where this process sees none."""
+
+    def __init__(self, asset: str, where: str, version: int) -> None:
+        self.asset, self.where, self.version = asset, where, version
+        super().__init__(
+            f"'{asset}' would create its table at {where}, where this process sees no table, but Spark sees one at "
+            f"version {version}: to Spark the path is on another file system. Nothing was written. Give the root its "
+            f"scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark."
+        )
+
+
 class LateGapError(ReadError):
     """Changes that turned out to be unreadable while the result was computed."""
 
@@ -230,7 +243,7 @@ class LateGapError(ReadError):
         self.asset, self.reason = asset, reason
         super().__init__(
             f"The changes that '{asset}' reads turned out to be unreadable while its result was computed: "
-            f"{_clause(reason)}. Nothing was written. The step runs again and compares everything instead."
+            f"{_clause(reason)}. Nothing was written. The step runs again without their feed."
         )
 
 

@@ -15,12 +15,13 @@ from lakehouse.difference import (
     INSERT,
     OPERATION,
 )
-from lakehouse.errors import UnregisteredTableError
+from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.local import SMALL_BYTES
 from lakehouse.log import Rows
 from lakehouse.mark import Mark
 from lakehouse.run import Run
 from lakehouse.session import handed_over
+from lakehouse.spark_log import SparkLog
 from lakehouse.sql import literal, quote, quote_all, same
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
@@ -186,6 +187,7 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
             if error.getCondition() not in _DIRECTORY_IS_THERE or run.ref.log(lambda: own).head() is not None:
                 raise
             _refuse_unregistered(own, run, error)
+            _refuse_unseen(own, run, error)
             # A directory without a log: of a writer that died before its first commit, or of one that is about to
             # make it. Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
@@ -203,6 +205,20 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     held = TableRef.at_path(run.asset, where).log(lambda: spark).head()
     if held is not None:
         raise UnregisteredTableError(run.asset, run.ref.identifier, where, held.version) from error
+
+
+def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> None:
+    """Refuses to replace a table that Spark sees at the path where this process sees none.
+
+    Raises:
+        OtherFileSystemError: The path means another file system to Spark.
+    """
+    seen = SparkLog(spark, run.ref.identifier, run.asset).head()
+    if seen is None:
+        return
+    if run.ref.log(lambda: spark).head() is not None:  # of a twin, made this moment
+        raise error
+    raise OtherFileSystemError(run.asset, run.ref.location, seen.version) from error
 
 
 def _described(column: str, table: Table) -> Column:

@@ -1,8 +1,8 @@
 """Tables as Spark names them, and one pinned version of a table."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,6 +10,8 @@ from lakehouse.file_log import FileLog
 from lakehouse.log import Log
 from lakehouse.spark_log import SparkLog
 from lakehouse.sql import quote
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class TableRef:
 
     @property
     def is_local(self) -> bool:
-        return self.path is not None and (self.path.startswith(("/", "file:")) or "://" not in self.path)
+        """Whether the path names files of this machine; one without a scheme may still be another system to Spark."""
+        return self.path is not None and _SCHEME.match(self.path.removeprefix("file:")) is None
 
     @property
     def location(self) -> str:
@@ -47,9 +50,6 @@ class TableRef:
         if self.is_local and self.path is not None:
             return FileLog(self.path, self.name)
         return SparkLog(spark(), self.identifier, self.name)
-
-    def exists_on_disk(self) -> bool:
-        return self.path is not None and self.is_local and Path(self.path.removeprefix("file:")).exists()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from lakehouse.errors import (
     ForeignTableError,
     MissingKeyError,
     NotAppendOnlyError,
+    OtherFileSystemError,
     PlanError,
     SchemaError,
     UnsafeTableError,
 )
+from lakehouse.file_log import FileLog
 from tests.delta.assets import kept
 from tests.delta.model import SRC
 from tests.lake import Lake
@@ -180,3 +182,15 @@ def test_a_property_that_expires_transactions_is_refused(lake: Lake) -> None:
     lake.sql("ALTER TABLE {kept} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 days')")
     with pytest.raises(UnsafeTableError, match="UNSET TBLPROPERTIES"):
         lake.materialize(kept, Table(key="id"))
+
+
+def test_a_table_that_only_spark_sees_at_the_path_is_not_replaced(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path without a scheme is on the file system that is Spark's default, which need not be this process's."""
+    lake.create("src", ROWS, SRC)
+    lake.create("once", [(7, "z", 70)], SRC)
+    with monkeypatch.context() as patched:
+        opened = FileLog._open
+        patched.setattr(FileLog, "_open", lambda log: None if log._path.endswith("once") else opened(log))
+        with pytest.raises(OtherFileSystemError, match="at version 0"):
+            lake.materialize(once, Table(key="id"))
+    assert lake.rows("once") == [(7, "z", 70)]

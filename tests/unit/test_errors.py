@@ -97,11 +97,19 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.OtherFileSystemError,
+        {"asset": "flights", "where": "/lake/flights", "version": 3},
+        "'flights' would create its table at /lake/flights, where this process sees no table, but Spark sees one at "
+        "version 3: to Spark the path is on another file system.",
+        WRITTEN,
+        "Give the root its scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
+    ),
+    Case(
         errors.LateGapError,
         {"asset": "flights", "reason": "a file is gone."},
         "The changes that 'flights' reads turned out to be unreadable while its result was computed: a file is gone.",
         WRITTEN,
-        "The step runs again and compares everything instead.",
+        "The step runs again without their feed.",
     ),
     Case(
         errors.UnreadableLogError,

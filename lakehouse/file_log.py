@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Commit, Head, numbers, texts
+from lakehouse.log import RESTORE, UNDERSTAND, Commit, Head, numbers, texts
 from lakehouse.size import Size, total
 
 
@@ -94,11 +94,9 @@ class FileLog:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
-        gap = "gap" in str(error) or "contiguous" in str(error)
-        problem = "a commit file is missing in its middle" if gap else str(error).splitlines()[0][:300]
-        return UnreadableLogError(
-            self._table, problem, "Restore the missing files of _delta_log from a backup, or recreate the table."
-        )
+        if "gap" in str(error) or "contiguous" in str(error):
+            return UnreadableLogError(self._table, "a commit file is missing in its middle", RESTORE)
+        return UnreadableLogError(self._table, str(error).splitlines()[0][:300], UNDERSTAND)
 
 
 def _described(version: int, entry: dict[str, Any]) -> Commit:
@@ -109,5 +107,4 @@ def _described(version: int, entry: dict[str, Any]) -> Commit:
         parameters=texts(entry.get("operationParameters")),
         metrics=numbers(entry.get("operationMetrics")),
         user_metadata=entry.get("userMetadata"),
-        read_version=entry.get("readVersion"),
     )

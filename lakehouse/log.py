@@ -1,5 +1,6 @@
 """A Delta table's log, as much of it as we need: where it stands, and what its commits say of themselves."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -46,6 +47,13 @@ REPLACING = frozenset(
     }
 )
 """Operations after which the table's rows no longer come from its earlier commits."""
+
+RESTORE = "Restore the missing files of _delta_log from a backup, or recreate the table."
+UNDERSTAND = (
+    "Run it again when the log can be read: see to the files' rights, the storage's credentials, or the version of the "
+    "program that is told not to know a feature of the table."
+)
+"""Remedies: where commits are missing, and where they cannot be read."""
 
 _COUNTS = {
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
@@ -100,7 +108,6 @@ class Commit:
         parameters: The operation's parameters, as text.
         metrics: The operation's metrics.
         user_metadata: What the writer said; ours is a mark.
-        read_version: The version that the writer had read; None where it does not say.
     """
 
     version: int
@@ -109,7 +116,6 @@ class Commit:
     parameters: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     metrics: Mapping[str, int] = field(default_factory=dict[str, int])
     user_metadata: str | None = None
-    read_version: int | None = None
 
     @property
     def rows(self) -> Rows:
@@ -151,6 +157,18 @@ class Commit:
     def is_quiet(self) -> bool:
         """Whether the commit is known to have changed no row."""
         return self.rows == NO_ROWS
+
+    @property
+    def freed(self) -> frozenset[str]:
+        """The columns that the commit dropped or renamed, as paths in lower case: their names may be taken again."""
+        match self.operation:
+            case "RENAME COLUMN":
+                paths = [self.parameters.get("oldColumnPath")]
+            case "DROP COLUMNS":
+                paths = json.loads(self.parameters.get("columns") or "[]")
+            case _:
+                paths = []
+        return frozenset(str(path).replace("`", "").lower() for path in paths)
 
     @property
     def bytes_written(self) -> int:
@@ -255,7 +273,7 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
         raise UnreadableLogError(
             table,
             f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
-            "Restore the missing files of _delta_log from a backup, or recreate the table.",
+            RESTORE,
         )
     return tuple(found) if versions[0] == after + 1 else None
 

@@ -12,6 +12,7 @@ from lakehouse.ladder import why_unreadable
 from lakehouse.log import Commit
 from lakehouse.run import Run
 from lakehouse.schema import column_types
+from lakehouse.stored import stored
 from lakehouse.tables import Pinned
 from lakehouse.writes import Merge, Write
 
@@ -42,6 +43,7 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
         return Verdict.UNKNOWN
+    write = stored(write, head.partition_columns)
     try:
         changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:
@@ -49,9 +51,7 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
         if run.slice is not None:
             changed = changed.where(run.slice.predicate(column_types(changed.schema)))
         return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
-    except Exception as error:
-        if why_unreadable(error) is None:
-            raise explained(run, error) from error
+    except Exception:  # the rivals' changes are gone, or Spark is: the next attempt says what of it matters
         return Verdict.UNKNOWN
 
 

@@ -11,11 +11,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from lakehouse.conflicts import first_line, message
-from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Commit, Head, newest_first, numbers, texts
+from lakehouse.errors import LakehouseError, UnreadableLogError
+from lakehouse.log import RESTORE, UNDERSTAND, Commit, Head, newest_first, numbers, texts
 from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
+_HOLE = re.compile(r"DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_LOG_FILE_NOT_FOUND")
 _NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
 
 
@@ -61,6 +62,8 @@ class SparkLog:
     def _detail(self) -> dict[str, Any] | None:
         try:
             row = self._spark.sql(f"DESCRIBE DETAIL {self._identifier}").collect()[0]
+        except LakehouseError:
+            raise
         except PySparkException as error:
             if _MISSING.search(message(error)) or _NO_DELTA.search(message(error)):
                 return None
@@ -71,15 +74,14 @@ class SparkLog:
     def _history(self, limit: int) -> list[Row]:
         try:
             return self._spark.sql(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}").collect()
+        except LakehouseError:
+            raise
         except Exception as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
-        return UnreadableLogError(
-            self._table,
-            first_line(error),
-            "Restore the missing files of _delta_log from a backup, or recreate the table.",
-        )
+        missing = _HOLE.search(message(error)) is not None
+        return UnreadableLogError(self._table, first_line(error), RESTORE if missing else UNDERSTAND)
 
 
 def _commit(row: Row) -> Commit:
@@ -91,5 +93,4 @@ def _commit(row: Row) -> Commit:
         parameters=texts(entry["operationParameters"]),
         metrics=numbers(entry["operationMetrics"]),
         user_metadata=entry["userMetadata"],
-        read_version=entry["readVersion"],
     )

@@ -5,14 +5,14 @@ length of the history. A RESTORE is followed to the version that it restored; a 
 replaced the table ends the line.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TypeAlias
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, Position, application_id
+from lakehouse.slip import Walk, is_readable, mark_of, reads_before, slipped_in
 
 FIRST_GENERATION = "0"
 
@@ -132,9 +132,9 @@ def _sequence(log: Log, head: Head, asset: str, partitions: tuple[str, ...], gen
     if epoch is not None:
         return generation, epoch
     line, oldest = _line(generation), head.version + 1
-    for commit in _unbroken(log, head):
+    for commit in Walk.back(log, head):
         oldest = commit.version
-        mark = _mark(commit, asset) if _is_readable(commit) else None
+        mark = mark_of(commit, asset) if is_readable(commit) else None
         if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
             return mark.generation, mark.epoch
     return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
@@ -148,7 +148,7 @@ def _foreign(log: Log, head: Head, asset: str) -> int | None:
     """The newest commit by somebody else whose rows are there; None as soon as the table proves to be the asset's."""
     foreign: int | None = None
     found = False
-    for commit in _unbroken(log, head):
+    for commit in Walk.back(log, head):
         if _claimed(commit, asset):
             return None
         if not found and not commit.is_quiet:
@@ -179,7 +179,7 @@ def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
     Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
     from one that it never has: what another program keeps is not to be replaced.
     """
-    commits = _unbroken(log, head)
+    commits = Walk.back(log, head)
     generation: str | None = None
     undone_above: int | None = None
     hidden: str | None = None
@@ -196,7 +196,7 @@ def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
                 continue
             hidden = f"version {commit.version} restored the table to a point in time"
             break
-        mark = _mark(commit, asset)
+        mark = mark_of(commit, asset)
         if mark is not None and _covers(mark, partition):
             return _known(commits, commit, mark, generation)
         if mark is not None and partition is None:
@@ -237,91 +237,23 @@ def _covers(mark: Mark, partition: str | None) -> bool:
 
 def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
     """Whether a commit says that the asset made it (and wrote the partition), where its positions do not matter."""
-    if not _is_readable(commit):
+    if not is_readable(commit):
         return True
-    mark = _mark(commit, asset)
+    mark = mark_of(commit, asset)
     return mark is not None and (partition is None or _covers(mark, partition))
 
 
-def _is_readable(commit: Commit) -> bool:
-    try:
-        Mark.from_json(commit.user_metadata)
-    except ValueError:
-        return False
-    return True
-
-
-def _known(older: Iterator[Commit], commit: Commit, mark: Mark, generation: str | None) -> Cursor:
+def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> Cursor:
     """The cursor in `mark`, unless the table was taken back between the plan of that commit and the commit.
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
     not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
-    oldest, loud = commit.version, False
-    for between in older:
-        if between.version <= mark.base:
-            older = chain((between,), older)
-            break
-        oldest, loud = between.version, loud or not between.is_quiet
-        if between.operation == "RESTORE" or between.empties:
-            return Lost(
-                f"version {commit.version} was planned on version {mark.base}, and version {between.version} "
-                f"({between.operation}) changed the table in between",
-                generation or str(commit.version),
-            )
-    if oldest > mark.base + 1:
-        return Lost(
-            f"version {commit.version} was planned on version {mark.base}, and what happened in between was cleaned up",
-            generation or str(commit.version),
-        )
+    slipped = slipped_in(older, commit, mark)
+    if isinstance(slipped, str):
+        return Lost(slipped, generation or str(commit.version))
     known = Known.of(mark, commit.version)
-    if loud and mark.compared:
-        known = replace(known, reads=_reads_before(older, mark))
+    if slipped:
+        known = replace(known, reads=reads_before(older, mark))
     return known if generation is None else replace(known, generation=generation, epoch=0)
-
-
-def _reads_before(older: Iterator[Commit], mark: Mark) -> Mapping[str, Position]:
-    """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
-
-    The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
-    write law a range that is read twice is applied once, so the next run reads it again.
-    """
-    for commit in older:
-        if commit.operation == "RESTORE" or commit.empties:
-            break
-        before = _mark(commit, mark.asset)
-        if before is not None and (not before.partitions or set(mark.partitions) <= set(before.partitions)):
-            cursor = _known(older, commit, before, None)  # that commit may have slipped as well
-            if not isinstance(cursor, Known):
-                return {}
-            return {source: at for source, at in cursor.reads.items() if source in mark.reads}
-    return {}
-
-
-def _unbroken(log: Log, head: Head) -> Iterator[Commit]:
-    """The commits from the newest back to the first that is missing: what lies behind a hole is not believed."""
-    expected = head.version
-    for commit in log.commits(head.version):
-        if commit.version != expected:
-            return
-        expected -= 1
-        yield commit
-
-
-def _mark(commit: Commit, asset: str) -> Mark | None:
-    """The asset's own mark in a commit, whichever partitions it wrote.
-
-    Raises:
-        UnreadableLogError: It is damaged.
-    """
-    try:
-        mark = Mark.from_json(commit.user_metadata)
-    except ValueError as error:
-        raise UnreadableLogError(
-            asset,
-            f"version {commit.version} carries a damaged mark: {error}",
-            "Materialize once with the run tag lakehouse/full_refresh=true: it compares every row and starts anew.",
-            damaged=commit.version,
-        ) from error
-    return mark if mark is not None and mark.asset == asset else None

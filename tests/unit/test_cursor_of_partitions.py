@@ -92,3 +92,31 @@ def test_an_asset_that_reads_no_changes_asks_the_log_for_its_epoch_and_nothing_e
         history.own(partitions=("a",), epoch=epoch)
     assert cursor(history, "a", reads=False) == Fresh(epoch=3)
     assert history.pages == []
+
+
+def test_partitions_that_are_written_side_by_side_keep_their_positions(history: History):
+    """Each pair was compared with the same version, and one committed behind the other."""
+    for turn in range(1, 4):
+        base = len(history.entries) - 1
+        history.own(10 * turn, ("a",), epoch=turn, base=base, compared=True)
+        history.own(10 * turn + 1, ("b",), epoch=turn, base=base, compared=True)
+        assert (read_to(history, "a"), read_to(history, "b")) == (10 * turn, 10 * turn + 1)
+        assert not known(history, "b").is_slipped
+
+
+def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History):
+    history.own(1, ("a", "b"))
+    for rival in (("b", "c"), ()):
+        base = len(history.entries) - 1
+        history.own(5, rival, epoch=7, compared=True)
+        history.own(6, ("a", "b"), epoch=len(history.entries), base=base, compared=True)
+        assert known(history, "a", "b").is_slipped
+
+
+def test_a_rival_that_slips_in_every_time_makes_no_position_unreadable(history: History):
+    history.own(1)
+    for turn in range(2, 2000):
+        base = len(history.entries) - 1
+        history.append()
+        history.own(turn, epoch=turn, base=base, compared=True)
+    assert read_to(history) == 1

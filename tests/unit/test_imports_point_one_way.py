@@ -26,6 +26,7 @@ RINGS = {
         "retry",
         "rules",
         "size",
+        "slip",
         "sql",
         "table",
         "versions",

@@ -1,0 +1,117 @@
+"""What stands between the comparison that a commit follows from and the commit itself.
+
+Delta checks what is committed while a transaction runs. What was committed after the rows were compared and before the
+transaction began, nobody has checked: it is found in the log, by whoever reads the commit's mark.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from lakehouse.errors import UnreadableLogError
+from lakehouse.log import Commit, Head, Log
+from lakehouse.mark import Mark, Position
+
+
+@dataclass(slots=True)
+class Walk:
+    """The commits from the newest back to the first that is missing: what lies behind a hole is not believed."""
+
+    commits: Iterator[Commit]
+    expected: int
+    again: Commit | None = None
+
+    @classmethod
+    def back(cls, log: Log, head: Head) -> Self:
+        return cls(log.commits(head.version), head.version)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Commit:
+        if self.again is not None:
+            commit, self.again = self.again, None
+            return commit
+        commit = next(self.commits)
+        if commit.version != self.expected:
+            self.commits = iter(())
+            raise StopIteration
+        self.expected -= 1
+        return commit
+
+    def put_back(self, commit: Commit) -> None:
+        """Makes it the next one again."""
+        self.again = commit
+
+
+def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | str:
+    """Whether a rival's rows came between the comparison and the commit; in words where the table was taken back."""
+    planned = f"version {commit.version} was planned on version {mark.base}"
+    oldest, loud = commit.version, False
+    for between in older:
+        if between.version <= mark.base:
+            older.put_back(between)
+            break
+        oldest, loud = between.version, loud or _may_concern(between, mark)
+        if between.operation == "RESTORE" or between.empties:
+            return f"{planned}, and version {between.version} ({between.operation}) changed the table in between"
+    if oldest > mark.base + 1:
+        return f"{planned}, and what happened in between was cleaned up"
+    return loud and mark.compared
+
+
+def _may_concern(commit: Commit, mark: Mark) -> bool:
+    """Whether a commit may have changed rows that `mark` is about: not where the asset wrote other partitions."""
+    theirs = mark_of(commit, mark.asset) if is_readable(commit) else None
+    if commit.is_quiet or theirs is None or not theirs.partitions or not mark.partitions:
+        return not commit.is_quiet
+    return not set(theirs.partitions).isdisjoint(mark.partitions)
+
+
+def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
+    """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
+
+    The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
+    write law a range that is read twice is applied once, so the next run reads it again.
+    """
+    sources = set(mark.reads)
+    for commit in older:
+        if commit.operation == "RESTORE" or commit.empties:
+            break
+        before = mark_of(commit, mark.asset)
+        if before is None or (before.partitions and not set(mark.partitions) <= set(before.partitions)):
+            continue
+        sources &= set(before.reads)
+        slipped = slipped_in(older, commit, before)
+        if isinstance(slipped, str):
+            break
+        if not slipped:
+            return {source: before.reads[source] for source in sources}
+        mark = before  # that commit slipped as well
+    return {}
+
+
+def is_readable(commit: Commit) -> bool:
+    try:
+        Mark.from_json(commit.user_metadata)
+    except ValueError:
+        return False
+    return True
+
+
+def mark_of(commit: Commit, asset: str) -> Mark | None:
+    """The asset's own mark in a commit, whichever partitions it wrote.
+
+    Raises:
+        UnreadableLogError: It is damaged.
+    """
+    try:
+        mark = Mark.from_json(commit.user_metadata)
+    except ValueError as error:
+        raise UnreadableLogError(
+            asset,
+            f"version {commit.version} carries a damaged mark: {error}",
+            "Materialize once with the run tag lakehouse/full_refresh=true: it compares every row and starts anew.",
+            damaged=commit.version,
+        ) from error
+    return mark if mark is not None and mark.asset == asset else None

@@ -14,6 +14,7 @@ import lakehouse.commit
 from benchmarks.data import KEY, Pair
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit import Outcome
+from lakehouse.feeds import Feeds
 from lakehouse.ladder import Source
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.partitions import Slice
@@ -42,11 +43,13 @@ class Lake:
         spark: The session.
         root: The directory of the tables.
         keys: The key of each table that has one.
+        feeds: What one run has read so far, for its other assets.
     """
 
     spark: SparkSession
     root: Path
     keys: dict[str, str]
+    feeds: Feeds = field(default_factory=Feeds)
 
     def materialize(
         self,
@@ -87,7 +90,9 @@ class Lake:
     ) -> Materialization:
         name = asset.__name__
         described = Asset(name=name, table=table, ref=self._ref(target or name), appends=False, incremental=True)
-        return Materialization(lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare)
+        return Materialization(
+            lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare, feeds=self.feeds
+        )
 
     def read(
         self, step: Materialization, asset: Callable[..., Any], upto: int | None = None

@@ -1,6 +1,7 @@
 """An archive of a source's feed as the rung below the feed itself."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +22,8 @@ def archive_of(
     """How to read the archive that an input names; None where it names none.
 
     The archive answers for a range only if it was kept by an asset of this lakehouse from the same source, was
-    already there at the range's start, and has read past it: anything less would skip changes.
+    already there at the range's start, has read past it, and has the source's columns: anything less would skip
+    changes.
     """
     if read.archive is None:
         return None
@@ -42,6 +44,9 @@ def archive_of(
         if first is None or first > range_.after:
             return None
         upto = min(range_.upto, position.version)
+        columns = {column.lower() for column in replace(source.at, version=upto).rows().columns}
+        if {column.lower() for column in rows.columns} != columns.union(LOG_NAMES.values()):
+            return None
         return Archived(rows.where((F.col(_VERSION) > range_.after) & (F.col(_VERSION) <= upto)), upto)
 
     return archived

@@ -31,6 +31,7 @@ from lakehouse.log import Commit, Head, Log
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
+from lakehouse.progress import heard
 from lakehouse.retry import Retry
 from lakehouse.run import Run
 from lakehouse.size import total
@@ -114,8 +115,9 @@ def commit(
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
     writing = _Writing(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
-    while (outcome := writing.tried()) is None:
-        pass
+    with heard(spark):
+        while (outcome := writing.tried()) is None:
+            pass
     return outcome
 
 

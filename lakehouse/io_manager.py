@@ -1,7 +1,7 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -21,10 +21,11 @@ from lakehouse.errors import (
     SourceMissingError,
     StaleInputsError,
 )
+from lakehouse.feeds import Feeds
 from lakehouse.ladder import Source
 from lakehouse.materialization import FULL_REFRESH, Asset, Materialization
 from lakehouse.operations import Isolation
-from lakehouse.progress import progress
+from lakehouse.progress import telling
 from lakehouse.read import Read
 from lakehouse.report import report
 from lakehouse.retry import Retry
@@ -33,8 +34,8 @@ from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.writes import Append, Merge, Overwrite, Write
 
-COMPARE = "lakehouse/compare/"
-"""Run tag, with the asset key behind it: why this run compares everything. Set by the run itself."""
+GAP = "lakehouse/gap/"
+"""Run tag, with the asset key behind it: why this run cannot read the asset's feeds. Set by the run itself."""
 STALE_RETRIES = 3
 
 
@@ -53,6 +54,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     _steps: dict[tuple[str, str, int], Materialization] = PrivateAttr(
         default_factory=dict[tuple[str, str, int], Materialization]
     )
+    _feeds: Feeds = PrivateAttr(default_factory=Feeds)
 
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
@@ -65,7 +67,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                 return step.lookup(source)
             read = Read.from_metadata(context.definition_metadata or {})
-            changes = step.changes(source, read, self._archive)
+            with telling(run.log.info):
+                changes = step.changes(source, read, self._archive)
             if isinstance(changes.content, Everything) and changes.content.reason is not None:
                 run.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
@@ -79,7 +82,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with _told_to_dagster(run):
             step = self._step(run)
             del self._steps[_step_key(run)]
-            with _isolation_refused(step.asset), progress(self._session(), context.log.info):
+            with _isolation_refused(step.asset), telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             report(context, run, step.planned(), outcome, self._session)
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
@@ -91,14 +94,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = _step_key(run)
         if key not in self._steps:
-            asset, partitions_def = self._asset(run), run.assets_def.partitions_def
+            asset, partitions_def, tags = self._asset(run), run.assets_def.partitions_def, _tags(run)
             self._steps[key] = Materialization(
                 spark=self._session,
                 asset=asset,
                 run=run.run.run_id,
                 slice=slice_of(asset.name, asset.table, partitions_def, run.partition_keys) if partitions_def else None,
-                compare=_wish_to_compare(run, asset.name),
+                compare=_wish_to_compare(tags, asset.name),
+                gap=tags.get(GAP + asset.name),
                 aliases=_unacknowledged(run),
+                feeds=self._feeds,
             )
         return self._steps[key]
 
@@ -148,7 +153,7 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
     try:
         yield
     except LateGapError as error:
-        run.instance.add_run_tags(run.run.run_id, {COMPARE + error.asset: error.reason[:200]})
+        run.instance.add_run_tags(run.run.run_id, {GAP + error.asset: error.reason[:200]})
         raise dg.RetryRequested(max_retries=1) from error
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
@@ -169,23 +174,36 @@ def _isolation_refused(asset: Asset) -> Generator[None]:
         raise
 
 
-def _wish_to_compare(run: dg.AssetExecutionContext, asset: str) -> str | None:
-    """Why the run was asked to compare everything; by its tags as stored now, since it may tag itself."""
+def _tags(run: dg.AssetExecutionContext) -> Mapping[str, str]:
+    """The run's tags as stored now, since it may tag itself."""
     stored = run.instance.get_run_by_id(run.run.run_id)
-    tags = stored.tags if stored is not None else run.run.tags
+    return stored.tags if stored is not None else run.run.tags
+
+
+def _wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
+    """Why the run was asked to compare everything."""
     wanted = tags.get(FULL_REFRESH, "")
-    if wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]:
-        return "a full refresh was asked for"
-    return tags.get(COMPARE + asset)
+    named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
+    return "a full refresh was asked for" if named else None
 
 
 def _unacknowledged(run: dg.AssetExecutionContext) -> frozenset[str]:
-    """The run that this one repeats, if Dagster never heard of its materialization: its commit is then ours."""
+    """The runs that this one repeats, back to one whose materialization Dagster heard of: their commits are ours."""
+    found: set[str] = set()
     parent = run.run.parent_run_id
-    if parent is None:
-        return frozenset()
-    event = run.instance.get_latest_materialization_event(run.asset_key)
-    return frozenset() if event is not None and event.run_id == parent else frozenset({parent})
+    while parent is not None and parent not in found and not _is_acknowledged(run, parent):
+        found.add(parent)
+        repeated = run.instance.get_run_by_id(parent)
+        parent = None if repeated is None else repeated.parent_run_id
+    return frozenset(found)
+
+
+def _is_acknowledged(run: dg.AssetExecutionContext, repeated: str) -> bool:
+    newest = run.instance.get_latest_materialization_event(run.asset_key)
+    if newest is not None and newest.run_id == repeated:
+        return True
+    events = run.instance.all_logs(repeated, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return any(entry.get_dagster_event().asset_key == run.asset_key for entry in events)
 
 
 def _step_key(run: dg.AssetExecutionContext) -> tuple[str, str, int]:

@@ -7,32 +7,23 @@
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
-from lakehouse.changes import LOG_NAMES, Changes, Content, Everything, Feed, Nothing
+from lakehouse.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, ReadError
-from lakehouse.interpreted import interpreted
+from lakehouse.feeds import SCHEMA_CHANGES, Feeds, fitted, names_taken_again
 from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
+from lakehouse.progress import heard
 from lakehouse.read import Read
-from lakehouse.replaced import replaced_within
-from lakehouse.schema import conformed
-from lakehouse.size import Size
 from lakehouse.tables import Pinned
 from lakehouse.uniqueness import is_unique
 from lakehouse.versions import NOTHING_READ, VersionRange
-
-SCHEMA_CHANGES = frozenset(
-    {"RENAME COLUMN", "DROP COLUMNS", "CHANGE COLUMN", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
-)
-"""Operations without rows that the feed cannot be read across; it is read before and after them."""
 
 _GAP = re.compile(
     r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|DELTA_LOG_FILE_NOT_FOUND|"
@@ -84,7 +75,9 @@ class Reader:
         may_reconcile: Whether everything may be compared; a table that only appends cannot take rows back.
         refuse: What to advise where it may not.
         reconcile: A reason to compare everything from the start (a full refresh, changed code); None for none.
+        gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
         archive: The archive's rows of a range of versions; None where the input names none.
+        feeds: What this run has read so far.
     """
 
     asset: str
@@ -92,7 +85,9 @@ class Reader:
     may_reconcile: bool
     refuse: str
     reconcile: str | None = None
+    gap: str | None = None
     archive: Callable[[VersionRange], Archived | None] | None = None
+    feeds: Feeds = field(default_factory=Feeds)
 
 
 def read_changes(source: Source, position: Position | None, reader: Reader) -> Changes:
@@ -156,16 +151,21 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
         return Changes(source.at, whole, Nothing())
+    if reader.gap is not None:
+        return _gap(source, position, reader, reader.gap)
     commits = commits_between(source.log, source.at.ref.name, whole.after, whole.upto)
     if commits is None:
         return _gap(source, position, reader, "the log of those versions was cleaned up")
     kept = _capped(commits, reader.read)
     range_ = VersionRange(position.version, kept[-1].version)
     at = replace(source.at, version=range_.upto)
+    if any(commit.freed for commit in kept) and (taken := names_taken_again(kept, at.rows().schema)):
+        reason = f"what was {' and '.join(sorted(taken))} was dropped or renamed, and another column has the name now"
+        return _gap(source, position, replace(reader, archive=None), reason)  # nor does an archive of the feed tell it
     included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
     try:
-        content = _content(at, included, source.log.size(), stable=stable)
+        content = reader.feeds.read(at, included, source.log.size(), stable=stable)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
@@ -203,72 +203,6 @@ def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
     )
 
 
-def _content(at: Pinned, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Content:
-    """What the commits did to rows, read with as few scans as their schemas allow.
-
-    Args:
-        at: The source, pinned at the end of the range.
-        commits: The commits.
-        size: How much the source holds.
-        stable: Whether the schema is the same in all of them and at the head of the table.
-    """
-    pieces = _pieces(commits)
-    if not pieces:
-        return Nothing()
-    rows = at.rows()
-    frames = [_fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
-    frame = reduce(lambda a, b: a.unionByName(b), frames)
-    within = replaced_within(commits) if stable else None
-    frame = frame if within is None else frame.where(within)
-    via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
-    with interpreted(at.spark, size):
-        return Feed(small(frame) or frame, via)
-
-
-def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
-    """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
-
-    Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
-    from its first real change; a commit that was left out, or changed the schema, ends a piece.
-    """
-    pieces: list[tuple[int, int, Mapping[str, str]]] = []
-    current: list[Commit] = []
-    renames: list[tuple[int, str, str]] = []
-
-    def close() -> None:
-        loud = [commit.version for commit in current if not commit.is_quiet]
-        if loud:
-            pieces.append((loud[0], loud[-1], {}))
-        current.clear()
-
-    for commit in commits:
-        if commit.operation in SCHEMA_CHANGES or (current and commit.version != current[-1].version + 1):
-            close()
-        if commit.operation == "RENAME COLUMN":
-            old, new = commit.parameters.get("oldColumnPath"), commit.parameters.get("newColumnPath")
-            renames.append((commit.version, str(old), str(new)))
-        if commit.operation not in SCHEMA_CHANGES:
-            current.append(commit)
-    close()
-    return [(first, last, _renamed_after(last, renames)) for first, last, _ in pieces]
-
-
-def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:
-    names: dict[str, str] = {}
-    for at, old, new in renames:
-        if at > version:
-            origin = next((first for first, now in names.items() if now.lower() == old.lower()), old.lower())
-            names[origin] = new
-    return names
-
-
-def _fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
-    """A piece of the feed under the column names and types of the source as it is at the end of the range."""
-    between = {old: f"__renamed_{index}" for index, old in enumerate(renames)}  # two columns may have swapped names
-    named = feed.withColumnsRenamed(between).withColumnsRenamed({between[old]: new for old, new in renames.items()})
-    return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
-
-
 def why_unreadable(error: BaseException) -> str | None:
     """Why the feed, or an old version, cannot be read; None where the error says something else."""
     for cause in causes(error):
@@ -287,9 +221,11 @@ def _gap(
     if reader.archive is not None and reads_on and (archived := reader.archive(range_)) is not None:
         range_ = VersionRange(range_.after, min(range_.upto, archived.upto))
         at = replace(source.at, version=range_.upto)
-        frame = _fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
         frame = frame if at.where is None else frame.where(at.where)
-        return Changes(at, range_, Feed(small(frame) or frame, "the archive"), behind=source.head.version - range_.upto)
+        with heard(at.spark):
+            found = small(frame) or frame
+        return Changes(at, range_, Feed(found, "the archive"), behind=source.head.version - range_.upto)
     if reader.may_reconcile:
         return _everything(source, reason)
     raise GapError(

@@ -11,6 +11,7 @@ from lakehouse.changes import Changes, Everything
 from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
 from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
 from lakehouse.errors import GapError, WriteError
+from lakehouse.feeds import Feeds
 from lakehouse.ladder import Reader, Source, read_changes
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
@@ -62,7 +63,9 @@ class Materialization:
         run: The run's id.
         slice: The partitions that the run writes.
         compare: Why everything is to be compared, where somebody asked for it.
+        gap: Why the feeds cannot be read, where the run has found that out before.
         aliases: Ids of runs whose commits count as this run's own.
+        feeds: What this run has read so far, for other assets.
     """
 
     spark: Callable[[], SparkSession]
@@ -70,7 +73,9 @@ class Materialization:
     run: str
     slice: Slice | None = None
     compare: str | None = None
+    gap: str | None = None
     aliases: frozenset[str] = frozenset()
+    feeds: Feeds = field(default_factory=Feeds)
     cursor: Cursor = field(init=False)
     began: float = field(init=False, default_factory=time.monotonic)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
@@ -114,7 +119,9 @@ class Materialization:
             may_reconcile=not asset.appends and asset.table.on_gap == "reconcile",
             refuse=self._remedy,
             reconcile=self.compare,
+            gap=self.gap,
             archive=archive_of(read, source, archive, self.spark),
+            feeds=self.feeds,
         )
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
         # A long history may hold more changes than the source has rows.

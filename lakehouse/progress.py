@@ -1,7 +1,6 @@
 """What a long step is doing, told now and then while Spark computes.
 
-Through Spark Connect only: its client is told how far the stages are. Classic Spark tells that to its own listeners,
-which Python cannot be without reaching into the JVM.
+Spark Connect reports to its client how far a query's stages are; classic Spark is asked (`driver`).
 """
 
 import time
@@ -9,10 +8,12 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
+
+from lakehouse.driver import asked
 
 QUIET = 10.0
 """Seconds without a word at the beginning, and between two sentences."""
@@ -21,9 +22,16 @@ QUIET = 10.0
 class Stage(Protocol):
     """One stage of a query, as Spark Connect's client describes it."""
 
-    num_tasks: int
-    num_completed_tasks: int
-    num_bytes_read: int
+    @property
+    def num_tasks(self) -> int: ...
+
+    @property
+    def num_completed_tasks(self) -> int: ...
+
+    @property
+    def num_bytes_read(self) -> int:
+        """0 where Spark does not say."""
+        ...
 
 
 @dataclass
@@ -73,10 +81,11 @@ def sentence(stages: list[Stage], running: int, seconds: float) -> str:
     tasks, completed = sum(s.num_tasks for s in stages), sum(s.num_completed_tasks for s in stages)
     finished = sum(s.num_completed_tasks >= s.num_tasks for s in stages)
     read = sum(s.num_bytes_read for s in stages)
+    bytes_ = f", {read / 1e6:,.0f} MB read" if read else ""
     rest = f", about {seconds * (tasks - completed) / completed:.0f} s left of these" if 0 < completed < tasks else ""
     return (
         f"Spark has computed for {seconds:.0f} s: {finished} of {len(stages)} stages, {completed} of {tasks} tasks "
-        f"done, {running} running, {read / 1e6:,.0f} MB read{rest}."
+        f"done, {running} running{bytes_}{rest}."
     )
 
 
@@ -84,33 +93,35 @@ _HEARS: ContextVar["Progress | None"] = ContextVar("progress", default=None)
 
 
 @contextmanager
-def progress(spark: SparkSession, tell: Callable[[str], None]) -> Generator[None]:
-    """While it is open, `tell` hears how far the session's queries are, where the session can say."""
+def telling(tell: Callable[[str], None]) -> Generator[None]:
+    """While it is open, `tell` hears how far the queries are that are `heard`."""
     token = _HEARS.set(Progress(tell))
     try:
-        with heard(spark):
-            yield
+        yield
     finally:
         _HEARS.reset(token)
 
 
 @contextmanager
 def heard(spark: SparkSession) -> Generator[None]:
-    """Lets whoever listens to this step hear another session's queries too."""
-    session: Any = spark
+    """Lets whoever listens to this step hear the session's queries."""
     handler = _HEARS.get()
-    if handler is None or not _registered(session, handler):
+    if handler is None:
         yield
+        return
+    if not _is_registered(spark, handler):
+        with asked(spark, handler):
+            yield
         return
     try:
         yield
     finally:
-        session.removeProgressHandler(handler)
+        cast("Any", spark).removeProgressHandler(handler)
 
 
-def _registered(session: Any, handler: Progress) -> bool:
+def _is_registered(spark: Any, handler: Progress) -> bool:
     try:
-        session.registerProgressHandler(handler)
+        spark.registerProgressHandler(handler)
     except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
         return False
     return True

@@ -1,5 +1,7 @@
 """Whether a result fits its table, decided before anything is written."""
 
+from collections.abc import Iterator
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -159,6 +161,26 @@ def widens(value: DataType, column: DataType) -> bool:
 def column_types(schema: StructType) -> dict[str, str]:
     """The type of each column as SQL says it, by the column's name in lower case."""
     return {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
+
+
+def paths(schema: StructType) -> frozenset[str]:
+    """The columns and the fields within them as Delta's log names them, in lower case."""
+    return frozenset(path.lower() for field in schema.fields for path in _paths(field.name, field.dataType))
+
+
+def _paths(path: str, kind: DataType) -> Iterator[str]:
+    yield path
+    match kind:
+        case StructType():
+            for field in kind.fields:
+                yield from _paths(f"{path}.{field.name}", field.dataType)
+        case ArrayType():
+            yield from _paths(f"{path}.element", kind.elementType)
+        case MapType():
+            yield from _paths(f"{path}.key", kind.keyType)
+            yield from _paths(f"{path}.value", kind.valueType)
+        case _:
+            pass
 
 
 def comparable(schema: StructType, prefix: str = "") -> dict[str, str]:

@@ -1,13 +1,16 @@
 """Dagster's own path: what a user's definitions do when they are materialized."""
 
 import datetime as dt
+import re
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, change_sensor, checks, validate
+from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Table, change_sensor, checks, validate
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from tests.dagster.lakehouse import House, failure, metadata
 from tests.lake import Lake
@@ -45,6 +48,14 @@ def landed(orders: DataFrame) -> Append:
 def daily_copies(orders: Changes) -> Merge:
     touched = orders.touched("id")
     return Merge(touched.rows, touched)
+
+
+@dg.asset(metadata=Table(key="id"))
+def slow(orders: Changes) -> Merge:
+    """Each row takes a while, in one task."""
+    touched = orders.touched("id")
+    waited = touched.rows.where("reflect('java.lang.Thread', 'sleep', CAST(1000 AS BIGINT)) IS NOT NULL")
+    return Merge(waited.coalesce(1), touched)
 
 
 @dg.asset
@@ -130,6 +141,17 @@ def test_each_partition_reads_changes_from_its_own_position(house: House) -> Non
     assert house.lake.rows("daily_copies") == [(1, DAY_1, 0), (2, DAY_2, 0), (3, DAY_2, 0)]
 
 
+def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
+    house = House(lake, [orders, slow])
+    monkeypatch.setattr("lakehouse.progress.QUIET", 1.5)
+    monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
+    run = house.run("slow").run_id
+    told = [entry.user_message for entry in house.instance.all_logs(run) if "Spark has computed" in entry.user_message]
+    assert told
+    assert re.search(r"for \d+ s: \d of \d stages, \d of \d tasks done, 1 running", told[0])
+
+
 def test_a_plain_dataframe_is_an_overwrite(house: House) -> None:
     house.run("everything")
     house.lake.sql("DELETE FROM {orders} WHERE id = 1")
@@ -166,24 +188,102 @@ def test_a_retry_policy_does_not_multiply_our_attempts(lake: Lake) -> None:
     assert len(calls) == 1
 
 
-def test_changes_found_unreadable_while_writing_are_compared_instead(lake: Lake) -> None:
-    """The change files vanish between the plan and the write: the step runs again and compares everything."""
-    from lakehouse import ladder
+def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The changes are taken for too many to be read at once, and then they are not there."""
+    monkeypatch.setattr("lakehouse.feeds.small", lambda _: None)
+    for file in (lake.root / "orders" / "_change_data").glob("*.parquet"):
+        file.unlink()
 
+
+def test_changes_found_unreadable_while_writing_are_compared_instead(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change files vanish between the plan and the write: the step runs again and compares everything."""
     lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
     house = House(lake, ASSETS)
     house.run("copies")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
-    small = ladder.small
-    try:
-        ladder.small = lambda frame: None  # as if the changes were too many to be read at once
-        for file in (lake.root / "orders" / "_change_data").glob("*.parquet"):
-            file.unlink()
-        result = house.run("copies")
-    finally:
-        ladder.small = small
+    gone_while_writing(lake, monkeypatch)
+    result = house.run("copies")
     assert metadata(result, "copies")["read"][0]["how"].startswith("everything: ")
     assert lake.rows("copies") == lake.rows("orders")
+
+
+def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dg.asset(metadata=Table(key="id", on_gap="fail"))
+    def careful(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
+    house = House(lake, [orders, careful])
+    house.run("careful")
+    lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
+    gone_while_writing(lake, monkeypatch)
+    result = house.run("careful", raise_on_error=False)
+    assert "cannot read its changes (0, 1]" in failure(result)
+    assert lake.version("careful") == 0
+
+
+def test_an_archive_answers_for_a_late_gap(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dg.asset
+    def kept(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(archive="kept"))})
+    def again(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
+    house = House(lake, [orders, kept, again])
+    house.run("kept", "again")
+    lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
+    house.run("kept")
+    gone_while_writing(lake, monkeypatch)
+    assert metadata(house.run("again"), "again")["read"][0]["how"] == "the archive"
+    assert lake.frame("again").count() == 100 + 50 + 50
+
+
+def executed(house: House, definitions: dg.Definitions, *names: str, repeats: str | None = None) -> dg.DagsterRun:
+    """A run of assets, which may repeat an earlier one; Dagster's way to start it from here is not public."""
+    job = definitions.resolve_implicit_global_asset_job_def()
+    selection = frozenset(dg.AssetKey(name) for name in names)
+    run = house.instance.create_run_for_job(
+        job.get_subset(asset_selection=selection), parent_run_id=repeats, root_run_id=repeats, asset_selection=selection
+    )
+    execute_run(InMemoryJob(job.get_subset(asset_selection=selection)), run, house.instance)
+    ended = house.instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    return ended
+
+
+def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first died between its commit and Dagster's event, the second before it wrote anything."""
+    fails: list[bool] = [False, True, False]
+
+    @dg.asset
+    def added(orders: DataFrame) -> Append:
+        if fails.pop(0):
+            raise RuntimeError("before anything is written")
+        return Append(orders)
+
+    def dead(*_: object) -> None:
+        raise RuntimeError("between the commit and the event")
+
+    lake.create("orders", [(1, DAY_1, 10)], EVENTS)
+    house = House(lake, [orders, added])
+    defined = dg.Definitions(
+        assets=[orders, added], resources={"io_manager": house.io_manager}, executor=dg.in_process_executor
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr("lakehouse.io_manager.report", dead)
+        first = executed(house, defined, "added")
+    second = executed(house, defined, "added", repeats=first.run_id)
+    third = executed(house, defined, "added", repeats=second.run_id)
+    assert [run.is_success for run in (first, second, third)] == [False, False, True]
+    assert lake.rows("added") == [(1, DAY_1, 10)]
 
 
 def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse.commit
-import lakehouse.ladder
+import lakehouse.feeds
 from lakehouse import Changes, Merge, Overwrite, Table
 from lakehouse.interpreted import FACTORY_MODE, LITTLE, interpreted
 from lakehouse.local import SMALL_ROWS, Local, small
@@ -135,7 +135,7 @@ def test_the_changes_of_a_small_source_are_read_interpreted(
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))
     lake.insert("src", [(2, 20)])
-    monkeypatch.setattr(lakehouse.ladder, "small", watched)
+    monkeypatch.setattr(lakehouse.feeds, "small", watched)
     lake.materialize(copied, Table(key="id"))
     assert seen == [INTERPRETED]
     assert lake.rows("copied") == [(1, 10), (2, 20)]

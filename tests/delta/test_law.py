@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from lakehouse.feeds import Feeds
 from tests.delta.assets import CASES, archive
 from tests.delta.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Update, edits, rows
 from tests.lake import Lake
@@ -44,7 +45,7 @@ def test_reading_changes_in_any_steps_equals_reading_everything_once(
 ) -> None:
     lake = Lake(spark, tmp_path / uuid4().hex, keys={"src": ("id",)})
     lake.root.mkdir()
-    model = Model(lake)
+    model, feeds = Model(lake), Feeds()
     model.create(start)
     for case in CASES:
         lake.materialize(case.asset, case.table)
@@ -54,7 +55,7 @@ def test_reading_changes_in_any_steps_equals_reading_everything_once(
             model.apply(edit)
         for case in CASES:
             note(f"{step} -> {case}")
-            lake.materialize(case.asset, case.table)
+            lake.materialize(case.asset, case.table, feeds=feeds)
             expected = in_order(case.oracle(model.src.values(), model.dim.values()))
             assert lake.rows(repr(case)) == expected
     lake.materialize(archive)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse import Changes, Merge, Read, Table, ladder
+from lakehouse import Changes, Merge, Read, Table, feeds
 from lakehouse.replaced import replaced_within
 from tests.lake import Lake
 
@@ -49,7 +49,7 @@ def test_the_rows_that_were_replaced_are_all_found(lake: Lake, kind: str, monkey
     lake.materialize(copy, COPY)
     assert replaced_within(tuple(lake.commits("copy")[-2:])), "else this would test nothing"
     found = images(since(lake, before))
-    monkeypatch.setattr(ladder, "replaced_within", lambda _: None)
+    monkeypatch.setattr(feeds, "replaced_within", lambda _: None)
     assert found == images(since(lake, before))
     assert len(found) == 3 + 2 * (len(KEYS[kind]) - 1)
 
@@ -64,8 +64,8 @@ def test_a_change_by_somebody_else_in_between_is_found(lake: Lake) -> None:
     assert {row.id for row in since(lake, before).touched("id").keys.collect()} == {1, 3}
 
 
-def test_columns_that_have_swapped_their_names_since_are_not_taken_for_each_other(lake: Lake) -> None:
-    """The predicate of the commit says `id`, which is the name of another column by now."""
+def test_a_predicate_is_not_asked_of_columns_that_were_renamed_since(lake: Lake) -> None:
+    """The predicate of the commit says `id`, which is the name of no column by now."""
     lake.create("src", [(n, 10 - n) for n in range(1, 5)], "id int, v int")
     lake.materialize(copy, COPY)
     lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
@@ -73,6 +73,5 @@ def test_columns_that_have_swapped_their_names_since_are_not_taken_for_each_othe
     lake.sql("UPDATE {src} SET v = 20 WHERE id = 1")
     lake.materialize(copy, COPY)
     assert replaced_within(tuple(lake.commits("copy")[-1:])), "else this would test nothing"
-    for old, new in (("id", "x"), ("v", "id"), ("x", "v")):
-        lake.sql(f"ALTER TABLE {{copy}} RENAME COLUMN {old} TO {new}")
-    assert [row.v for row in since(lake, before).touched("v").keys.collect()] == [1]
+    lake.sql("ALTER TABLE {copy} RENAME COLUMN id TO number")
+    assert [row.number for row in since(lake, before).touched("number").keys.collect()] == [1]

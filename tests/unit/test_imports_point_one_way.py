@@ -9,6 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("lakehouse", "resources", "assets", "tests")
+ASKED = {"driver.py": {"sparkContext"}}
+"""The named adapter: what it asks for is public, but not there through Spark Connect."""
 RINGS = {
     "pure": {
         "conflicts",
@@ -36,6 +38,8 @@ RINGS = {
         "changes",
         "commit",
         "difference",
+        "driver",
+        "feeds",
         "file_log",
         "images",
         "interpreted",
@@ -148,7 +152,7 @@ def test_the_jvm_is_reached_through_public_interfaces_only():
         f"{path.name}:{node.lineno}: {node.attr}"
         for path in MODULES.values()
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in private
+        if isinstance(node, ast.Attribute) and node.attr in private - ASKED.get(path.name, set())
     }
     assert found == set()
 

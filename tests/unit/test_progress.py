@@ -48,11 +48,10 @@ def test_a_query_of_a_minute_is_told_of_five_times():
         time.seconds += 0.5
     assert len(told) == 5
     assert told[0] == (
-        "Spark has computed for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, 0 MB read, "
-        "about 90 s left of these."
+        "Spark has computed for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these."
     )
 
 
 def test_what_cannot_be_told_yet_is_not_guessed():
-    assert sentence([], 0, 12) == "Spark has computed for 12 s: 0 of 0 stages, 0 of 0 tasks done, 0 running, 0 MB read."
+    assert sentence([], 0, 12) == "Spark has computed for 12 s: 0 of 0 stages, 0 of 0 tasks done, 0 running."
     assert "left" not in sentence([Stage(3, 3, 5_000_000)], 0, 12)

@@ -1,0 +1,91 @@
+"""How far classic Spark's jobs are: the one place that asks for a Spark context.
+
+Spark tells that to listeners inside the JVM. From Python its status can be asked for, through a public interface
+that only the process of the driver has.
+"""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:  # a client of Spark Connect has no such thing
+    from pyspark import SparkContext, StatusTracker
+
+INTERVAL = 1.0
+"""Seconds between two questions."""
+_GROUP = "spark.jobGroup.id"
+
+
+@dataclass(frozen=True, slots=True)
+class JobStage:
+    """One stage of a job, under the names that Spark Connect's client uses; its bytes are not told."""
+
+    num_tasks: int
+    num_completed_tasks: int
+    num_bytes_read: int = 0
+
+
+Report = Callable[[list[JobStage], int, str, bool], None]
+"""Takes the stages so far, how many tasks are running, whose they are, and whether it is over."""
+
+
+@contextmanager
+def asked(spark: SparkSession, report: Report) -> Generator[None]:
+    """While it is open, the jobs that this thread has Spark run are reported; nothing is where Spark cannot be asked.
+
+    Args:
+        spark: A classic session.
+        report: Called from a thread of its own.
+    """
+    context = _context(spark)
+    if context is None:
+        yield
+        return
+    given = context.getLocalProperty(_GROUP)
+    group, over = given or f"lakehouse-{uuid4().hex}", Event()
+    thread = Thread(target=_ask, args=(context, group, report, over), name="lakehouse-progress", daemon=True)
+    context.setLocalProperty(_GROUP, group)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        with suppress(Exception):  # a context that has ended has no properties, and why is still to be seen
+            context.setLocalProperty(_GROUP, given)  # pyright: ignore[reportArgumentType]  (None unsets it)
+
+
+def _context(spark: SparkSession) -> "SparkContext | None":
+    try:
+        return spark.sparkContext
+    except Exception:
+        return None
+
+
+def _ask(context: "SparkContext", group: str, report: Report, over: Event) -> None:
+    with suppress(Exception):
+        tracker = context.statusTracker()
+        before = frozenset(tracker.getJobIdsForGroup(group))
+        while not over.wait(INTERVAL):
+            active = frozenset(tracker.getActiveJobsIds())
+            jobs = frozenset(tracker.getJobIdsForGroup(group)) - before
+            if jobs & active:
+                report(*_stages(tracker, jobs, active), group, False)
+
+
+def _stages(tracker: "StatusTracker", jobs: frozenset[int], active: frozenset[int]) -> tuple[list[JobStage], int]:
+    """The stages of all jobs, but not what a finished job did without; and how many tasks are running."""
+    found, running = dict[int, JobStage](), 0
+    for job in sorted(jobs):
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info is not None else ():
+            told = tracker.getStageInfo(stage)
+            if told is not None and (job in active or told.numCompletedTasks == told.numTasks):
+                found[stage] = JobStage(told.numTasks, told.numCompletedTasks)
+                running += told.numActiveTasks
+    return list(found.values()), running

@@ -1,0 +1,133 @@
+"""The feed of a range of commits, read with as few scans as their schemas allow, and once in a run.
+
+What a commit changed never changes itself. So a feed that one asset has brought to the driver is right for every other
+asset of the run that reads the same commits, also when its files are gone by then.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from lakehouse.changes import LOG_NAMES, Feed, Nothing
+from lakehouse.interpreted import interpreted
+from lakehouse.local import SMALL_BYTES, Local, small
+from lakehouse.log import Commit
+from lakehouse.progress import heard
+from lakehouse.replaced import replaced_within
+from lakehouse.schema import conformed, paths
+from lakehouse.size import Size
+from lakehouse.tables import Pinned, TableRef
+
+SCHEMA_CHANGES = frozenset(
+    {"RENAME COLUMN", "DROP COLUMNS", "CHANGE COLUMN", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+)
+"""Operations without rows that the feed cannot be read across; it is read before and after them."""
+
+_Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
+"""A table, its id, the version whose schema the rows have, a predicate, and the commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    range: _Range
+    schema: StructType
+    arrow: Any
+
+
+@dataclass(slots=True)
+class Feeds:
+    """The feeds that a run has read: the last ones that came to the driver, together no larger than one may be."""
+
+    _held: list[_Held] = field(default_factory=list[_Held])
+
+    def read(self, at: Pinned, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
+        """What the commits did to rows.
+
+        Args:
+            at: The source, pinned at the end of the range.
+            commits: The commits.
+            size: How much the source holds.
+            stable: Whether the schema is the same in all of them and at the head of the table.
+        """
+        pieces = _pieces(commits)
+        if not pieces:
+            return Nothing()
+        via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
+        range_ = (at.ref, at.table_id, at.version, at.where, commits)
+        for held in self._held:
+            if held.range == range_:  # a frame of its own, for the session may be another
+                return Feed(Local(at.spark.createDataFrame(held.arrow, schema=held.schema), held.arrow), via)
+        rows = at.rows()
+        frames = [fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
+        frame = reduce(lambda a, b: a.unionByName(b), frames)
+        within = replaced_within(commits) if stable else None
+        frame = frame if within is None else frame.where(within)
+        with heard(at.spark), interpreted(at.spark, size):
+            found = small(frame)
+        if found is None:
+            return Feed(frame, via)
+        self._keep(_Held(range_, frame.schema, found.arrow))
+        return Feed(found, via)
+
+    def _keep(self, feed: _Held) -> None:
+        self._held.append(feed)
+        while sum(held.arrow.nbytes for held in self._held) > SMALL_BYTES:
+            self._held.pop(0)
+
+
+def names_taken_again(commits: Sequence[Commit], schema: StructType) -> frozenset[str]:
+    """Columns of today whose names belonged to others within the commits: no feed tells that all their values differ.
+
+    Args:
+        commits: The commits of a range.
+        schema: The source's at its end.
+    """
+    freed: frozenset[str] = frozenset().union(*(commit.freed for commit in commits))
+    return freed & paths(schema) if freed else freed
+
+
+def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
+    """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
+
+    Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
+    from its first real change; a commit that was left out, or changed the schema, ends a piece.
+    """
+    pieces: list[tuple[int, int, Mapping[str, str]]] = []
+    current: list[Commit] = []
+    renames: list[tuple[int, str, str]] = []
+
+    def close() -> None:
+        loud = [commit.version for commit in current if not commit.is_quiet]
+        if loud:
+            pieces.append((loud[0], loud[-1], {}))
+        current.clear()
+
+    for commit in commits:
+        if commit.operation in SCHEMA_CHANGES or (current and commit.version != current[-1].version + 1):
+            close()
+        if commit.operation == "RENAME COLUMN":
+            old, new = commit.parameters.get("oldColumnPath"), commit.parameters.get("newColumnPath")
+            renames.append((commit.version, str(old), str(new)))
+        if commit.operation not in SCHEMA_CHANGES:
+            current.append(commit)
+    close()
+    return [(first, last, _renamed_after(last, renames)) for first, last, _ in pieces]
+
+
+def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:
+    names: dict[str, str] = {}
+    for at, old, new in renames:
+        if at > version:
+            origin = next((first for first, now in names.items() if now.lower() == old.lower()), old.lower())
+            names[origin] = new
+    return names
+
+
+def fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
+    """A piece of the feed under the column names and types of the source as it is at the end of the range."""
+    named = feed.withColumnsRenamed(dict(renames))
+    return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))

@@ -4,11 +4,11 @@ Spark tells that to listeners inside the JVM. From Python its status can be aske
 that only the process of the driver has.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -83,7 +83,8 @@ def _stages(tracker: "StatusTracker", jobs: frozenset[int], active: frozenset[in
     found, running = dict[int, JobStage](), 0
     for job in sorted(jobs):
         info = tracker.getJobInfo(job)
-        for stage in info.stageIds if info is not None else ():
+        stages = cast("Iterable[int]", info.stageIds) if info is not None else ()
+        for stage in stages:
             told = tracker.getStageInfo(stage)
             if told is not None and (job in active or told.numCompletedTasks == told.numTasks):
                 found[stage] = JobStage(told.numTasks, told.numCompletedTasks)

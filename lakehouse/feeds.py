@@ -86,8 +86,8 @@ def names_taken_again(commits: Sequence[Commit], schema: StructType) -> frozense
         commits: The commits of a range.
         schema: The source's at its end.
     """
-    freed: frozenset[str] = frozenset().union(*(commit.freed for commit in commits))
-    return freed & paths(schema) if freed else freed
+    freed = {path for commit in commits for path in commit.freed}
+    return paths(schema) & freed if freed else frozenset()
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:

@@ -6,10 +6,11 @@ a session of its own, and its rows cross over as a global temporary view.
 """
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.progress import heard
@@ -65,7 +66,8 @@ def _follow(own: SparkSession, spark: SparkSession) -> None:
     new = own.conf.getAll
     for key, value in spark.conf.getAll.items():
         if new.get(key) != value:
-            own.conf.set(key, value)
+            with suppress(AnalysisException):  # what cannot be set is a platform's own, and nobody has set it
+                own.conf.set(key, value)
     current = (spark.catalog.currentCatalog(), spark.catalog.currentDatabase())
     if current != ("spark_catalog", "default"):
         # As a statement: Delta's catalog keeps the session that is active when it is loaded, and with it the

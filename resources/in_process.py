@@ -33,7 +33,11 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
     """
     lock = _locks.get(root) or _alone(root)
     if SparkContext._active_spark_context is None:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        _start(settings, lock)
+        try:
+            _start(settings, lock)
+        except BaseException:
+            lock.let_go()
+            raise
     _locks[root] = lock
     return SparkSession.builder.getOrCreate()
 
@@ -55,7 +59,6 @@ def _start(settings: Mapping[str, str], lock: Lock) -> None:
     """Starts the JVM, which inherits the lock: should this process be killed, it holds the root as long as it lives."""
     for problem in (java_problem(), jars_problem()):
         if problem is not None:
-            lock.let_go()
             raise NotInstalledError(problem)
     _stay_at_home()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))

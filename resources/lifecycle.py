@@ -24,7 +24,7 @@ from resources.supervisor import Order
 PROJECT = Path(__file__).parent.parent
 START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
-_END_WITHIN = 30
+_END_WITHIN, _AGAIN = 30, 0.5
 _SERVER = "its server"
 _SUPERVISOR = "resources.supervisor"
 
@@ -119,7 +119,11 @@ def end(rendezvous: Rendezvous, root: Path) -> None:
     rendezvous.forget()
     if state is not None and not _is(state.supervisor, _SUPERVISOR, rendezvous):
         _kill(state.jvm, MAIN, rendezvous)
-    if not lock.take(_END_WITHIN):
+    deadline = time.monotonic() + _END_WITHIN
+    while not (ended := lock.take(_AGAIN)) and time.monotonic() < deadline:
+        state = rendezvous.state() or state
+        rendezvous.forget()  # a server whose start nobody waits for any more may come up only now
+    if not ended:
         if state is not None:
             _kill(state.supervisor, _SUPERVISOR, rendezvous)
             _kill(state.jvm, MAIN, rendezvous)

@@ -20,6 +20,7 @@ from resources.rendezvous import Rendezvous, State
 
 PERIOD = 0.5
 _ENDS_WITHIN = 20
+_LISTENS_WITHIN = 180
 _LISTENS = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 
 
@@ -70,7 +71,7 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
     with rendezvous.log.open("rb") as log:
         port = _port(jvm, log)
     if port is None:
-        return _exit(jvm)
+        return _exit(jvm) if jvm.poll() is not None else f"it did not listen within {_LISTENS_WITHIN} seconds"
     token = os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
     state = State(port, token, order.fingerprint, os.getpid(), jvm.pid)
     rendezvous.write(state)
@@ -94,15 +95,15 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
 
 
 def _port(jvm: subprocess.Popen[bytes], log: IO[bytes]) -> int | None:
-    """The port that the JVM says it listens on; None where it ended before."""
-    said = b""
+    """The port that the JVM says it listens on; None where it ended before, or does not come to it."""
+    said, deadline = b"", time.monotonic() + _LISTENS_WITHIN
     while True:
         ended = jvm.poll() is not None
         said += log.read()
         found = _LISTENS.search(said)
         if found is not None:
             return int(found.group(1))
-        if ended:
+        if ended or time.monotonic() > deadline:
             return None
         time.sleep(0.05)
 

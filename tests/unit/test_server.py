@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from resources import supervisor
 from resources.errors import NotInstalledError, ServerError
 from resources.lifecycle import Server, find_or_start, is_running, stop
 from resources.rendezvous import Lock, Rendezvous, State
@@ -150,6 +151,32 @@ def test_a_hung_server_is_killed(server: Server, monkeypatch: pytest.MonkeyPatch
     used.let_go()
     assert is_running(server.rendezvous, new)
     assert not is_running(server.rendezvous, state)
+
+
+def test_one_whose_starter_died_before_it_listened_is_ended_when_it_does(
+    server: Server, tmp_path: Path, java: Callable[[str], None]
+):
+    java("time.sleep(2)")
+    starter = multiprocessing.get_context("forkserver").Process(target=token_of, args=(server,))
+    starter.start()
+    until((tmp_path / "starts").exists)
+    starter.kill()
+    starter.join()
+    assert server.rendezvous.state() is None
+    assert stop(server.root, now=True)
+    assert not server.rendezvous.jvm().is_held()
+
+
+def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("resources.supervisor._LISTENS_WITHIN", 0.2)
+    (tmp_path / "log").touch()
+    silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+    try:
+        with (tmp_path / "log").open("rb") as log:
+            assert supervisor._port(silent, log) is None
+    finally:
+        silent.kill()
+        silent.wait()
 
 
 def test_other_settings_replace_it_unless_it_is_in_use(server: Server, tmp_path: Path):

@@ -7,6 +7,7 @@ A flight's row there says how the day ended. Here it becomes what a control room
 the flight was scheduled, one when it departed, one when it arrived or was cancelled, each at the moment it happened.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -207,7 +208,7 @@ def corrections(landing: str, day: date) -> list[pa.Table]:
     Raises:
         ValueError: A file that cannot be read as events of that day, or a place where none can be looked for.
     """
-    if "://" in landing:
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", landing):
         raise ValueError(f"Corrections cannot be read from {landing}. Set LAKEHOUSE_LANDING to a folder, mounted here.")
     return [_correction(file, day) for file in sorted(Path(landing, day.isoformat()).glob("*.csv"))]
 

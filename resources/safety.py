@@ -67,6 +67,11 @@ RULES = (
         ("false",),
         "changes from before a renamed or dropped column would be read with the wrong columns",
     ),
+    Rule(
+        "spark.sql.parser.escapedStringLiterals",
+        ("false",),
+        "a key with a quote or a backslash would be looked for under another name, and its changes lost",
+    ),
     Rule(f"{_DELTA}stalenessLimit", ("0", "0s", "0ms"), "a run could read an old version of a table as its newest"),
     Rule(
         f"{_DELTA}properties.defaults.setTransactionRetentionDuration",

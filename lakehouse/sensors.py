@@ -10,6 +10,7 @@ from dagster import DagsterRunStatus, RunsFilter
 from lakehouse.changes import Changes
 from lakehouse.cursor import Known, find_cursor
 from lakehouse.definition import table_ref
+from lakehouse.errors import LakehouseError
 from lakehouse.log import commits_between
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
@@ -58,9 +59,18 @@ def change_sensor(
     def look(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if context.instance.get_runs(RunsFilter(tags={SENSOR: name}, statuses=_GOING), limit=1):
             return dg.SkipReason("A run that this sensor asked for is still under way.")
-        unread = {key: found for key in graph.incremental if (found := graph.unread(key))}
+        unread, unclear = dict[dg.AssetKey, str](), list[str]()
+        for key in graph.incremental:
+            try:
+                found = graph.unread(key)
+            except LakehouseError as error:  # of this table; the others go on
+                unclear.append(str(error))
+                context.log.exception(f"What {key.to_user_string()} has not read cannot be told.")
+                continue
+            if found is not None:
+                unread[key] = f"{found} after {_last_run(context.instance, key)}"
         if not unread:
-            return dg.SkipReason("Every table has read every change of its sources.")
+            return dg.SkipReason(" ".join(unclear) or "Every table has read every change of its sources.")
         selection = graph.downstream(list(unread))
         state = ";".join(f"{key.to_user_string()}:{found}" for key, found in sorted(unread.items()))
         return dg.RunRequest(
@@ -98,10 +108,14 @@ class _Graph:
         return list(self._sources)
 
     def unread(self, key: dg.AssetKey) -> str | None:
-        """What the table has not read, as a text that changes when that does; None where it has read everything."""
+        """What the table has not read, as a text that changes when that does; None where it has read everything.
+
+        It names the tables by their ids, for one that was replaced may stand at the same version.
+        """
         ref = self._ref(key)
         log = ref.log(_no_spark)
-        cursor = find_cursor(log, log.head(), ref.name)
+        own = log.head()
+        cursor = find_cursor(log, own, ref.name)
         found: list[str] = []
         for source in self._sources[key]:
             source_ref = self._ref(source)
@@ -111,13 +125,15 @@ class _Graph:
                 return None
             position = cursor.reads.get(source_ref.name) if isinstance(cursor, Known) else None
             if position is None or position.table != head.table_id:
-                found.append(f"{source_ref.name}@{head.version}")
+                found.append(f"{source_ref.name} {head.table_id}@{head.version}")
                 continue
             commits = commits_between(source_log, source_ref.name, position.version, head.version)
             loud = [commit.version for commit in commits or () if not commit.is_quiet]
             if loud or commits is None:
-                found.append(f"{source_ref.name}@{position.version}-{loud[-1] if loud else head.version}")
-        return ",".join(found) or None
+                last = loud[-1] if loud else head.version
+                found.append(f"{source_ref.name} {head.table_id}@{position.version}-{last}")
+        at = "none" if own is None else f"{own.table_id}@{own.version}"
+        return f"{','.join(found)} by {at}" if found else None
 
     def downstream(self, keys: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
         """The tables and every incremental table that reads them, directly or not."""
@@ -130,6 +146,12 @@ class _Graph:
 
     def _ref(self, key: dg.AssetKey) -> TableRef:
         return self._refs.get(key) or table_ref(self._root, key, Table())
+
+
+def _last_run(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
+    """The run that last materialized the table: what it did may be undone since, and is then to be asked for again."""
+    event = instance.get_latest_materialization_event(key)
+    return None if event is None else event.run_id
 
 
 def _no_spark() -> Any:

@@ -17,6 +17,8 @@ InputKind: TypeAlias = type[Changes] | type[DataFrame]
 WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge]
 
 _READS = ("Changes", "DataFrame")
+_SPARKS_OWN = "_spark"
+"""Where a local Spark keeps its files, below the root of the tables."""
 _WRITES = ("Append", "Overwrite", "Merge", "DataFrame")
 
 
@@ -55,7 +57,8 @@ def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
     name = "/".join(key.path)
     if table.name is not None:
         return TableRef.in_catalog(name, table.name)
-    if any(part in ("", ".", "..") or "/" in part or "\\" in part for part in key.path):
+    parts = key.path
+    if parts[0] == _SPARKS_OWN or any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
         raise DefinitionError(f"Asset key '{name}' cannot be a directory below {root}. Rename the asset.")
     return TableRef.at_path(name, root.rstrip("/") + "/" + name)
 

@@ -1,5 +1,8 @@
 """Refuses, when the code location loads, what could never work."""
 
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
 import dagster as dg
 
 from lakehouse.changes import Changes
@@ -8,6 +11,7 @@ from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.read import Read
 from lakehouse.rivals import asset_definitions, io_manager, kept_apart
 from lakehouse.table import Table
+from lakehouse.tables import TableRef
 from lakehouse.writes import Merge
 
 
@@ -18,20 +22,34 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
     Raises:
         DefinitionError: An asset that returns a Merge without a key, an annotation that means nothing, a
-            partitioned asset without a partition column, options that its input cannot have.
+            partitioned asset without a partition column, options that its input cannot have, a table inside another.
     """
+    directories: dict[str, str] = {}
     for asset in asset_definitions(definitions):
         for key in asset.keys:
             manager = io_manager(definitions, asset, key)
             if manager is not None:
-                _check(asset, key, manager.root)
+                ref = _check(asset, key, manager.root)
+                directories |= {} if ref.path is None else {str(PurePosixPath(ref.path)): ref.name}
+    _refuse_nested(directories)
     return kept_apart(definitions)
 
 
-def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> None:
+def _refuse_nested(directories: Mapping[str, str]) -> None:
+    """Refuses a table inside another's directory: to the outer one's VACUUM its files are nobody's."""
+    for path, name in directories.items():
+        outer = next((directories[str(p)] for p in PurePosixPath(path).parents if str(p) in directories), None)
+        if outer is not None:
+            raise DefinitionError(
+                f"The table of asset '{name}' would be inside that of '{outer}', whose VACUUM would remove its files. "
+                f"Rename one of them, so that neither key is the beginning of the other."
+            )
+
+
+def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
     name = "/".join(key.path)
     table = Table.from_metadata(asset.specs_by_key[key].metadata)
-    table_ref(root, key, table)
+    ref = table_ref(root, key, table)
     if len(list(asset.keys)) > 1:
         raise DefinitionError(
             f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
@@ -50,3 +68,4 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> None:
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
+    return ref

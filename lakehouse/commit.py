@@ -183,7 +183,8 @@ class _Writing:
         conflict = Conflict(Kind.TWIN) if error is None else _classified(self.run, error)
         head = self.log.head()
         rivals = () if head is None else tuple(self.log.commits(head.version, mark.base + 1))
-        attempt = LostAttempt(conflict, rivals, verdict(self.spark, self.run, self.write, rivals), seconds)
+        said = first_line(error)[:200] if error is not None and conflict.kind is Kind.UNKNOWN else ""
+        attempt = LostAttempt(conflict, rivals, verdict(self.spark, self.run, self.write, rivals), seconds, said)
         self.lost.append(attempt)
         number, elapsed = len(self.lost), self.clock.now() - self.began
         if is_disputed(self.run, attempt.verdict) or not self.retry.allows(number, elapsed):

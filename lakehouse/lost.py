@@ -27,12 +27,21 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LostAttempt:
-    """One attempt that did not commit."""
+    """One attempt that did not commit.
+
+    Args:
+        conflict: What Delta said about it.
+        rivals: The commits that came first, the newest before the others.
+        verdict: Whether they changed the same rows.
+        seconds: How long it took.
+        said: The error's first line, where it need not have been a rival's doing.
+    """
 
     conflict: Conflict
     rivals: tuple[Commit, ...]
     verdict: Verdict
     seconds: float
+    said: str = ""
 
 
 def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Verdict:
@@ -63,7 +72,8 @@ def is_disputed(run: Run, found: Verdict) -> bool:
 def describe(attempt: LostAttempt) -> str:
     """The rivals of a lost attempt, in words."""
     if not attempt.rivals:
-        return f"a rival that left no commit ({attempt.conflict.kind.value})"
+        said = f"; Spark said: {attempt.said}" if attempt.said else ""
+        return f"nobody who left a commit ({attempt.conflict.kind.value}{said})"
     newest = attempt.rivals[0]
     others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
     partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
@@ -77,6 +87,8 @@ def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
 
 def advice(run: Run, attempt: LostAttempt) -> str:
     """What to do about the last attempt that was lost."""
+    if not attempt.rivals and attempt.said:
+        return "No rival is in the table's log, so look for the cause in what Spark said."
     if is_disputed(run, attempt.verdict):
         return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
     return (

@@ -112,7 +112,7 @@ class Materialization:
         name, asset = source.at.ref.name, self.asset
         if isinstance(self.cursor, Lost) and self.compare is None:
             raise GapError(asset.name, name, -1, source.head.version, self.cursor.reason, self._remedy)
-        position = self.cursor.reads.get(name)
+        position = self._position(name, source.head.table_id)
         reader = Reader(
             asset=asset.name,
             read=read,
@@ -139,6 +139,7 @@ class Materialization:
             cursor=self.cursor,
             aliases=self.aliases,
             changes=tuple(self._changes),
+            kept=self._kept(),
             lookups=dict(self._lookups),
             slice=self.slice,
             code_version=self.asset.code_version,
@@ -153,6 +154,28 @@ class Materialization:
         run = self.planned()
         self._refuse_doubling(run, write)
         return commit(self.spark(), run, write, retry, clock, tell)
+
+    def _position(self, name: str, table_id: str) -> Position | None:
+        """How far a source has been read; an `Append` knows it by its table, too, should that have another name now.
+
+        A first read would add everything once more. What is compared may be read from the beginning.
+        """
+        known = self.cursor.reads.get(name)
+        if known is not None or not self.asset.appends:
+            return known
+        return next((at for at in self.cursor.reads.values() if at.table == table_id and not at.lookup), None)
+
+    def _kept(self) -> dict[str, Position]:
+        """Positions of sources that an `Append` no longer reads: its rows from them stay, should they be read again."""
+        if not self.asset.appends:
+            return {}
+        read = {changes.name for changes in self._changes} | self._lookups.keys()
+        tables = {changes.source_at.table_id for changes in self._changes}
+        return {
+            name: at
+            for name, at in self.cursor.reads.items()
+            if name not in read and at.table not in tables and not at.lookup
+        }
 
     def _own_reason(self) -> str | None:
         """Why everything is compared although nobody asked: a lost position, or changed logic."""
@@ -173,7 +196,7 @@ class Materialization:
         if not isinstance(write, Append):
             return
         for changes in run.changes:
-            before = self.cursor.reads.get(changes.name)
+            before = self._position(changes.name, changes.source_at.table_id)
             match self.cursor:
                 case Fresh(foreign=None):
                     unread = True

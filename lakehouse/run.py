@@ -26,6 +26,7 @@ class Run:
         aliases: Ids of runs that this one repeats and that were never acknowledged; a commit of theirs is ours.
         cursor: How far the table had read when the run began.
         changes: The inputs read as changes.
+        kept: The positions of sources that the asset has read and reads no longer, where its rows from them stay.
         lookups: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
@@ -40,6 +41,7 @@ class Run:
     cursor: Cursor
     aliases: frozenset[str] = frozenset()
     changes: tuple[Changes, ...] = ()
+    kept: Mapping[str, Position] = field(default_factory=dict[str, Position])
     lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
     code_version: str | None = None
@@ -53,7 +55,7 @@ class Run:
     @property
     def reads(self) -> dict[str, Position]:
         """Every source's position once this run has committed."""
-        positions = dict(self.lookups)
+        positions = {**self.kept, **self.lookups}
         for changes in self.changes:
             positions[changes.name] = Position(changes.source_at.table_id, changes.range.upto)
         return positions

@@ -35,7 +35,7 @@ from lakehouse.tables import Pinned, TableRef
 from lakehouse.writes import Append, Merge, Overwrite, Write
 
 GAP = "lakehouse/gap/"
-"""Run tag, with the asset key behind it: why this run cannot read the asset's feeds. Set by the run itself."""
+"""Run tag, with the asset key behind it: which run cannot read the asset's feeds, and why. Set by that run."""
 STALE_RETRIES = 3
 
 
@@ -101,7 +101,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 run=run.run.run_id,
                 slice=slice_of(asset.name, asset.table, partitions_def, run.partition_keys) if partitions_def else None,
                 compare=_wish_to_compare(tags, asset.name),
-                gap=tags.get(GAP + asset.name),
+                gap=_late_gap(tags, asset.name, run.run.run_id),
                 aliases=_unacknowledged(run),
                 feeds=self._feeds,
             )
@@ -128,7 +128,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if head is None:
             raise SourceMissingError(reader, ref.name, ref.location)
         pinned = Pinned(self._session(), ref, head.table_id, head.version)
-        if run is not None and run.assets_def.partitions_def is not None and context.has_asset_partitions:
+        if (run is None or run.assets_def.partitions_def is not None) and context.has_asset_partitions:
             pinned = _sliced(context, table, pinned)
         # A key may be in several of the asset's partitions, whether or not Delta knows of them.
         return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
@@ -153,7 +153,7 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
     try:
         yield
     except LateGapError as error:
-        run.instance.add_run_tags(run.run.run_id, {GAP + error.asset: error.reason[:200]})
+        run.instance.add_run_tags(run.run.run_id, {GAP + error.asset: f"{run.run.run_id} {error.reason[:200]}"})
         raise dg.RetryRequested(max_retries=1) from error
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
@@ -185,6 +185,12 @@ def _wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
     wanted = tags.get(FULL_REFRESH, "")
     named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
     return "a full refresh was asked for" if named else None
+
+
+def _late_gap(tags: Mapping[str, str], asset: str, run: str) -> str | None:
+    """What an earlier try of this run found; a run that repeats another one has its tags, and may find otherwise."""
+    found, _, reason = tags.get(GAP + asset, "").partition(" ")
+    return reason if found == run else None
 
 
 def _unacknowledged(run: dg.AssetExecutionContext) -> frozenset[str]:

@@ -33,6 +33,8 @@ _GAP = re.compile(
     r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
     r"inline deletion vector|DeletionVector.*size",
 )
+_IS_THERE = re.compile(r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)")
+"""Java says FileNotFoundException to these as well, and not only of files that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,8 @@ def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
 
 def why_unreadable(error: BaseException) -> str | None:
     """Why the feed, or an old version, cannot be read; None where the error says something else."""
+    if any(_IS_THERE.search(message(cause)) for cause in causes(error)):
+        return None
     for cause in causes(error):
         found = _GAP.search(message(cause)) or _GAP.search(str(cause))
         if found:

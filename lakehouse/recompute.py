@@ -58,9 +58,16 @@ def _reads_all(input_: Any) -> bool:
 
 
 def _check(asset: dg.AssetsDefinition, tables: dict[dg.AssetKey, Table]) -> dg.AssetChecksDefinition:
-    @dg.asset_check(asset=asset.key, name=CHECK, description="The table holds what a full recompute would give.")
-    def equals_full_recompute(io_manager: dg.ResourceParam[DeltaIOManager]) -> dg.AssetCheckResult:
-        return compare(asset, tables, io_manager)
+    manager = asset.get_io_manager_key_for_asset_key(asset.key)
+
+    @dg.asset_check(
+        asset=asset.key,
+        name=CHECK,
+        description="The table holds what a full recompute would give.",
+        required_resource_keys={manager},
+    )
+    def equals_full_recompute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+        return compare(asset, tables, getattr(context.resources, manager))
 
     return equals_full_recompute
 

@@ -11,6 +11,7 @@ from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.changes import Everything, Feed
 from lakehouse.commit import Committed
 from lakehouse.errors import GapError
+from lakehouse.ladder import why_unreadable
 from lakehouse.mark import Mark
 from lakehouse.statement import ReplaceRows
 from tests.lake import Lake
@@ -323,3 +324,41 @@ def test_marks_lost_to_log_cleanup_begin_a_new_generation(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
     mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
     assert mark is not None and mark.generation.startswith("cleaned-") and mark.epoch == 1
+
+
+def test_an_append_goes_on_from_a_source_that_has_another_name_now(lake: Lake) -> None:
+    def log(moved: Changes) -> Append:
+        return Append(moved.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(globals()["log"])
+    lake.insert("src", [(4, "c", 40)])
+    shutil.move(lake.root / "src", lake.root / "moved")
+    lake.materialize(log)
+    lake.insert("moved", [(5, "c", 50)])
+    lake.materialize(log)
+    assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4, 5]
+
+
+def test_an_append_remembers_a_source_that_it_has_not_read_for_a_while(lake: Lake) -> None:
+    def both(src: Changes, dim: Changes) -> Append:
+        return Append(src.appended().union(dim.appended()))
+
+    def one(src: Changes) -> Append:
+        return Append(src.appended())
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [(7, "d", 70)], SRC)
+    lake.materialize(both, name="kept")
+    lake.insert("src", [(4, "c", 40)])
+    lake.insert("dim", [(8, "d", 80)])
+    lake.materialize(one, name="kept")
+    lake.materialize(both, name="kept")
+    assert [row[0] for row in lake.rows("kept")] == [1, 2, 3, 4, 7, 8]
+
+
+@pytest.mark.parametrize("cause", ["Permission denied", "Read-only file system", "Too many open files"])
+def test_a_file_that_is_there_is_no_gap(cause: str) -> None:
+    error = RuntimeError(f"java.io.FileNotFoundException: /lake/copy/_change_data/part-0.parquet ({cause})")
+    assert why_unreadable(error) is None
+    assert why_unreadable(RuntimeError("java.io.FileNotFoundException: File /lake/part-0 does not exist")) is not None

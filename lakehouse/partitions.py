@@ -62,7 +62,7 @@ class Slice:
         known = {column.lower(): kind for column, kind in types.items()}
         types = {column: known[column.lower()] for partition in self.partitions for column in partition.values}
         for partition in self.partitions:
-            _check_days(partition, types)
+            _check_windows(partition, types)
         if len(self.columns) == 1 and not any(self._ranged(types, column) for column in self.columns):
             column = self.columns[0]
             values = sorted({_value(partition.values[column], types[column], column) for partition in self.partitions})
@@ -103,13 +103,25 @@ def _joined(partitions: tuple[PartitionKey, ...]) -> list[PartitionKey]:
     return joined
 
 
-def _check_days(partition: PartitionKey, types: Mapping[str, str]) -> None:
+def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
+    """Refuses a window whose rows the column cannot tell from those of others."""
     for column, window in partition.windows.items():
         if types[column] == "date" and window.end - window.start < _SHORTEST_DAY:
             raise WriteError(
                 f"Partition {partition.key!r} is shorter than a day, and column {column} is a date, which cannot tell "
                 f"it from the others of its day. Nothing was written. Partition by a timestamp column."
             )
+        if types[column] == "timestamp_ntz" and any(map(_is_said_twice, (window.start, window.end))):
+            raise WriteError(
+                f"Partition {partition.key!r} begins or ends in an hour that clocks went through twice, and column "
+                f"{column} has no time zone to tell which. Nothing was written. Partition by a timestamp column."
+            )
+
+
+def _is_said_twice(at: datetime) -> bool:
+    """Whether clocks showed this time twice, because they were set back."""
+    first, second = at.replace(fold=0).utcoffset(), at.replace(fold=1).utcoffset()
+    return first is not None and second is not None and first > second
 
 
 def _bound(at: datetime, column_type: str) -> str:

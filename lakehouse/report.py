@@ -12,6 +12,7 @@ from lakehouse.commit import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.log import NO_ROWS, Log, Rows
 from lakehouse.lost import LostAttempt, describe
 from lakehouse.run import Run
+from lakehouse.slip import may_concern
 from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Touch
 from lakehouse.tables import Pinned
 
@@ -34,19 +35,19 @@ def report(
     if head is not None:
         schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
-        version = data_version(log, head.version)
+        version = data_version(log, head.version, run)
         run_context.set_data_version(context.asset_key, dg.DataVersion(str(version)))
     metadata["dagster/uri"] = run.ref.location
     context.add_output_metadata(metadata)
     context.log.info(sentence)
 
 
-def data_version(log: Log, version: int) -> int:
-    """The last version, up to `version`, that changed a row: what downstream has to follow."""
+def data_version(log: Log, version: int, run: Run) -> int:
+    """The last version, up to `version`, that may have changed a row that the run is about: what downstream follows."""
     oldest = version
     for commit in log.commits(version):
         oldest = commit.version
-        if not commit.is_quiet:
+        if may_concern(commit, run.asset, run.partitions):
             return commit.version
     return oldest
 

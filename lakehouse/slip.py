@@ -4,7 +4,7 @@ Delta checks what is committed while a transaction runs. What was committed afte
 transaction began, nobody has checked: it is found in the log, by whoever reads the commit's mark.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -52,7 +52,7 @@ def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | str:
         if between.version <= mark.base:
             older.put_back(between)
             break
-        oldest, loud = between.version, loud or _may_concern(between, mark)
+        oldest, loud = between.version, loud or may_concern(between, mark.asset, mark.partitions)
         if between.operation == "RESTORE" or between.empties:
             return f"{planned}, and version {between.version} ({between.operation}) changed the table in between"
     if oldest > mark.base + 1:
@@ -60,12 +60,12 @@ def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | str:
     return loud and mark.compared
 
 
-def _may_concern(commit: Commit, mark: Mark) -> bool:
-    """Whether a commit may have changed rows that `mark` is about: not where the asset wrote other partitions."""
-    theirs = mark_of(commit, mark.asset) if is_readable(commit) else None
-    if commit.is_quiet or theirs is None or not theirs.partitions or not mark.partitions:
+def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
+    """Whether a commit may have changed rows of some partitions (none: of any): not where the asset wrote others."""
+    theirs = mark_of(commit, asset) if is_readable(commit) else None
+    if commit.is_quiet or theirs is None or not theirs.partitions or not partitions:
         return not commit.is_quiet
-    return not set(theirs.partitions).isdisjoint(mark.partitions)
+    return not set(theirs.partitions).isdisjoint(partitions)
 
 
 def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from lakehouse.cursor import Fresh, Lost
 from lakehouse.mark import Position
+from lakehouse.slip import may_concern
 from tests.unit.history import History, cursor, known, read_to
 
 
@@ -120,3 +121,16 @@ def test_a_rival_that_slips_in_every_time_makes_no_position_unreadable(history: 
         history.append()
         history.own(turn, epoch=turn, base=base, compared=True)
     assert read_to(history) == 1
+
+
+def test_the_data_version_of_a_partition_is_that_of_the_last_commit_which_may_concern_it(history: History):
+    history.own(1, ("a",))
+    of_a = history.own(2, ("a", "b"), epoch=1)
+    history.own(3, ("b",))
+    history.own(4, ("c",))
+    log = history.commits(history.head().version)
+    concerned = [commit.version for commit in log if may_concern(commit, history.asset, ("a",))]
+    assert concerned[0] == of_a
+    foreign = history.append()
+    assert may_concern(history.entries[foreign], history.asset, ("a",))
+    assert may_concern(history.entries[0], history.asset, ())

@@ -178,3 +178,21 @@ def test_a_slice_knows_its_keys_and_columns():
     slice_ = keyed("b", "a")
     assert (slice_.keys, slice_.columns) == (("b", "a"), ("region",))
     assert date.fromisoformat(days(NEW_YORK, 10).partitions[0].values["day"]) == date(2013, 3, 10)
+
+
+@pytest.mark.parametrize(("hour", "fold"), [(0, 0), (1, 0), (1, 1)], ids=["before it", "first", "second"])
+def test_an_hour_that_clocks_went_through_twice_is_refused_where_nothing_tells_which(hour: int, fold: int):
+    begin = datetime(2024, 11, 3, hour, fold=fold, tzinfo=ZoneInfo("America/New_York"))
+    end = (begin.astimezone(UTC) + timedelta(hours=1)).astimezone(begin.tzinfo)
+    windows = Slice((PartitionKey("x", {"at": "x"}, {"at": Window(begin, end)}),))
+    assert windows.predicate({"at": "timestamp"})
+    with pytest.raises(WriteError, match="went through twice"):
+        windows.predicate({"at": "timestamp_ntz"})
+
+
+@pytest.mark.parametrize("day", [date(2024, 11, 3), date(2024, 3, 10), date(2024, 7, 1)])
+def test_days_on_which_clocks_are_set_are_like_others(day: date):
+    zone = ZoneInfo("America/New_York")
+    begin, end = (datetime(d.year, d.month, d.day, tzinfo=zone) for d in (day, day + timedelta(days=1)))
+    windows = Slice((PartitionKey("x", {"at": "x"}, {"at": Window(begin, end)}),))
+    assert windows.predicate({"at": "timestamp_ntz"}).count("TIMESTAMP_NTZ") == 2

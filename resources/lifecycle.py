@@ -25,7 +25,7 @@ PROJECT = Path(__file__).parent.parent
 START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
 _END_WITHIN, _AGAIN = 30, 0.5
-_SERVER = "its server"
+SERVER = "its server"
 _SUPERVISOR = "resources.supervisor"
 
 
@@ -149,7 +149,7 @@ def _running(server: Server, answers: Callable[[State], bool]) -> State | str | 
     rendezvous, lock = server.rendezvous, server.rendezvous.jvm()
     if not lock.is_held():
         return None
-    if lock.holder() != _SERVER:
+    if lock.holder() != SERVER:
         raise ServerError(server.root, f"{lock.holder()} has the root to itself (LAKEHOUSE_SPARK=process).")
     state = rendezvous.state()
     if state is None:
@@ -164,7 +164,7 @@ def _started(server: Server) -> State:
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
     if not lock.take(1):
         raise ServerError(server.root, f"{lock.holder()} has the root to itself.")
-    lock.sign(_SERVER)
+    lock.sign(SERVER)
     try:
         _launch(server, lock, token)
     finally:

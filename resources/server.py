@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakehouse import LakehouseError
 from resources.environments import environment, local_root
-from resources.lifecycle import stop
+from resources.lifecycle import SERVER, stop
 from resources.rendezvous import Rendezvous
 from resources.spark import LocalSpark
 
@@ -48,8 +48,10 @@ def status(root: Path) -> str | None:
     lock, state = rendezvous.jvm(), rendezvous.state()
     if not lock.is_held():
         return f"No Spark server is running for {root}."
-    if state is None:
+    if lock.holder() != SERVER:
         return f"{lock.holder()} has {root} to itself."
+    if state is None:
+        return f"The Spark server of {root} is just starting or ending."
     used = rendezvous.used()
     free = used.take()
     used.let_go()

@@ -20,6 +20,7 @@ from resources import supervisor
 from resources.errors import NotInstalledError, ServerError
 from resources.lifecycle import Server, find_or_start, is_running, stop
 from resources.rendezvous import Lock, Rendezvous, State
+from resources.server import status
 from resources.settings import local_settings
 
 JAVA = r"""#!{python} -S
@@ -157,7 +158,7 @@ def test_one_whose_starter_died_before_it_listened_is_ended_when_it_does(
     server: Server, tmp_path: Path, java: Callable[[str], None]
 ):
     java("time.sleep(2)")
-    starter = multiprocessing.get_context("forkserver").Process(target=token_of, args=(server,))
+    starter = multiprocessing.get_context("spawn").Process(target=token_of, args=(server,))
     starter.start()
     until((tmp_path / "starts").exists)
     starter.kill()
@@ -270,6 +271,19 @@ def test_a_jvm_that_ends_at_once_is_quoted(server: Server, java: Callable[[str],
 def test_one_that_never_answers_is_an_error(server: Server):
     with pytest.raises(ServerError, match="was started and does not answer"):
         find_or_start(server, lambda _: False)
+
+
+def test_what_a_dead_server_left_behind_is_not_taken_for_a_server(server: Server):
+    state, used = find_or_start(server, yes)
+    used.let_go()
+    os.kill(state.supervisor, signal.SIGKILL)
+    os.kill(state.jvm, signal.SIGKILL)
+    lock = server.rendezvous.jvm()
+    assert lock.take(10)
+    lock.sign("process 1")
+    assert server.rendezvous.state() == state
+    assert status(server.root) == f"process 1 has {server.root} to itself."
+    lock.let_go()
 
 
 def test_a_process_that_has_the_root_to_itself_is_named(server: Server):

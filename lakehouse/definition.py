@@ -48,6 +48,11 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
     raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
 
 
+def writes_nothing(op: dg.OpDefinition) -> bool:
+    """Whether the asset is annotated `-> None`: then Dagster hands its result to no IO manager."""
+    return all(output.dagster_type.is_nothing for output in op.output_defs)
+
+
 def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
     """Where an asset's table is: its catalog name, or its key as a directory below the root.
 

@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
-from lakehouse.definition import input_kind, slice_of, table_ref, write_kind
+from lakehouse.definition import input_kind, slice_of, table_ref, write_kind, writes_nothing
 from lakehouse.errors import (
     IsolationLevelError,
     LakehouseError,
@@ -59,8 +59,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
         run = _asset_context()
-        if run is None:
-            return self._source(context, "load_input", None).at.rows()
+        if run is None or writes_nothing(run.op_def):
+            return self._source(context, "load_input" if run is None else str(run.asset_key), run).at.rows()
         with _told_to_dagster(run):
             step = self._step(run)
             source = self._source(context, step.asset.name, run)

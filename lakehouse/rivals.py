@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.changes import Changes
-from lakehouse.definition import WriteKind, table_ref, write_kind
+from lakehouse.definition import WriteKind, table_ref, write_kind, writes_nothing
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.meetings import Meeting, Writer, meetings, pool_name, pools, warnings
 from lakehouse.operations import Operation, Verdict
@@ -31,7 +31,7 @@ def asset_definitions(definitions: dg.Definitions) -> Iterator[dg.AssetsDefiniti
 def io_manager(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> DeltaIOManager | None:
     """The `DeltaIOManager` that writes an asset, if one does."""
     manager = (definitions.resources or {}).get(asset.get_io_manager_key_for_asset_key(key))
-    return manager if isinstance(manager, DeltaIOManager) else None
+    return manager if isinstance(manager, DeltaIOManager) and not writes_nothing(asset.op) else None
 
 
 def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:

@@ -292,6 +292,19 @@ def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:
     return dg.Definitions(assets=list(assets), resources={"io_manager": DeltaIOManager(spark=object(), root=lake_root)})
 
 
+def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -> None:
+    sent: list[int] = []
+
+    @dg.asset
+    def published(orders: DataFrame) -> None:
+        sent.extend(row.id for row in orders.collect())
+
+    validate(definitions(str(house.root), copies, published))
+    dg.materialize([orders, published], resources={"io_manager": house.io_manager}, instance=house.instance)
+    assert sorted(sent) == [1, 2, 3]
+    assert not (house.root / "published").exists()
+
+
 def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     @dg.asset
     def keyless(orders: Changes) -> Merge: ...

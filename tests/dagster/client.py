@@ -24,7 +24,8 @@ from tests.history import History
 from tests.lake import Lake
 from tests.writers import TABLES, Source, Writers
 
-LIGHT = "-XX:TieredStopAtLevel=1"
+# Compiling little makes Java reserve little room for code too, 48 MB, which a server of many histories fills.
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 def local_spark(root: Path, memory: str = "1g") -> LocalSpark:

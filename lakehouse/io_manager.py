@@ -205,9 +205,6 @@ def _unacknowledged(run: dg.AssetExecutionContext) -> frozenset[str]:
 
 
 def _is_acknowledged(run: dg.AssetExecutionContext, repeated: str) -> bool:
-    newest = run.instance.get_latest_materialization_event(run.asset_key)
-    if newest is not None and newest.run_id == repeated:
-        return True
     events = run.instance.all_logs(repeated, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
     return any(entry.get_dagster_event().asset_key == run.asset_key for entry in events)
 

@@ -47,7 +47,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
     write = stored(write, run.table.partition_columns if head is None else head.partition_columns)
     if head is None:
         return Create(_sliced(run, _whole(run, write), write.rows.schema))
-    if run.changes and not run.moves and not (run.lookups and isinstance(write, Overwrite)):
+    if run.changes and not run.moves and not (isinstance(write, Overwrite) and run.looks_up_anew):
         return Skip()
     rest = Touch() if run.moves else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()

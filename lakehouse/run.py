@@ -76,6 +76,11 @@ class Run:
             for changes in self.changes
         )
 
+    @property
+    def looks_up_anew(self) -> bool:
+        """Whether an input that is looked up stands elsewhere than when the table was last written."""
+        return any(self.cursor.reads.get(source) != at for source, at in self.lookups.items())
+
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run or mark.run in self.aliases
 

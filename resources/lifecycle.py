@@ -26,6 +26,7 @@ START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
 _END_WITHIN, _AGAIN = 30, 0.5
 SERVER = "its server"
+"""What the lock of a root is signed with while a server has it."""
 _SUPERVISOR = "resources.supervisor"
 
 

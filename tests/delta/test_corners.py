@@ -300,7 +300,13 @@ def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(l
     lake.create("src", ROWS, SRC)
     lake.create("dim", [("p", 1), ("q", 2)], "g string, w int")
     lake.materialize(enriched, KEYED)
-    assert isinstance(lake.materialize(enriched, KEYED), Unchanged)
+
+    def unasked(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(
+            src.source.join(dim, "g").where("raise_error('nothing moved, so nothing is computed') IS NULL")
+        )
+
+    assert isinstance(lake.materialize(unasked, KEYED, name="enriched"), Unchanged)
     lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
     lake.materialize(enriched, KEYED)
     assert {row.id: row.w for row in lake.frame("enriched").collect()} == {1: 1, 2: 3}

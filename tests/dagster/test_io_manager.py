@@ -1,76 +1,17 @@
 """Dagster's own path: what a user's definitions do when they are materialized."""
 
-import datetime as dt
 import re
-import shutil
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Table, change_sensor, checks, validate
-from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
+from lakehouse import Append, Changes, Merge, Read, Table
 from tests.dagster.lakehouse import House, failure, metadata
+from tests.dagster.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, orders, slow
 from tests.lake import Lake
-
-DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-05")
-EVENTS = "id int, day date, v int"
-DAY_1, DAY_2, DAY_3 = (dt.date(2013, 1, day) for day in (1, 2, 3))
-
-orders = dg.AssetSpec("orders", metadata=Table(key="id"))
-
-
-@dg.asset(metadata=Table(key="id", columns={"v": "the value"}), kinds={"pyspark", "deltalake"})
-def copies(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
-
-
-@dg.asset(key_prefix="gold", metadata=Table(key="day"))
-def totals(copies: Changes) -> Merge:
-    touched = copies.touched("day")
-    return Merge(touched.rows.groupBy("day").agg(F.sum("v").alias("total")), touched)
-
-
-@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day"))
-def by_day(orders: DataFrame) -> Overwrite:
-    return Overwrite(orders)
-
-
-@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day"))
-def landed(orders: DataFrame) -> Append:
-    return Append(orders)
-
-
-@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
-def daily_copies(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
-
-
-@dg.asset(metadata=Table(key="id"))
-def slow(orders: Changes) -> Merge:
-    """Each row takes a while, in one task."""
-    touched = orders.touched("id")
-    waited = touched.rows.where("reflect('java.lang.Thread', 'sleep', CAST(1000 AS BIGINT)) IS NOT NULL")
-    return Merge(waited.coalesce(1), touched)
-
-
-@dg.asset
-def everything(orders: DataFrame) -> DataFrame:
-    return orders
-
-
-ASSETS = [orders, copies, totals, by_day, landed, daily_copies, everything]
-
-
-@pytest.fixture
-def house(lake: Lake) -> House:
-    lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
-    return House(lake, ASSETS)
 
 
 def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> None:
@@ -288,127 +229,6 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, mo
     assert lake.rows("added") == [(1, DAY_1, 10)]
 
 
-def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:
-    return dg.Definitions(assets=list(assets), resources={"io_manager": DeltaIOManager(spark=object(), root=lake_root)})
-
-
-def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -> None:
-    sent: list[int] = []
-
-    @dg.asset
-    def published(orders: DataFrame) -> None:
-        sent.extend(row.id for row in orders.collect())
-
-    validate(definitions(str(house.root), copies, published))
-    dg.materialize([orders, published], resources={"io_manager": house.io_manager}, instance=house.instance)
-    assert sorted(sent) == [1, 2, 3]
-    assert not (house.root / "published").exists()
-
-
-def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
-    @dg.asset
-    def keyless(orders: Changes) -> Merge: ...
-
-    @dg.asset
-    def meaningless(orders: int) -> Append: ...
-
-    @dg.asset
-    def silent(orders: Changes): ...
-
-    @dg.asset(partitions_def=DAYS)
-    def nowhere(orders: DataFrame) -> Append: ...
-
-    @dg.asset(key_prefix="..")
-    def escaping(orders: DataFrame) -> Append: ...
-
-    expected = {
-        keyless: (
-            MissingKeyError,
-            r"Asset 'keyless' returns a Merge but its table declares no key. Add metadata=Table",
-        ),
-        meaningless: (UnsupportedAnnotationError, "annotates its input 'orders' with int"),
-        silent: (UnsupportedAnnotationError, "annotates its result with nothing"),
-        nowhere: (PartitionColumnError, r"Add Table\(partition_by=...\)"),
-        escaping: (DefinitionError, "cannot be a directory"),
-    }
-    for asset, (error, text) in expected.items():
-        with pytest.raises(error, match=text):
-            validate(definitions("/tmp/nowhere", asset))
-    validate(definitions("/tmp/nowhere", copies, totals, by_day, landed))
-
-
-def test_a_table_inside_another_and_one_among_sparks_own_files_are_refused() -> None:
-    @dg.asset(key=["copies", "by_day"])
-    def inside(orders: DataFrame) -> Append: ...
-
-    @dg.asset(key_prefix="_spark")
-    def hidden(orders: DataFrame) -> Append: ...
-
-    with pytest.raises(DefinitionError, match="'copies/by_day' would be inside that of 'copies'"):
-        validate(definitions("s3a://bucket/lake/", inside, copies))
-    with pytest.raises(DefinitionError, match="cannot be a directory"):
-        validate(definitions("/tmp/nowhere", hidden))
-
-
-def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
-    sensor = change_sensor("carry_on", ASSETS, root=str(house.root))
-
-    def look() -> dg.RunRequest | dg.SkipReason:
-        return sensor(dg.build_sensor_context(instance=house.instance))
-
-    first = look()
-    assert isinstance(first, dg.RunRequest)
-    house.run("copies", "gold/totals")
-    assert isinstance(look(), dg.SkipReason)
-    house.lake.sql("OPTIMIZE {orders}")
-    assert isinstance(look(), dg.SkipReason)
-    house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
-    request = look()
-    assert isinstance(request, dg.RunRequest)
-    assert request.asset_selection == [dg.AssetKey("copies"), dg.AssetKey(["gold", "totals"])]
-    again = look()
-    assert isinstance(again, dg.RunRequest) and again.run_key == request.run_key
-    house.run("copies", "gold/totals")
-    assert isinstance(look(), dg.SkipReason)
-
-
-def test_the_sensor_asks_again_for_what_was_undone(house: House) -> None:
-    """Dagster starts no second run for a key that it has seen."""
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
-
-    def look() -> str | None:
-        asked = sensor(dg.build_sensor_context(instance=house.instance))
-        return asked.run_key if isinstance(asked, dg.RunRequest) else None
-
-    keys = [look()]
-    house.run("copies")
-    shutil.rmtree(house.root / "copies")
-    keys.append(look())
-    house.run("copies")
-    house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
-    keys.append(look())
-    house.run("copies")
-    house.lake.sql("RESTORE TABLE {copies} TO VERSION AS OF 0")
-    keys.append(look())
-    assert None not in keys
-    assert len(set(keys)) == 4
-
-
-def test_a_table_that_the_sensor_cannot_read_does_not_stop_the_others(house: House) -> None:
-    @dg.asset(metadata=Table(key="id"))
-    def others(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
-
-    sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root))
-    house.run("copies")
-    log = house.root / "copies" / "_delta_log" / f"{0:020}.json"
-    log.write_text(log.read_text().replace('\\"epoch\\":1', '\\"epoch\\":\\"x\\"'))
-    asked = sensor(dg.build_sensor_context(instance=house.instance))
-    assert isinstance(asked, dg.RunRequest)
-    assert asked.asset_selection == [dg.AssetKey("others")]
-
-
 def test_a_partition_is_loaded_alone_outside_a_run_too(house: House) -> None:
     house.run("by_day", partition_key="2013-01-01")
     house.run("by_day", partition_key="2013-01-02")
@@ -417,38 +237,3 @@ def test_a_partition_is_loaded_alone_outside_a_run_too(house: House) -> None:
         "by_day", python_type=DataFrame, partition_key="2013-01-02"
     )
     assert sorted(row.id for row in frame.collect()) == [2, 3]
-
-
-def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None:
-    @dg.asset(metadata=Table(key="id"), io_manager_key="delta")
-    def elsewhere(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
-
-    source = dg.AssetSpec("orders", metadata={**Table(key="id"), "dagster/io_manager_key": "delta"})
-    found = checks([source, elsewhere])
-    result = dg.materialize([source, elsewhere, *found], resources={"delta": house.io_manager}, instance=house.instance)
-    (evaluation,) = result.get_asset_check_evaluations()
-    assert evaluation.passed
-
-
-@pytest.mark.slow
-def test_the_check_holds_a_table_against_a_full_recompute(house: House) -> None:
-    found = list(checks(ASSETS))
-    assert {key.asset_key.to_user_string() for check in found for key in check.check_keys} == {"copies", "gold/totals"}
-    house.assets = [*ASSETS, *found]
-    house.run("copies", "gold/totals")
-    house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")  # not read yet: the check is about what has been read
-
-    def evaluate() -> dict[str, bool]:
-        result = dg.materialize(
-            house.assets,
-            selection=dg.AssetSelection.checks(*found),
-            resources={"io_manager": house.io_manager},
-            instance=house.instance,
-        )
-        return {e.asset_key.to_user_string(): e.passed for e in result.get_asset_check_evaluations()}
-
-    assert evaluate() == {"copies": True, "gold/totals": True}
-    house.lake.sql("UPDATE {copies} SET v = 1000 WHERE id = 2")
-    assert evaluate()["copies"] is False

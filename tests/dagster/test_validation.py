@@ -1,0 +1,72 @@
+"""What is refused when the code location loads."""
+
+import dagster as dg
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, DeltaIOManager, Merge, validate
+from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
+from tests.dagster.lakehouse import House
+from tests.dagster.tables import DAYS, by_day, copies, landed, orders, totals
+
+
+def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:
+    return dg.Definitions(assets=list(assets), resources={"io_manager": DeltaIOManager(spark=object(), root=lake_root)})
+
+
+def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -> None:
+    sent: list[int] = []
+
+    @dg.asset
+    def published(orders: DataFrame) -> None:
+        sent.extend(row.id for row in orders.collect())
+
+    validate(definitions(str(house.root), copies, published))
+    dg.materialize([orders, published], resources={"io_manager": house.io_manager}, instance=house.instance)
+    assert sorted(sent) == [1, 2, 3]
+    assert not (house.root / "published").exists()
+
+
+def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
+    @dg.asset
+    def keyless(orders: Changes) -> Merge: ...
+
+    @dg.asset
+    def meaningless(orders: int) -> Append: ...
+
+    @dg.asset
+    def silent(orders: Changes): ...
+
+    @dg.asset(partitions_def=DAYS)
+    def nowhere(orders: DataFrame) -> Append: ...
+
+    @dg.asset(key_prefix="..")
+    def escaping(orders: DataFrame) -> Append: ...
+
+    expected = {
+        keyless: (
+            MissingKeyError,
+            r"Asset 'keyless' returns a Merge but its table declares no key. Add metadata=Table",
+        ),
+        meaningless: (UnsupportedAnnotationError, "annotates its input 'orders' with int"),
+        silent: (UnsupportedAnnotationError, "annotates its result with nothing"),
+        nowhere: (PartitionColumnError, r"Add Table\(partition_by=...\)"),
+        escaping: (DefinitionError, "cannot be a directory"),
+    }
+    for asset, (error, text) in expected.items():
+        with pytest.raises(error, match=text):
+            validate(definitions("/tmp/nowhere", asset))
+    validate(definitions("/tmp/nowhere", copies, totals, by_day, landed))
+
+
+def test_a_table_inside_another_and_one_among_sparks_own_files_are_refused() -> None:
+    @dg.asset(key=["copies", "by_day"])
+    def inside(orders: DataFrame) -> Append: ...
+
+    @dg.asset(key_prefix="_spark")
+    def hidden(orders: DataFrame) -> Append: ...
+
+    with pytest.raises(DefinitionError, match="'copies/by_day' would be inside that of 'copies'"):
+        validate(definitions("s3a://bucket/lake/", inside, copies))
+    with pytest.raises(DefinitionError, match="cannot be a directory"):
+        validate(definitions("/tmp/nowhere", hidden))

@@ -1,7 +1,7 @@
 """A lakehouse inside Dagster for tests: definitions, an instance, and runs through Dagster's own path."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ class Running:
 class House:
     lake: Lake
     assets: Sequence[Any]
-    instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
+    instance: dg.DagsterInstance
     retry: Retry = Retry(attempts=3, wait_initial=0, wait_max=0)
 
     @property

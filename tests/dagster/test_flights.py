@@ -1,7 +1,7 @@
 """The real graph on real days: what each step reads and writes, and that the end is what a recompute gives."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ UNITED = 165
 class Airports:
     """The project's tables in a lakehouse of the test's own."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
+    def __init__(self, spark: SparkSession, root: Path, instance: dg.DagsterInstance) -> None:
         self.lake = Lake(spark, root)
         self.landing = root / "landing"
         running: Any = Running(spark)
@@ -37,7 +37,7 @@ class Airports:
             "io_manager": DeltaIOManager(spark=running, root=str(root)),
             "flight_records": FlightRecords(spark=running, landing=str(self.landing)),
         }
-        self._instance = dg.DagsterInstance.ephemeral()
+        self._instance = instance
 
     def run(self, keys: list[dg.AssetKey], day: dt.date | None = None) -> Mapping[str, Mapping[str, Any]]:
         """What each materialized asset said of itself."""
@@ -65,13 +65,14 @@ class Airports:
 
 
 @pytest.fixture(scope="module")
-def airports(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Airports:
+def airports(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airports]:
     """One day of flights, through the whole graph."""
-    airports = Airports(spark, tmp_path_factory.mktemp("airports"))
-    airports.run(demo.REFERENCE)
-    airports.run([demo.EVENTS], DAY)
-    airports.run(demo.INCREMENTAL)
-    return airports
+    with dg.DagsterInstance.ephemeral() as instance:
+        airports = Airports(spark, tmp_path_factory.mktemp("airports"), instance)
+        airports.run(demo.REFERENCE)
+        airports.run([demo.EVENTS], DAY)
+        airports.run(demo.INCREMENTAL)
+        yield airports
 
 
 @pytest.fixture(scope="module")

@@ -83,9 +83,11 @@ def test_each_partition_reads_changes_from_its_own_position(house: House) -> Non
     assert house.lake.rows("daily_copies") == [(1, DAY_1, 0), (2, DAY_2, 0), (3, DAY_2, 0)]
 
 
-def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
-    house = House(lake, [orders, slow])
+    house = House(lake, [orders, slow], instance)
     monkeypatch.setattr("lakehouse.progress.QUIET", 1.5)
     monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
     run = house.run("slow").run_id
@@ -111,12 +113,12 @@ def test_a_full_refresh_is_a_run_tag_and_writes_only_what_differs(house: House) 
     assert (found["inserted"], found["updated"], found["deleted"]) == (1, 0, 0)
 
 
-def test_a_missing_source_says_which_and_where(lake: Lake) -> None:
-    result = House(lake, ASSETS).run("copies", raise_on_error=False)
+def test_a_missing_source_says_which_and_where(lake: Lake, instance: dg.DagsterInstance) -> None:
+    result = House(lake, ASSETS, instance).run("copies", raise_on_error=False)
     assert "'copies' reads 'orders', but there is no Delta table at" in failure(result)
 
 
-def test_a_retry_policy_does_not_multiply_our_attempts(lake: Lake) -> None:
+def test_a_retry_policy_does_not_multiply_our_attempts(lake: Lake, instance: dg.DagsterInstance) -> None:
     calls: list[int] = []
 
     @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=3))
@@ -126,7 +128,7 @@ def test_a_retry_policy_does_not_multiply_our_attempts(lake: Lake) -> None:
         return Merge(touched.rows.union(touched.rows), touched)
 
     lake.create("orders", [(1, DAY_1, 10)], EVENTS)
-    result = House(lake, [orders, doubled]).run("doubled", raise_on_error=False)
+    result = House(lake, [orders, doubled], instance).run("doubled", raise_on_error=False)
     assert "more than one row with the key id=1" in failure(result)
     assert len(calls) == 1
 
@@ -139,11 +141,11 @@ def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_changes_found_unreadable_while_writing_are_compared_instead(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The change files vanish between the plan and the write: the step runs again and compares everything."""
     lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
-    house = House(lake, ASSETS)
+    house = House(lake, ASSETS, instance)
     house.run("copies")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
     gone_while_writing(lake, monkeypatch)
@@ -153,7 +155,7 @@ def test_changes_found_unreadable_while_writing_are_compared_instead(
 
 
 def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @dg.asset(metadata=Table(key="id", on_gap="fail"))
     def careful(orders: Changes) -> Merge:
@@ -161,7 +163,7 @@ def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
         return Merge(touched.rows, touched)
 
     lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
-    house = House(lake, [orders, careful])
+    house = House(lake, [orders, careful], instance)
     house.run("careful")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
     gone_while_writing(lake, monkeypatch)
@@ -170,7 +172,9 @@ def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
     assert lake.version("careful") == 0
 
 
-def test_an_archive_answers_for_a_late_gap(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_answers_for_a_late_gap(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @dg.asset
     def kept(orders: Changes) -> Append:
         return Append(orders.log())
@@ -180,7 +184,7 @@ def test_an_archive_answers_for_a_late_gap(lake: Lake, monkeypatch: pytest.Monke
         return Append(orders.log())
 
     lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
-    house = House(lake, [orders, kept, again])
+    house = House(lake, [orders, kept, again], instance)
     house.run("kept", "again")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
     house.run("kept")
@@ -202,7 +206,9 @@ def executed(house: House, definitions: dg.Definitions, *names: str, repeats: st
     return ended
 
 
-def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first died between its commit and Dagster's event, the second before it wrote anything."""
     fails: list[bool] = [False, True, False]
 
@@ -216,7 +222,7 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, mo
         raise RuntimeError("between the commit and the event")
 
     lake.create("orders", [(1, DAY_1, 10)], EVENTS)
-    house = House(lake, [orders, added])
+    house = House(lake, [orders, added], instance)
     defined = dg.Definitions(
         assets=[orders, added], resources={"io_manager": house.io_manager}, executor=dg.in_process_executor
     )

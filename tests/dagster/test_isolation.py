@@ -20,9 +20,11 @@ def strong(orders: DataFrame) -> Overwrite:
 
 
 @pytest.mark.slow
-def test_a_level_that_only_databricks_has_is_refused_and_the_other_one_is_kept(lake: Lake):
+def test_a_level_that_only_databricks_has_is_refused_and_the_other_one_is_kept(
+    lake: Lake, instance: dg.DagsterInstance
+):
     lake.create("orders", [(1, 10)], "id int, v int")
-    house = House(lake, [dg.AssetSpec("orders"), weak, strong])
+    house = House(lake, [dg.AssetSpec("orders"), weak, strong], instance)
     refused = house.run("weak", raise_on_error=False)
     assert "open-source Delta creates tables with Serializable only" in failure(refused)
     assert not (house.root / "weak" / "_delta_log").exists()

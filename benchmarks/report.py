@@ -14,6 +14,8 @@ from benchmarks.race import Tally
 
 PROJECT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
+MEASURED = ("lakehouse", "resources", "benchmarks/*.py", "requirements.lock")
+"""What figures depend on; a result that was measured with changes in it says so."""
 DOCUMENT = PROJECT / "docs" / "benchmarks.md"
 COLUMNS = ("", "wall s", "CPU s", "jobs", "tasks", "rows read", "MB read", "MB written", "MB shuffled", "files + / -")
 
@@ -112,18 +114,17 @@ def machine() -> dict[str, str]:
         (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), ""
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],  # noqa: S607
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
+    commit, changed = _git("describe", "--always"), _git("status", "--porcelain", "-uno", "--", *MEASURED)
     return {
         "machine": f"{os.cpu_count()} x {cpu}, {memory:.0f} GiB, Python {platform.python_version()}",
         "versions": f"pyspark {version('pyspark')}, delta-spark {version('delta-spark')}, "
-        f"deltalake {version('deltalake')}, dagster {version('dagster')}, commit {commit}",
+        f"deltalake {version('deltalake')}, dagster {version('dagster')}, commit {commit}{changed and ' with changes'}",
     }
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
 
 
 def keep(result: Result) -> None:

@@ -1,6 +1,7 @@
 # Nothing here is needed to run the project: each target is a command that also works without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev stop test slow races crash warm check lock clean
+.PHONY: help install demo dev stop test slow races crash crash-jvm warm check lock clean \
+        bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
 STAMP := .venv/installed

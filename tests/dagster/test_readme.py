@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakehouse import DeltaIOManager, Table, checks, validate
+from lakehouse import DeltaIOManager, Read, Table, checks, validate
 from tests.lake import Lake
 
 PROJECT = Path(__file__).parents[2]
@@ -71,10 +71,14 @@ def test_the_guides_definitions_load():
     assert all(name in found for name in ("Changes", "open_orders", "large_orders"))
 
 
-def test_the_guide_describes_every_field_of_a_table():
+@pytest.mark.parametrize("described", [Table, Read])
+def test_the_guide_has_a_row_for_every_option(described: type[Table | Read]):
     guide = (PROJECT / "docs/guide.md").read_text()
-    for name in Table.__dataclass_fields__:
-        assert name.startswith("_") or f"`{name}`" in guide
+    (table,) = re.findall(rf"^\| `{described.__name__}` \|.*\n((?:\|.*\n)+)", guide, re.MULTILINE)
+    rows = {
+        name for cell in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
+    }
+    assert rows == {name for name in described.__dataclass_fields__ if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
@@ -82,7 +86,7 @@ def test_what_a_page_points_at_is_there(page: Path):
     text = page.read_text()
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert (page.parent / target).exists(), target
-    targets = set(re.findall(r"^([a-z]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`(?:[A-Z_]+=\S+ )?make ([a-z]+)`", text)) <= targets
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`(?:[A-Z_]+=\S+ )?make\s+([a-z-]+)", text)) <= targets
     for file in re.findall(r"`((?:lakehouse|assets|resources|tests)/[a-z_/]+\.py)`", text):
         assert file == "assets/plane_use.py" or (PROJECT / file).exists(), file

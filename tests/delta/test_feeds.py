@@ -51,6 +51,20 @@ def changed(lake: Lake) -> Callable[..., Rows]:
     return since
 
 
+def test_changes_say_whether_everything_or_nothing_is_in_them(lake: Lake) -> None:
+    lake.create("src", [(1, 10), (2, 20)], "id INT, v INT")
+
+    def found() -> tuple[bool, bool]:
+        changes = lake.begin(copied, Table(key="id")).changes(lake.source("src"), Read(), lake.ref)
+        return changes.is_initial, changes.is_empty
+
+    assert found() == (True, False)
+    lake.materialize(copied, Table(key="id"))
+    assert found() == (False, True)
+    lake.sql("DELETE FROM {src} WHERE id = 1")
+    assert found() == (False, False)
+
+
 WHOLE = [("insert", 3, 30), ("update_postimage", 1, 11), ("update_preimage", 1, 10)]
 
 

@@ -1,4 +1,4 @@
-"""Law 6: where the feed cannot answer, the next rung that is exact; never skipped, never doubled."""
+"""Where the feed cannot answer, the next rung that is exact; never skipped, never doubled."""
 
 import datetime as dt
 import shutil
@@ -270,7 +270,7 @@ def test_an_archive_with_other_columns_than_the_source_does_not_answer(lake: Lak
     assert isinstance(found.content, Everything)
 
 
-def test_changes_around_a_widened_type_are_all_read(lake: Lake) -> None:
+def test_changes_around_a_widened_type_are_read_from_all_rows(lake: Lake) -> None:
     lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
     lake.materialize(copy, Table(key="id"), code_version="1")
     lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
@@ -278,8 +278,8 @@ def test_changes_around_a_widened_type_are_all_read(lake: Lake) -> None:
     lake.sql("UPDATE {src} SET v = 22 WHERE id = 2")
     step = lake.begin(copy, Table(key="id"), code_version="1")
     changes = lake.read(step, copy)["src"]
-    assert isinstance(changes, Changes)  # by the feed, or by everything where the feed cannot tell
-    assert {row.id for row in changes.feed.collect()} >= {1, 2}
+    assert isinstance(changes.content, Everything)  # Delta refuses to read rows of both types under one schema
+    assert [(row.id, row.v) for row in changes.feed.orderBy("id").collect()] == [(1, 11), (2, 22), (3, 30)]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Law 2: running the changes in any number of steps gives what one full recompute gives."""
+"""Running the changes in any number of steps gives what one full recompute gives."""
 
 import os
 import shutil
@@ -16,7 +16,6 @@ from tests.delta.model import Delete, Insert, MergeRows, Model, Move, Overwrite,
 from tests.lake import Lake
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
-STEP = object()
 histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_size=3)
 
 

@@ -1,4 +1,4 @@
-"""Law 2 and law 7, one sentence at a time, on real Delta."""
+"""What each kind of write makes of a table, one sentence at a time, on real Delta."""
 
 from typing import Any
 
@@ -108,9 +108,8 @@ def test_an_overwrite_with_the_same_content_commits_nothing(lake: Lake, table: T
     lake.create("src", ROWS, SRC)
     lake.materialize(by_total, table)
     lake.sql("UPDATE {src} SET v = v + 1 - 1")
-    outcome = lake.materialize(by_total, table)
+    assert lake.materialize(by_total, table) == Unchanged(0)
     assert lake.rows("by_total") == [("a", 40), ("b", 20)]
-    assert lake.commits("by_total")[-1].version == 0 or (isinstance(outcome, Committed) and outcome.commit.is_quiet)
 
 
 def test_an_overwrite_keeps_the_tables_id_and_history(lake: Lake) -> None:

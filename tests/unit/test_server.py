@@ -175,6 +175,7 @@ def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path, monkeypa
     try:
         with (tmp_path / "log").open("rb") as log:
             assert supervisor._port(silent, log) is None
+        assert silent.poll() is None
     finally:
         silent.kill()
         silent.wait()

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakehouse.difference import not_appended
 from lakehouse.errors import NotAppendOnlyError, ReadError
 from lakehouse.images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.local import Local
@@ -90,7 +91,7 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row changed."""
+        """Whether it is known that no row changed; a feed that did not come to the driver is not asked."""
         match self.content:
             case Everything():
                 return False
@@ -122,20 +123,16 @@ class Changes:
         """The rows inserted in the range, without the feed's columns.
 
         Raises:
-            NotAppendOnlyError: The source updated or deleted rows in the range; where its commits do not say,
-                that is found while the rows are read, and nothing is written.
+            NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
+                found while the rows are read, as a BrokenPromiseError, and nothing is written.
         """
         for commit in self.commits if isinstance(self.content, Feed) else ():
             if commit.rows.updated or commit.rows.deleted:
                 raise NotAppendOnlyError(
                     self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
                 )
-        problem = F.raise_error(
-            F.concat(
-                F.lit(f"'{self.name}' is not append-only: version "), F.col(VERSION), F.lit(" has "), F.col(CHANGE)
-            )
-        )
-        only_inserts = F.when(F.col(CHANGE) == INSERT, F.lit(True)).otherwise(problem.cast("boolean"))
+        problem = F.raise_error(not_appended(self.name, F.col(VERSION), F.col(CHANGE))).cast("boolean")
+        only_inserts = F.when(F.col(CHANGE) == INSERT, F.lit(True)).otherwise(problem)
         return self.feed.where(only_inserts).drop(*LOG_NAMES)
 
     def net(self, *keys: str) -> DataFrame:
@@ -146,8 +143,11 @@ class Changes:
 
         Args:
             keys: The columns that identify a row of the source.
+
+        Raises:
+            ColumnMissingError: The source lacks one of them.
         """
-        require(self.feed, keys, self.name)
+        require(self.feed, keys, f"'{self.name}'")
         before = F.col(CHANGE).isin(DELETE, BEFORE)
         order = (F.col(VERSION), F.when(before, 0).otherwise(1))
         of_key = Window.partitionBy(*(F.col(quote(key)) for key in keys))
@@ -168,10 +168,14 @@ class Changes:
 
         Args:
             keys: The columns, at least one; they need not identify a row.
+
+        Raises:
+            ReadError: None was named.
+            ColumnMissingError: The source lacks one of them.
         """
         if not keys:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
-        require(self.source, keys, self.name)
+        require(self.source, keys, f"'{self.name}'")
         match self.content:
             case Everything():
                 return Touched(keys, None, self.source, self.name)
@@ -191,7 +195,11 @@ class Changes:
                 return True
 
     def log(self) -> DataFrame:
-        """The feed under column names that a table with a change data feed of its own may hold."""
+        """The feed under column names that a table with a change data feed of its own may hold.
+
+        Raises:
+            ReadError: The source has a column of such a name.
+        """
         clash = [name for name in LOG_NAMES.values() if name in {column.lower() for column in self.source.columns}]
         if clash:
             raise ReadError(

@@ -1,4 +1,4 @@
-"""From a write to exactly one Delta commit (DESIGN sections 4 and 6).
+"""From a write to exactly one Delta commit (ADR 2, ADR 4).
 
 The inputs are pinned, so a write that lost its commit may be planned and tried again. An exception never means
 "not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
@@ -242,7 +242,7 @@ def check_target(run: Run, head: Head | None) -> None:
     for key, why in UNSAFE_PROPERTIES.items():
         if key in head.properties:
             raise UnsafeTableError(run.asset, run.ref.identifier, key, head.properties[key], why)
-    if isinstance(run.cursor, Fresh) and run.cursor.foreign is not None and run.full is None:
+    if isinstance(run.cursor, Fresh) and run.cursor.foreign is not None and run.compare is None:
         raise ForeignTableError(run.asset, run.ref.location, run.cursor.foreign)
 
 
@@ -257,8 +257,8 @@ def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) ->
 
 def _moved(log: Log, head: Head | None, run: Run, done: Committed | None) -> AlreadyApplied | None:
     """The commit of a twin that took our epoch; None while the cursor is where this run found or brought it."""
-    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), full=run.full is not None)
-    if isinstance(now, Fresh) and now.foreign is not None and run.full is None:
+    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), compare=run.compare is not None)
+    if isinstance(now, Fresh) and now.foreign is not None and run.compare is None:
         raise ForeignTableError(run.asset, run.ref.location, now.foreign)
     if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):
         own = now if isinstance(now, Known) and run.is_own(now.mark) else None
@@ -268,7 +268,7 @@ def _moved(log: Log, head: Head | None, run: Run, done: Committed | None) -> Alr
             return None
     known = now if isinstance(now, Known) else _newest_of(log, head, run)
     if known is None:
-        raise StaleInputsError(run.asset, "another", -1 if head is None else head.version)
+        raise StaleInputsError(run.asset, None, -1 if head is None else head.version)
     if done is None and not run.is_covered_by(known):
         raise StaleInputsError(run.asset, known.mark.run, known.version)
     found = next(log.commits(known.version, known.version))

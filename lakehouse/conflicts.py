@@ -1,4 +1,4 @@
-"""What an exception of Spark or Delta means for a commit (DESIGN section 4).
+"""What an exception of Spark or Delta means for a commit.
 
 Delta's seven conflict classes share no base in Python and carry no condition in classic mode, and they arrive
 wrapped in Spark, Py4J or streaming errors; so the causes are walked and the texts are read, once, here. Pinned

@@ -1,4 +1,4 @@
-"""The cursor: how far an asset has read, found in its own table's commits (DESIGN law 3, ADR 1).
+"""The cursor: how far an asset has read, found in its own table's commits (ADR 1).
 
 Read backwards from the newest commit, so it costs what lies behind it since the last own commit, not the
 length of the history. A RESTORE is followed to the version that it restored; a commit that emptied or
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, Position, application_id
-from lakehouse.slip import Walk, is_readable, mark_of, reads_before, slipped_in
+from lakehouse.slip import TakenBack, Walk, is_readable, mark_of, readable_mark, reads_before, slipped_in
 
 FIRST_GENERATION = "0"
 
@@ -84,7 +84,13 @@ Cursor: TypeAlias = Known | Fresh | Lost
 
 
 def find_cursor(
-    log: Log, head: Head | None, asset: str, partitions: tuple[str, ...] = (), *, reads: bool = True, full: bool = False
+    log: Log,
+    head: Head | None,
+    asset: str,
+    partitions: tuple[str, ...] = (),
+    *,
+    reads: bool = True,
+    compare: bool = False,
 ) -> Cursor:
     """The cursor of an asset, or of some partitions of it.
 
@@ -96,7 +102,7 @@ def find_cursor(
             least: by the write law, what is read twice is applied once.
         reads: Whether the positions matter. An asset that reads no changes needs only its epoch, and a log
             that knows it answers without reading history.
-        full: Whether everything is compared anyway, so that a damaged mark is only a lost one.
+        compare: Whether everything is compared anyway, so that a damaged mark is only a lost one.
 
     Raises:
         UnreadableLogError: One of our own marks is damaged.
@@ -106,7 +112,7 @@ def find_cursor(
     try:
         return _find(log, head, asset, partitions, reads=reads)
     except UnreadableLogError as error:
-        if not full or error.damaged is None:
+        if not compare or error.damaged is None:
             raise
         return Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
 
@@ -134,7 +140,7 @@ def _sequence(log: Log, head: Head, asset: str, partitions: tuple[str, ...], gen
     line, oldest = _line(generation), head.version + 1
     for commit in Walk.back(log, head):
         oldest = commit.version
-        mark = mark_of(commit, asset) if is_readable(commit) else None
+        mark = readable_mark(commit, asset)
         if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
             return mark.generation, mark.epoch
     return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
@@ -251,8 +257,8 @@ def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> C
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
     slipped = slipped_in(older, commit, mark)
-    if isinstance(slipped, str):
-        return Lost(slipped, generation or str(commit.version))
+    if isinstance(slipped, TakenBack):
+        return Lost(slipped.reason, generation or str(commit.version))
     known = Known.of(mark, commit.version)
     if slipped:
         known = replace(known, reads=reads_before(older, mark))

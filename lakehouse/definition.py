@@ -57,14 +57,17 @@ def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
     """Where an asset's table is: its catalog name, or its key as a directory below the root.
 
     Raises:
-        DefinitionError: A key that would leave the root.
+        DefinitionError: A key that would leave the root, or be where Spark keeps its own files.
     """
     name = "/".join(key.path)
     if table.name is not None:
         return TableRef.in_catalog(name, table.name)
     parts = key.path
     if parts[0] == _SPARKS_OWN or any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
-        raise DefinitionError(f"Asset key '{name}' cannot be a directory below {root}. Rename the asset.")
+        raise DefinitionError(
+            f"Asset key '{name}' cannot be a directory below {root}, where {_SPARKS_OWN} belongs to Spark. Rename the "
+            f"asset."
+        )
     return TableRef.at_path(name, root.rstrip("/") + "/" + name)
 
 

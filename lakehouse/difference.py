@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -40,7 +40,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     """
     if touched is None or touched.is_everything:
         return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {_PROBLEM}")
-    require(rows, touched.columns, asset)
+    require(rows, touched.columns, f"The result of '{asset}'")
     outside = _problem("outside", {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows)
     if near is not None and near.is_exact:
@@ -165,6 +165,13 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
                     f"has more than one row with the key {where}",
                     "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
                 )
+            case "not appended":
+                return BrokenPromiseError(
+                    asset,
+                    f"is of rows appended to '{found['source']}', whose version {found['version']} has changed others "
+                    f"({found['change']})",
+                    "Read them with touched() or net() instead of appended().",
+                )
             case "elsewhere":
                 return BrokenPromiseError(
                     asset,
@@ -178,6 +185,12 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
                     "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
                 )
     return None
+
+
+def not_appended(source: str, version: Column, change: Column) -> Column:
+    """What is raised where a row of the feed, read as appended, is none."""
+    begin = f'{_BROKEN}{{"kind": "not appended", "source": {json.dumps(source)}, "version": '
+    return F.concat(F.lit(begin), version.cast("string"), F.lit(', "change": "'), change, F.lit('"}'))
 
 
 def _problem(kind: str, key: Mapping[str, str]) -> str:

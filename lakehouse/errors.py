@@ -12,27 +12,32 @@
     - NotAppendOnlyError
     - GapError
     - LateGapError
+    - StartError
     - UnreadableLogError
-    - UnsafeTableError
   x WriteError                  nothing was written
     - BrokenPromiseError
     - SchemaError
     - PlanError
+    - UnsafeTableError
     - IsolationLevelError
     - ForeignTableError
     - UnregisteredTableError
     - OtherFileSystemError
     - ForeignApplicationIdError
   x ConflictError               nothing was written; rivals kept winning
-  x StaleInputsError            another run read past these inputs; nothing was written
+  x StaleInputsError            another run committed first, with other inputs; nothing was written
   x UnsettledError              it is written, and a rival's rows may stand among it until the next run
   x UnknownOutcomeError         the commit may have landed; look before running again
 
-Each error takes data, keeps it as attributes and builds its own sentence: what happened, to which
-table, at which versions; what is true now; what to do.
+Each of them takes data, keeps it as attributes and builds its own sentence: what happened, to which table, at which
+versions; what is true now; what to do. A definition or a call that is plainly wrong is a DefinitionError, ReadError or
+WriteError with a sentence.
 """
 
 from collections.abc import Iterable, Mapping
+
+FULL_REFRESH = "lakehouse/full_refresh"
+"""Run tag: "true", or asset keys separated by commas; those tables are compared with everything."""
 
 
 class LakehouseError(Exception):
@@ -89,12 +94,12 @@ class SourceMissingError(ReadError):
 
 
 class ColumnMissingError(ReadError):
-    """A column that a table does not have."""
+    """A column that a table, or a frame that was given in its place, does not have."""
 
     def __init__(self, table: str, column: str, columns: Iterable[str]) -> None:
         self.table, self.column, self.columns = table, column, tuple(columns)
         super().__init__(
-            f"'{table}' has no column {column}. Nothing was written. Its columns are: {', '.join(self.columns)}."
+            f"{table} has no column {column}. Nothing was written. Its columns are: {', '.join(self.columns)}."
         )
 
 
@@ -135,23 +140,23 @@ class GapError(ReadError):
         )
 
 
+class StartError(ReadError):
+    """A first read that is to start where the source has no history."""
+
+    def __init__(self, asset: str, source: str, start: str, history: str) -> None:
+        self.asset, self.source, self.start, self.history = asset, source, start, history
+        super().__init__(
+            f"'{asset}' is to start reading '{source}' after {start}, but its history {history}. Nothing was written. "
+            f"Give a start within the history, or Read(tolerant=True), which takes the nearest end of it."
+        )
+
+
 class UnreadableLogError(ReadError):
-    """A Delta log with a hole, or a mark that cannot be understood."""
+    """A Delta log in which commits are missing, or a mark that cannot be understood."""
 
     def __init__(self, table: str, problem: str, remedy: str, damaged: int | None = None) -> None:
         self.table, self.problem, self.remedy, self.damaged = table, problem, remedy, damaged
         super().__init__(f"The log of '{table}' cannot be trusted: {_clause(problem)}. Nothing was written. {remedy}")
-
-
-class UnsafeTableError(ReadError):
-    """A table property under which changes could be applied twice or lost."""
-
-    def __init__(self, table: str, identifier: str, key: str, value: str, why: str) -> None:
-        self.table, self.identifier, self.key, self.value, self.why = table, identifier, key, value, why
-        super().__init__(
-            f"'{table}' has {key} = {value}: {why}. Nothing was written. "
-            f"Remove it: ALTER TABLE {identifier} UNSET TBLPROPERTIES ('{key}')"
-        )
 
 
 class WriteError(LakehouseError):
@@ -187,6 +192,17 @@ class PlanError(WriteError):
         )
 
 
+class UnsafeTableError(WriteError):
+    """A table property under which changes could be applied twice or lost."""
+
+    def __init__(self, table: str, identifier: str, key: str, value: str, why: str) -> None:
+        self.table, self.identifier, self.key, self.value, self.why = table, identifier, key, value, why
+        super().__init__(
+            f"'{table}' has {key} = {value}: {why}. Nothing was written. "
+            f"Remove it: ALTER TABLE {identifier} UNSET TBLPROPERTIES ('{key}')"
+        )
+
+
 class IsolationLevelError(WriteError):
     """A new table that declares an isolation level which this Delta does not give."""
 
@@ -207,7 +223,7 @@ class ForeignTableError(WriteError):
         super().__init__(
             f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
             f"{version}) and none of its own. Nothing was written. Give the asset another name or root; or adopt the "
-            f"table with the run tag lakehouse/full_refresh=true, which replaces its rows by the asset's result."
+            f"table with the run tag {FULL_REFRESH}=true, which replaces its rows by the asset's result."
         )
 
 
@@ -256,7 +272,7 @@ class ForeignApplicationIdError(WriteError):
             f"Delta skipped the commit of '{asset}' as already done (application id '{application_id}', epoch "
             f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
             f"id, or the commit was removed from the log. Nothing was written. Stop the other writer, then "
-            f"materialize once with the run tag lakehouse/full_refresh=true."
+            f"materialize once with the run tag {FULL_REFRESH}=true."
         )
 
 
@@ -276,12 +292,21 @@ class ConflictError(LakehouseError):
 class StaleInputsError(LakehouseError):
     """Another run of this asset committed first and read less, or something else, than this one did."""
 
-    def __init__(self, asset: str, run: str, version: int) -> None:
+    def __init__(self, asset: str, run: str | None, version: int) -> None:
         self.asset, self.run, self.version = asset, run, version
-        super().__init__(
-            f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
-            f"sources. Nothing was written by this run. Run it again: it continues from version {version}."
-        )
+        if run is None:
+            now = f"is at version {version} now" if version >= 0 else "is gone"
+            happened = (
+                f"While this run was reading, the table of '{asset}' lost the commit that it began from; it {now}."
+            )
+            again = "it finds out anew what has been read"
+        else:
+            happened = (
+                f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
+                f"sources."
+            )
+            again = f"it continues from version {version}"
+        super().__init__(f"{happened} Nothing was written by this run. Run it again: {again}.")
 
 
 class UnsettledError(LakehouseError):

@@ -96,14 +96,14 @@ def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, st
     Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
     from its first real change; a commit that was left out, or changed the schema, ends a piece.
     """
-    pieces: list[tuple[int, int, Mapping[str, str]]] = []
+    pieces: list[tuple[int, int]] = []
     current: list[Commit] = []
     renames: list[tuple[int, str, str]] = []
 
     def close() -> None:
         loud = [commit.version for commit in current if not commit.is_quiet]
         if loud:
-            pieces.append((loud[0], loud[-1], {}))
+            pieces.append((loud[0], loud[-1]))
         current.clear()
 
     for commit in commits:
@@ -115,7 +115,7 @@ def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, st
         if commit.operation not in SCHEMA_CHANGES:
             current.append(commit)
     close()
-    return [(first, last, _renamed_after(last, renames)) for first, last, _ in pieces]
+    return [(first, last, _renamed_after(last, renames)) for first, last in pieces]
 
 
 def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import RESTORE, UNDERSTAND, Commit, Head, numbers, texts
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, Head, numbers, texts
 from lakehouse.size import Size, total
 
 
@@ -95,8 +95,8 @@ class FileLog:
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
         if "gap" in str(error) or "contiguous" in str(error):
-            return UnreadableLogError(self._table, "a commit file is missing in its middle", RESTORE)
-        return UnreadableLogError(self._table, str(error).splitlines()[0][:300], UNDERSTAND)
+            return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
+        return UnreadableLogError(self._table, str(error).splitlines()[0][:300], READ_IT_LATER)
 
 
 def _described(version: int, entry: dict[str, Any]) -> Commit:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.changes import Changes, Everything
 from lakehouse.definition import input_kind, slice_of, table_ref, write_kind, writes_nothing
 from lakehouse.errors import (
+    FULL_REFRESH,
     IsolationLevelError,
     LakehouseError,
     LateGapError,
@@ -23,7 +24,7 @@ from lakehouse.errors import (
 )
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Source
-from lakehouse.materialization import FULL_REFRESH, Asset, Materialization
+from lakehouse.materialization import Asset, Materialization
 from lakehouse.operations import Isolation
 from lakehouse.progress import telling
 from lakehouse.read import Read
@@ -73,10 +74,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 run.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
 
-    def handle_output(self, context: dg.OutputContext, obj: Append | Overwrite | Merge | DataFrame | None) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: Append | Overwrite | Merge | DataFrame) -> None:
         """Makes the result one Delta commit, and the materialization's metadata out of it."""
-        if obj is None:
-            return
         run = cast("dg.AssetExecutionContext", _asset_context())
         write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj
         with _told_to_dagster(run):

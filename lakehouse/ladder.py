@@ -1,4 +1,4 @@
-"""From a cursor to `Changes`: the feed, or the next rung that is exact (DESIGN law 6).
+"""From a cursor to `Changes`: the feed, or the next rung that is exact.
 
 1. The feed of the range, read in pieces around schema changes, commits without rows left out.
 2. An archive of the feed, where the input names one.
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
-from lakehouse.errors import ChangeFeedDisabledError, GapError, ReadError
+from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
 from lakehouse.feeds import SCHEMA_CHANGES, Feeds, fitted, names_taken_again
 from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
@@ -74,9 +74,9 @@ class Reader:
     Args:
         asset: The asset that reads.
         read: The input's options.
-        may_reconcile: Whether everything may be compared; a table that only appends cannot take rows back.
-        refuse: What to advise where it may not.
-        reconcile: A reason to compare everything from the start (a full refresh, changed code); None for none.
+        may_compare: Whether everything may be compared; a table that only appends cannot take rows back.
+        remedy: What to advise where it may not.
+        compare: A reason to compare everything from the start (a full refresh, changed code); None for none.
         gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
         archive: The archive's rows of a range of versions; None where the input names none.
         feeds: What this run has read so far.
@@ -84,9 +84,9 @@ class Reader:
 
     asset: str
     read: Read
-    may_reconcile: bool
-    refuse: str
-    reconcile: str | None = None
+    may_compare: bool
+    remedy: str
+    compare: str | None = None
     gap: str | None = None
     archive: Callable[[VersionRange], Archived | None] | None = None
     feeds: Feeds = field(default_factory=Feeds)
@@ -97,12 +97,13 @@ def read_changes(source: Source, position: Position | None, reader: Reader) -> C
 
     Raises:
         ChangeFeedDisabledError: A first read of a source that keeps no feed.
+        StartError: A first read is to start outside the source's history.
         GapError: The changes cannot be told, and no rung is allowed.
         UnreadableLogError: A commit in the middle of the range is missing.
     """
     head = source.head
-    if reader.reconcile is not None:
-        return _everything(source, reader.reconcile)
+    if reader.compare is not None:
+        return _everything(source, reader.compare)
     if position is None:
         return _first_read(source, reader)
     if position.table != head.table_id:
@@ -119,20 +120,20 @@ def _first_read(source: Source, reader: Reader) -> Changes:
         raise ChangeFeedDisabledError(reader.asset, source.at.ref.name, source.at.ref.identifier)
     if reader.read.start == "snapshot":
         return _everything(source, None)
-    start = _start_version(source, reader.read)
+    start = _start_version(reader.asset, source, reader.read)
     return _continue(source, Position(source.head.table_id, start), reader)
 
 
-def _start_version(source: Source, read: Read) -> int:
+def _start_version(asset: str, source: Source, read: Read) -> int:
     """The version after which a first read starts.
 
     Raises:
-        ReadError: A start outside the history, unless the input is tolerant.
+        StartError: A start outside the history, unless the input is tolerant.
     """
     name, head = source.at.ref.name, source.head
     if isinstance(read.start, int):
         if read.start > head.version and not read.tolerant:
-            raise ReadError(f"'{name}' ends at version {head.version}, so a read cannot start after {read.start}.")
+            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
         return min(read.start, head.version)
     assert not isinstance(read.start, str)
     millis = int(read.start.timestamp() * 1000)
@@ -142,11 +143,11 @@ def _start_version(source: Source, read: Read) -> int:
         oldest = commit
         if commit.timestamp <= millis:
             if commit.version == head.version and commit.timestamp < millis and not read.tolerant:
-                raise ReadError(f"'{name}' has no commit after {read.start.isoformat()}, its last is older.")
+                raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
             return commit.version
     if read.tolerant or oldest.version == 0:
         return oldest.version - 1
-    raise ReadError(f"The history of '{name}' begins after {read.start.isoformat()}, at version {oldest.version}.")
+    raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {oldest.version}")
 
 
 def _continue(source: Source, position: Position, reader: Reader) -> Changes:
@@ -230,10 +231,10 @@ def _gap(
         with heard(at.spark):
             found = small(frame) or frame
         return Changes(at, range_, Feed(found, "the archive"), behind=source.head.version - range_.upto)
-    if reader.may_reconcile:
+    if reader.may_compare:
         return _everything(source, reason)
     raise GapError(
-        reader.asset, source.at.ref.name, position.version, source.head.version, reason, reader.refuse
+        reader.asset, source.at.ref.name, position.version, source.head.version, reason, reader.remedy
     ) from error
 
 

@@ -48,12 +48,13 @@ REPLACING = frozenset(
 )
 """Operations after which the table's rows no longer come from its earlier commits."""
 
-RESTORE = "Restore the missing files of _delta_log from a backup, or recreate the table."
-UNDERSTAND = (
+BRING_IT_BACK = "Restore the missing files of _delta_log from a backup, or recreate the table."
+"""The remedy where commits are missing."""
+READ_IT_LATER = (
     "Run it again when the log can be read: see to the files' rights, the storage's credentials, or the version of the "
     "program that is told not to know a feature of the table."
 )
-"""Remedies: where commits are missing, and where they cannot be read."""
+"""The remedy where commits cannot be read."""
 
 _COUNTS = {
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
@@ -273,7 +274,7 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
         raise UnreadableLogError(
             table,
             f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
-            RESTORE,
+            BRING_IT_BACK,
         )
     return tuple(found) if versions[0] == after + 1 else None
 

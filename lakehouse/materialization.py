@@ -10,7 +10,7 @@ from lakehouse.archive import archive_of
 from lakehouse.changes import Changes, Everything
 from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
 from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
-from lakehouse.errors import GapError, WriteError
+from lakehouse.errors import FULL_REFRESH, GapError, WriteError
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Reader, Source, read_changes
 from lakehouse.mark import Position
@@ -24,8 +24,6 @@ from lakehouse.tables import TableRef
 from lakehouse.versions import NOTHING_READ
 from lakehouse.writes import Append, Write
 
-FULL_REFRESH = "lakehouse/full_refresh"
-"""Run tag: "true", or asset keys separated by commas; those tables are compared with everything."""
 APPEND_REMEDY = (
     "An Append cannot take rows back. Name an archive of the source in Read(archive=...), or delete the table and "
     "materialize it anew."
@@ -87,7 +85,7 @@ class Materialization:
         head = log.head()
         partitions = self.slice.keys if self.slice else ()
         self.cursor = find_cursor(
-            log, head, self.asset.name, partitions, reads=self.asset.incremental, full=self.compare is not None
+            log, head, self.asset.name, partitions, reads=self.asset.incremental, compare=self.compare is not None
         )
         if self.asset.appends and self.asset.incremental and len(partitions) > 1:
             raise WriteError(
@@ -116,9 +114,9 @@ class Materialization:
         reader = Reader(
             asset=asset.name,
             read=read,
-            may_reconcile=not asset.appends and asset.table.on_gap == "reconcile",
-            refuse=self._remedy,
-            reconcile=self.compare,
+            may_compare=not asset.appends and asset.table.on_gap == "reconcile",
+            remedy=self._remedy,
+            compare=self.compare,
             gap=self.gap,
             archive=archive_of(read, source, archive, self.spark),
             feeds=self.feeds,
@@ -143,7 +141,7 @@ class Materialization:
             lookups=dict(self._lookups),
             slice=self.slice,
             code_version=self.asset.code_version,
-            full=self.compare,
+            compare=self.compare,
             inputs=total(self._sizes),
         )
 

@@ -171,22 +171,15 @@ def _whole(run: Run, write: Write) -> DataFrame:
             return difference(promised(run.asset, rows, touched), None, run.table.key_columns).drop(OPERATION)
         case Overwrite(rows=rows) if run.table.key_columns:
             return difference(promised(run.asset, rows, None), None, run.table.key_columns).drop(OPERATION)
-        case Overwrite(rows=rows):
-            return rows
-        case Append(rows=rows):
+        case Overwrite(rows=rows) | Append(rows=rows):
             return rows
         case _:
             assert_never(write)
 
 
 def _may_add(write: Write) -> bool:
-    match write:
-        case Merge(touched=touched):
-            return touched.is_everything
-        case Overwrite():
-            return True
-        case Append():
-            return True
+    """Whether the result may bring the table new columns: one that is about some of its rows may not."""
+    return not isinstance(write, Merge) or write.touched.is_everything
 
 
 def _sliced(run: Run, rows: DataFrame, schema: StructType) -> DataFrame:

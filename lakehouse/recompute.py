@@ -33,7 +33,8 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
 
     Args:
         assets: The asset definitions; those for which the sentence would be no law are left out: they add to what
-            is there, look up a plain `DataFrame`, are partitioned, or need more than their inputs.
+            is there, look up a plain `DataFrame`, are partitioned, start late or leave commits out
+            (`Read(start=..., exclude=...)`), or need more than their inputs.
     """
     listed = list(assets)
     specs = [spec for asset in listed for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]

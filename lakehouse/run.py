@@ -30,7 +30,7 @@ class Run:
         lookups: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
-        full: Why everything is compared; None where it is not.
+        compare: Why everything is compared; None where it is not.
         inputs: How much its inputs hold together; None where there is none, or one cannot say.
     """
 
@@ -45,7 +45,7 @@ class Run:
     lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
     code_version: str | None = None
-    full: str | None = None
+    compare: str | None = None
     inputs: Size | None = None
 
     @property
@@ -92,7 +92,7 @@ class Run:
         """
         if self.is_own(known.mark):
             return not known.is_slipped
-        if self.full is not None or not known.is_of(self.code_version):
+        if self.compare is not None or not known.is_of(self.code_version):
             return False
         reads = self.reads
         return bool(reads) and all(

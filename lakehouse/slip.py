@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from lakehouse.errors import UnreadableLogError
+from lakehouse.errors import FULL_REFRESH, UnreadableLogError
 from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, Position
 
 
 @dataclass(slots=True)
 class Walk:
-    """The commits from the newest back to the first that is missing: what lies behind a hole is not believed."""
+    """The commits from the newest back to the first that is missing: what lies behind it is not believed."""
 
     commits: Iterator[Commit]
     expected: int
@@ -44,8 +44,15 @@ class Walk:
         self.again = commit
 
 
-def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | str:
-    """Whether a rival's rows came between the comparison and the commit; in words where the table was taken back."""
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The table may no longer hold what the comparison saw: it was restored or emptied, or nobody can tell."""
+
+    reason: str
+
+
+def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | TakenBack:
+    """Whether a rival's rows came between the comparison and the commit, or the table was taken back there."""
     planned = f"version {commit.version} was planned on version {mark.base}"
     oldest, loud = commit.version, False
     for between in older:
@@ -54,15 +61,16 @@ def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | str:
             break
         oldest, loud = between.version, loud or may_concern(between, mark.asset, mark.partitions)
         if between.operation == "RESTORE" or between.empties:
-            return f"{planned}, and version {between.version} ({between.operation}) changed the table in between"
+            what = f"version {between.version} ({between.operation}) changed the table in between"
+            return TakenBack(f"{planned}, and {what}")
     if oldest > mark.base + 1:
-        return f"{planned}, and what happened in between was cleaned up"
+        return TakenBack(f"{planned}, and what happened in between was cleaned up")
     return loud and mark.compared
 
 
 def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
     """Whether a commit may have changed rows of some partitions (none: of any): not where the asset wrote others."""
-    theirs = mark_of(commit, asset) if is_readable(commit) else None
+    theirs = readable_mark(commit, asset)
     if commit.is_quiet or theirs is None or not theirs.partitions or not partitions:
         return not commit.is_quiet
     return not set(theirs.partitions).isdisjoint(partitions)
@@ -83,7 +91,7 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
             continue
         sources &= set(before.reads)
         slipped = slipped_in(older, commit, before)
-        if isinstance(slipped, str):
+        if isinstance(slipped, TakenBack):
             break
         if not slipped:
             return {source: before.reads[source] for source in sources}
@@ -99,6 +107,11 @@ def is_readable(commit: Commit) -> bool:
     return True
 
 
+def readable_mark(commit: Commit, asset: str) -> Mark | None:
+    """The asset's own mark in a commit; None where it is damaged, too."""
+    return mark_of(commit, asset) if is_readable(commit) else None
+
+
 def mark_of(commit: Commit, asset: str) -> Mark | None:
     """The asset's own mark in a commit, whichever partitions it wrote.
 
@@ -111,7 +124,7 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
         raise UnreadableLogError(
             asset,
             f"version {commit.version} carries a damaged mark: {error}",
-            "Materialize once with the run tag lakehouse/full_refresh=true: it compares every row and starts anew.",
+            f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and starts anew.",
             damaged=commit.version,
         ) from error
     return mark if mark is not None and mark.asset == asset else None

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse.conflicts import first_line, message
 from lakehouse.errors import LakehouseError, UnreadableLogError
-from lakehouse.log import RESTORE, UNDERSTAND, Commit, Head, newest_first, numbers, texts
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, Head, newest_first, numbers, texts
 from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
@@ -81,7 +81,7 @@ class SparkLog:
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
         missing = _HOLE.search(message(error)) is not None
-        return UnreadableLogError(self._table, first_line(error), RESTORE if missing else UNDERSTAND)
+        return UnreadableLogError(self._table, first_line(error), BRING_IT_BACK if missing else READ_IT_LATER)
 
 
 def _commit(row: Row) -> Commit:

@@ -79,7 +79,7 @@ class Skip:
     """No row differs and no position moves: there is nothing to commit."""
 
 
-# Of a path before the statement begins, of a name in the catalog, and of a path since the statement began.
+# Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | Replace | Touch | Skip
 

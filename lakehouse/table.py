@@ -67,6 +67,8 @@ class Table(Mapping[str, Any]):
             raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
         if self.on_same_rows not in ("again", "fail"):
             raise ValueError(f"on_same_rows is 'again' or 'fail', not {self.on_same_rows!r}.")
+        if self.statement not in ("auto", "merge"):
+            raise ValueError(f"statement is 'auto' or 'merge', not {self.statement!r}.")
         for unsafe, why in UNSAFE_PROPERTIES.items():
             if unsafe.lower() in self.properties_in_lower_case:
                 raise ValueError(f"Table property {unsafe} is refused: {why}.")

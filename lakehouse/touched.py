@@ -46,7 +46,11 @@ class Touched:
 
     @property
     def keys(self) -> DataFrame:
-        """The distinct keys, brought to the driver once where they are few."""
+        """The distinct keys, brought to the driver once where they are few.
+
+        Raises:
+            WriteError: Every key is touched, of two sources together.
+        """
         if self.found is None:
             if self.source is None:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
@@ -65,7 +69,7 @@ class Touched:
         """Rows with the keys: as they were found where those can be said as literals, else distinct."""
         match self.found:
             case None:
-                raise WriteError("Every key is touched.")
+                raise AssertionError("every key is touched: nothing was found")
             case Local() as local if local.values(self.columns) is not None:
                 return local
             case Local(frame=frame) | frame:
@@ -87,7 +91,11 @@ class Touched:
 
     @cached_property
     def rows(self) -> DataFrame:
-        """The source's rows with the touched keys, as of the end of the range."""
+        """The source's rows with the touched keys, as of the end of the range.
+
+        Raises:
+            WriteError: The keys come from two sources.
+        """
         if self.source is None:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
@@ -99,8 +107,12 @@ class Touched:
         return self.of(self.source)
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """Any frame, restricted to the touched keys; two NULLs are the same key."""
-        require(frame, self.columns, self.name)
+        """Any frame, restricted to the touched keys; two NULLs are the same key.
+
+        Raises:
+            ColumnMissingError: The frame lacks a column of the keys.
+        """
+        require(frame, self.columns, f"the frame that of() restricts to keys of {self.name}")
         if self.found is None:
             return frame
         near = self.predicate(frame)
@@ -127,8 +139,12 @@ class Touched:
         return None if self.values is None else key_predicate(self.columns, self.values)
 
     def via(self, frame: DataFrame, *columns: str) -> "Touched":
-        """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts."""
-        require(frame, columns, self.name)
+        """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts.
+
+        Raises:
+            ColumnMissingError: The frame lacks one of the columns, or a column of the keys.
+        """
+        require(frame, columns, f"the frame that via() looks keys of {self.name} up in")
         if self.found is None:
             return Touched(columns, None, frame, self.name, self.few)
         if self.count_if_few() == 0:
@@ -136,7 +152,11 @@ class Touched:
         return Touched(columns, self.of(frame).select(*quoted(columns)), frame, self.name, self.few)
 
     def __or__(self, other: "Touched") -> "Touched":
-        """The keys touched on either side; both name the same columns."""
+        """The keys touched on either side; both name the same columns.
+
+        Raises:
+            WriteError: They name different ones.
+        """
         if self.columns != other.columns:
             raise WriteError(
                 f"Touched keys of ({', '.join(self.columns)}) and of ({', '.join(other.columns)}) cannot be united: "

@@ -3,6 +3,7 @@
 from lakehouse.cursor import FIRST_GENERATION
 from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, application_id
+from lakehouse.slip import readable_mark
 
 
 def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: tuple[Commit, ...]) -> bool:
@@ -23,18 +24,10 @@ def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: t
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
         return False
     loud = [commit for commit in commits if not commit.is_quiet]
-    marks = [_mark(commit, asset) for commit in loud]
+    marks = [readable_mark(commit, asset) for commit in loud]
     if any(mark is not None for mark in marks):
         return all(_is_compared(mark, commit, key) for mark, commit in zip(marks, loud, strict=True))
     return log.epoch(application_id(asset, (), FIRST_GENERATION)) == 0
-
-
-def _mark(commit: Commit, asset: str) -> Mark | None:
-    try:
-        mark = Mark.from_json(commit.user_metadata)
-    except ValueError:
-        return None
-    return mark if mark is not None and mark.asset == asset else None
 
 
 def _is_compared(mark: Mark | None, commit: Commit, key: tuple[str, ...]) -> bool:

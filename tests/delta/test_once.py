@@ -1,4 +1,4 @@
-"""Laws 3 and 4: the position is in the table, and every change is applied exactly once."""
+"""The position is in the table, and every change is applied exactly once."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -166,6 +166,19 @@ def test_appended_rows_of_a_source_that_updates_are_refused(lake: Lake) -> None:
         lake.materialize(added)
 
 
+def test_appended_rows_of_a_source_that_does_not_say_are_refused_while_they_are_read(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(added)
+    lake.spark.conf.set("spark.databricks.delta.history.metricsEnabled", "false")
+    try:
+        lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    finally:
+        lake.spark.conf.unset("spark.databricks.delta.history.metricsEnabled")
+    with pytest.raises(BrokenPromiseError, match=r"appended to 'src', whose version 1 has changed others"):
+        lake.materialize(added)
+    assert len(lake.rows("added")) == 3
+
+
 def test_a_table_with_somebody_elses_rows_is_not_taken_over(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.create("kept", [(7, "z", 7)], SRC)

@@ -1,4 +1,4 @@
-"""Laws 4 and 5 with rivals that commit at the worst moment: what each of them costs, and what is told about it."""
+"""Rivals that commit at the worst moment: what each of them costs, and what is told about it."""
 
 from functools import partial
 from typing import Any, NamedTuple

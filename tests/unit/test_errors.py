@@ -62,7 +62,7 @@ CASES = [
     ),
     Case(
         errors.ColumnMissingError,
-        {"table": "events", "column": "id", "columns": ("a", "b")},
+        {"table": "'events'", "column": "id", "columns": ("a", "b")},
         "'events' has no column id.",
         WRITTEN,
         "Its columns are: a, b.",
@@ -110,6 +110,13 @@ CASES = [
         "The changes that 'flights' reads turned out to be unreadable while its result was computed: a file is gone.",
         WRITTEN,
         "The step runs again without their feed.",
+    ),
+    Case(
+        errors.StartError,
+        {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4"},
+        "'late' is to start reading 'events' after version 9, but its history ends at version 4.",
+        WRITTEN,
+        "Give a start within the history, or Read(tolerant=True), which takes the nearest end of it.",
     ),
     Case(
         errors.UnreadableLogError,
@@ -202,6 +209,13 @@ CASES = [
         "Run 3f2a committed 'flights' as version 118 while this run was reading other versions of its sources.",
         "Nothing was written by this run.",
         "Run it again: it continues from version 118.",
+    ),
+    Case(
+        errors.StaleInputsError,
+        {"asset": "flights", "run": None, "version": 3},
+        "While this run was reading, the table of 'flights' lost the commit that it began from; it is at version 3 now.",
+        "Nothing was written by this run.",
+        "Run it again: it finds out anew what has been read.",
     ),
     Case(
         errors.UnsettledError,

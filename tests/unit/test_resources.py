@@ -51,7 +51,7 @@ def test_a_java_that_does_not_run_is_said_to(tmp_path: Path, script: str):
 
 def test_without_java_the_sentence_says_what_to_install(tmp_path: Path):
     problem = str(java_problem({"PATH": str(tmp_path)}))
-    assert "Java 17 or 21" in problem
+    assert "Java 17 or newer" in problem
     assert "openjdk-17-jre-headless" in problem
 
 

@@ -25,6 +25,7 @@ def tables(draw: st.DrawFn) -> Table:
         name=draw(st.none() | st.sampled_from(["events", "main.silver.flights"])),
         on_gap=draw(st.sampled_from(["reconcile", "fail"])),
         on_same_rows=draw(st.sampled_from(["again", "fail"])),
+        statement=draw(st.sampled_from(["auto", "merge"])),
         columns=draw(texts),
         **{layout: draw(columns)},
     )
@@ -115,6 +116,7 @@ def test_databricks_gives_deletion_vectors_to_a_clustered_table_unless_it_declar
         ({"cluster_by": "_Commit_Version"}, "change data feed"),
         ({"on_gap": "skip"}, "reconcile"),
         ({"on_same_rows": "maybe"}, "again"),
+        ({"statement": "megre"}, "merge"),
         ({"name": ""}, "catalog name"),
         ({"name": "main..flights"}, "catalog name"),
         ({"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}}, "applied once"),

@@ -36,7 +36,7 @@ def main() -> None:
                 "took": seconds,
             }
             result = replace(result, machine=about)
-            print(f"\n{result.to_markdown()}", flush=True)
+            print(f"\n{result.to_markdown()}\n{report.goals(result)}\n", flush=True)
             if given.scale == 1 and not given.quick:
                 report.keep(result)
                 report.write_document((*SUITE, *MORE, "contention"))

@@ -61,12 +61,15 @@ class Result:
     machine: dict[str, str] = field(default_factory=dict)
 
     def to_markdown(self) -> str:
+        """Its section of the document, where the goals of all of them stand together."""
         parts = [f"## {self.title}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
-        if self.goals:
-            parts.append(table(("goal", "measured", "reached"), [(g.what, g.measured, said(g)) for g in self.goals]))
         told = "; ".join(f"{key} {value}" for key, value in self.machine.items())
         parts.append(f"`python -m benchmarks {self.name}`: {told}.")
         return "\n\n".join(parts) + "\n"
+
+
+def goals(result: Result) -> str:
+    return table(("goal", "measured", "reached"), [(g.what, g.measured, said(g)) for g in result.goals])
 
 
 def said(goal: Goal) -> str:
@@ -143,10 +146,10 @@ def kept() -> list[Result]:
 def write_document(order: Sequence[str]) -> None:
     """docs/benchmarks.md from everything that has been measured so far."""
     results = sorted(kept(), key=lambda r: order.index(r.name) if r.name in order else len(order))
-    goals = [(r.title, g.what, g.measured, said(g)) for r in results for g in r.goals]
+    aims = [(r.title, g.what, g.measured, said(g)) for r in results for g in r.goals]
     parts = [
         (PROJECT / "benchmarks" / "how_to_read.md").read_text().rstrip(),
-        "## Goals\n\n" + table(("", "goal", "measured", "reached"), goals),
+        "## Goals\n\n" + table(("", "goal", "measured", "reached"), aims),
         *(result.to_markdown().rstrip() for result in results),
     ]
     DOCUMENT.write_text("\n\n".join(parts) + "\n")

@@ -40,7 +40,7 @@ RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta
 KILLED := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
 CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_checker.py \
   tests/reliability/test_server_faults.py
-SERVED := tests/dagster/test_io_manager.py
+SERVED := $(addprefix tests/dagster/test_,io_manager.py recompute.py sensors.py validation.py)
 REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
 SERVED_SLOW := $(SERVED) tests/delta/test_once.py tests/delta/test_writes.py tests/delta/test_refusals.py
 

@@ -43,7 +43,7 @@ def change_sensor(
         name: The sensor's name.
         assets: The asset definitions, and the specs of tables that no asset makes.
         root: The root of the `DeltaIOManager`. Tables that have, or read one that has, a catalog name cannot be looked
-            at without Spark; they are left to schedules.
+            at without Spark; they are left to schedules, as partitioned assets are.
         minimum_interval_seconds: Seconds between two looks.
         default_status: Whether it runs as soon as the location is loaded.
     """
@@ -59,16 +59,7 @@ def change_sensor(
     def look(context: dg.SensorEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         if context.instance.get_runs(RunsFilter(tags={SENSOR: name}, statuses=_GOING), limit=1):
             return dg.SkipReason("A run that this sensor asked for is still under way.")
-        unread, unclear = dict[dg.AssetKey, str](), list[str]()
-        for key in graph.incremental:
-            try:
-                found = graph.unread(key)
-            except LakehouseError as error:  # of this table; the others go on
-                unclear.append(str(error))
-                context.log.exception(f"What {key.to_user_string()} has not read cannot be told.")
-                continue
-            if found is not None:
-                unread[key] = f"{found} after {_last_run(context.instance, key)}"
+        unread, unclear = _looked(context, graph)
         if not unread:
             return dg.SkipReason(" ".join(unclear) or "Every table has read every change of its sources.")
         selection = graph.downstream(list(unread))
@@ -146,6 +137,21 @@ class _Graph:
 
     def _ref(self, key: dg.AssetKey) -> TableRef:
         return self._refs.get(key) or table_ref(self._root, key, Table())
+
+
+def _looked(context: dg.SensorEvaluationContext, graph: _Graph) -> tuple[dict[dg.AssetKey, str], list[str]]:
+    """What each table has not read, and what is wrong with those that cannot be told about; the others go on."""
+    unread, unclear = dict[dg.AssetKey, str](), list[str]()
+    for key in graph.incremental:
+        try:
+            found = graph.unread(key)
+        except LakehouseError as error:
+            unclear.append(str(error))
+            context.log.exception(f"What {key.to_user_string()} has not read cannot be told.")
+            continue
+        if found is not None:
+            unread[key] = f"{found} after {_last_run(context.instance, key)}"
+    return unread, unclear
 
 
 def _last_run(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:

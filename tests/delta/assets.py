@@ -11,6 +11,15 @@ from lakehouse import Append, Changes, Merge, Overwrite, Table
 from tests.delta.model import Row
 
 
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def log(src: Changes) -> Append:
+    return Append(src.log())
+
+
 def kept(src: Changes) -> Merge:
     touched = src.touched("id")
     return Merge(touched.rows.where("v < 50 or v is null"), touched)

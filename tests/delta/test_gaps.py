@@ -7,26 +7,18 @@ from typing import Any
 
 import pytest
 
-from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse import Append, Changes, Read, Table
 from lakehouse.changes import Everything, Feed
 from lakehouse.commit import Committed
 from lakehouse.errors import GapError
 from lakehouse.ladder import why_unreadable
 from lakehouse.mark import Mark
 from lakehouse.statement import ReplaceRows
+from tests.delta.assets import copy, log
+from tests.delta.model import SRC
 from tests.lake import Lake
 
-SRC = "id int, k string, v int"
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
-
-
-def copy(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows, touched)
-
-
-def log(src: Changes) -> Append:
-    return Append(src.log())
 
 
 def vacuumed(lake: Lake) -> None:
@@ -179,107 +171,6 @@ def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> Non
     shutil.rmtree(lake.root / "src" / "_change_data")
     lake.materialize(second, reads={"src": Read(archive="log")})
     assert lake.rows("second") == lake.rows("log")
-
-
-@pytest.mark.slow
-def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC, delta__columnMapping__mode="name")
-
-    def narrow(src: Changes) -> Merge:
-        touched = src.touched("id")
-        name = "k" if "k" in touched.rows.columns else "grp"
-        return Merge(touched.rows.selectExpr("id", f"{name} AS k"), touched)
-
-    lake.materialize(narrow, Table(key="id"))
-    lake.sql("UPDATE {src} SET k = 'x' WHERE id = 1")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN k TO grp")
-    lake.sql("UPDATE {src} SET grp = 'y' WHERE id = 2")
-    lake.sql("ALTER TABLE {src} DROP COLUMN v")
-    lake.sql("DELETE FROM {src} WHERE id = 3")
-    step = lake.begin(narrow, Table(key="id"))
-    changes = lake.read(step, narrow)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
-    assert changes.content.via == "the feed in 3 pieces"
-    images = {(row.id, row.grp, row["_change_type"]) for row in changes.feed.collect()}
-    assert (1, "x", "update_postimage") in images and (3, "a", "delete") in images
-    lake.materialize(narrow, Table(key="id"))
-    assert lake.rows("narrow") == [(1, "x"), (2, "y")]
-
-
-NAMES = {
-    "dropped and added": ["DROP COLUMN v", "ADD COLUMN v INT"],
-    "renamed and added": ["RENAME COLUMN v TO old", "ADD COLUMN v INT"],
-    "swapped": ["RENAME COLUMN v TO x", "RENAME COLUMN w TO v", "RENAME COLUMN x TO w"],
-    "dropped and renamed": ["DROP COLUMN v", "RENAME COLUMN w TO v"],
-}
-
-
-@pytest.mark.parametrize("rows", ["no row changes", "rows change before and after"])
-@pytest.mark.parametrize("changes", NAMES.values(), ids=NAMES)
-def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake, changes: list[str], rows: str) -> None:
-    """Not one row changed by the feed, yet every row has another value under the name that the asset asks for."""
-
-    def narrow(src: Changes) -> Merge:
-        touched = src.touched("id")
-        return Merge(touched.rows.select("id", "v"), touched)
-
-    around = rows == "rows change before and after"
-    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int", delta__columnMapping__mode="name")
-    lake.materialize(narrow, Table(key="id"))
-    lake.materialize(log, name="kept")
-    if around:
-        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    for change in changes:
-        lake.sql(f"ALTER TABLE {{src}} {change}")
-    if around:
-        lake.sql("UPDATE {src} SET v = 7 WHERE id = 2")
-    step = lake.begin(narrow, Table(key="id"))
-    found = lake.read(step, narrow, {"src": Read(archive="kept")})["src"]
-    assert isinstance(found, Changes) and isinstance(found.content, Everything)
-    assert str(found.content.reason).startswith("what was v")
-    lake.materialize(narrow, Table(key="id"))
-    assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
-
-
-def test_a_field_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake) -> None:
-    lake.create("src", [(1,), (2,)], "id int", delta__columnMapping__mode="name")
-    lake.sql("ALTER TABLE {src} ADD COLUMN s STRUCT<a: INT, b: INT>")
-    lake.sql("UPDATE {src} SET s = named_struct('a', id, 'b', 9)")
-    lake.materialize(copy, Table(key="id"), code_version="1")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN s.a TO c")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN s.b TO a")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN s.c TO b")
-    step = lake.begin(copy, Table(key="id"), code_version="1")
-    found = lake.read(step, copy)["src"]
-    assert isinstance(found, Changes) and isinstance(found.content, Everything)
-
-
-def test_an_archive_with_other_columns_than_the_source_does_not_answer(lake: Lake) -> None:
-    """It would tell no values of those that it lacks."""
-
-    def narrow(src: Changes) -> Append:
-        return Append(src.log().drop("v"))
-
-    lake.create("src", ROWS, SRC)
-    lake.materialize(copy, Table(key="id"))
-    lake.materialize(narrow)
-    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    lake.materialize(narrow)
-    shutil.rmtree(lake.root / "src" / "_change_data")
-    found = lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(archive="narrow"), lake.ref)
-    assert isinstance(found.content, Everything)
-
-
-def test_changes_around_a_widened_type_are_read_from_all_rows(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
-    lake.materialize(copy, Table(key="id"), code_version="1")
-    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
-    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE bigint")
-    lake.sql("UPDATE {src} SET v = 22 WHERE id = 2")
-    step = lake.begin(copy, Table(key="id"), code_version="1")
-    changes = lake.read(step, copy)["src"]
-    assert isinstance(changes.content, Everything)  # Delta refuses to read rows of both types under one schema
-    assert [(row.id, row.v) for row in changes.feed.orderBy("id").collect()] == [(1, 11), (2, 22), (3, 30)]
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -51,6 +51,13 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
 def writes_nothing(op: dg.OpDefinition) -> bool:
     """Whether the asset is annotated `-> None`: then Dagster hands its result to no IO manager."""
     return all(output.dagster_type.is_nothing for output in op.output_defs)
+
+
+def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
+    """Whether it is an asset that one function computes; a graph of ops has none whose inputs say how they are read."""
+    return (
+        isinstance(asset, dg.AssetsDefinition) and asset.is_executable and isinstance(asset.node_def, dg.OpDefinition)
+    )
 
 
 def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:

@@ -7,6 +7,7 @@ Broken promises are errors inside the same plan: they surface while it is comput
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -146,11 +147,11 @@ def missing_from(asset: str, rows: DataFrame, existing: DataFrame) -> DataFrame:
 def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:
     """The promise that an error of Spark stands for; None where it stands for something else."""
     for cause in causes(error):
-        text = message(cause)
-        if _BROKEN not in text or isinstance(cause, AnalysisException):  # that one quotes the plan, not a row
+        if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
+            return None
+        found = _said(message(cause))
+        if found is None:
             continue
-        start = text.index(_BROKEN) + len(_BROKEN)
-        found = json.JSONDecoder().raw_decode(text[start:])[0]
         where = ", ".join(f"{name}={value}" for name, value in found.get("key", {}).items())
         match found["kind"]:
             case "outside":
@@ -185,6 +186,15 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
                     "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
                 )
     return None
+
+
+def _said(text: str) -> dict[str, Any] | None:
+    """What a broken promise says of itself in the text of an error; None where it is none, or a piece of its plan."""
+    _, found, said = text.partition(_BROKEN)
+    try:
+        return json.JSONDecoder().raw_decode(said)[0] if found else None
+    except ValueError:
+        return None
 
 
 def not_appended(source: str, version: Column, change: Column) -> Column:

@@ -7,7 +7,8 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.changes import Changes
-from lakehouse.definition import WriteKind, table_ref, write_kind, writes_nothing
+from lakehouse.definition import WriteKind, is_function, table_ref, write_kind, writes_nothing
+from lakehouse.errors import DefinitionError
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.meetings import Meeting, Writer, meetings, pool_name, pools, warnings
 from lakehouse.operations import Operation, Verdict
@@ -29,9 +30,20 @@ def asset_definitions(definitions: dg.Definitions) -> Iterator[dg.AssetsDefiniti
 
 
 def io_manager(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> DeltaIOManager | None:
-    """The `DeltaIOManager` that writes an asset, if one does."""
+    """The `DeltaIOManager` that writes an asset, if one does.
+
+    Raises:
+        DefinitionError: The asset is a graph of ops.
+    """
     manager = (definitions.resources or {}).get(asset.get_io_manager_key_for_asset_key(key))
-    return manager if isinstance(manager, DeltaIOManager) and not writes_nothing(asset.op) else None
+    if not isinstance(manager, DeltaIOManager):
+        return None
+    if not is_function(asset):
+        raise DefinitionError(
+            f"Asset '{_name(key)}' is a graph of ops, which a DeltaIOManager cannot write: each op's result would be a "
+            f"table's. Make it one @asset, or give it another io_manager_key."
+        )
+    return None if writes_nothing(asset.op) else manager
 
 
 def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:

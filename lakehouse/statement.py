@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from lakehouse.difference import (
     AGAIN,
@@ -80,6 +81,7 @@ class Skip:
 
 
 # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
+_DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | Replace | Touch | Skip
 
@@ -172,7 +174,7 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
     table = run.table
     if table.cluster_columns:
         rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
-    described = rows.select(*(_described(column, table) for column in rows.columns))
+    described = rows.select(*(_described(column, table) for column in rows.schema.fields))
     properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table.all_properties.items())
     layout = ""
     if table.partition_columns:
@@ -221,6 +223,13 @@ def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> N
     raise OtherFileSystemError(run.asset, run.ref.location, seen.version) from error
 
 
-def _described(column: str, table: Table) -> Column:
-    comment = table.descriptions.get(column)
-    return F.col(quote(column)).alias(column, metadata={"comment": comment}) if comment else F.col(quote(column))
+def _described(column: StructField, table: Table) -> Column:
+    """The column with its comment, and without a default of the source: the rows that are written have values."""
+    comment = table.descriptions.get(column.name)
+    kept = {name: value for name, value in column.metadata.items() if name not in _DEFAULTS}
+    metadata = kept | ({"comment": comment} if comment else {})
+    value = F.col(quote(column.name))
+    if metadata == column.metadata:
+        return value
+    # An alias of a column has its metadata, unless it is given some; that of an expression has none.
+    return value.alias(column.name, metadata=metadata) if metadata else F.coalesce(value).alias(column.name)

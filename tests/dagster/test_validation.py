@@ -27,6 +27,20 @@ def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -
     assert not (house.root / "published").exists()
 
 
+def test_a_graph_of_ops_is_refused_in_words() -> None:
+    @dg.op
+    def two() -> int:
+        return 2
+
+    @dg.graph_asset
+    def number() -> int:
+        return two()
+
+    with pytest.raises(DefinitionError, match="'number' is a graph of ops"):
+        validate(definitions("/lake", number))
+    validate(dg.Definitions(assets=[number]))
+
+
 def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     @dg.asset
     def keyless(orders: Changes) -> Merge: ...

@@ -15,15 +15,23 @@ from pyspark.sql.types import StructType
 from lakehouse.changes import LOG_NAMES, Feed, Nothing
 from lakehouse.interpreted import interpreted
 from lakehouse.local import SMALL_BYTES, Local, small
-from lakehouse.log import Commit
+from lakehouse.log import Commit, Log, freed_by
 from lakehouse.progress import heard
 from lakehouse.replaced import replaced_within
-from lakehouse.schema import conformed, paths
+from lakehouse.schema import conformed, field_names, paths
 from lakehouse.size import Size
 from lakehouse.tables import Pinned, TableRef
 
 SCHEMA_CHANGES = frozenset(
-    {"RENAME COLUMN", "DROP COLUMNS", "CHANGE COLUMN", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+    {
+        "RENAME COLUMN",
+        "DROP COLUMNS",
+        "CHANGE COLUMN",
+        "CHANGE COLUMNS",
+        "REPLACE COLUMNS",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+    }
 )
 """Operations without rows that the feed cannot be read across; it is read before and after them."""
 
@@ -64,6 +72,7 @@ class Feeds:
         rows = at.rows()
         frames = [fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
         frame = reduce(lambda a, b: a.unionByName(b), frames)
+        frame = frame if at.where is None else frame.where(at.where)  # a piece may have the column by another name
         within = replaced_within(commits) if stable else None
         frame = frame if within is None else frame.where(within)
         with heard(at.spark), interpreted(at.spark, size):
@@ -79,15 +88,18 @@ class Feeds:
             self._held.pop(0)
 
 
-def names_taken_again(commits: Sequence[Commit], schema: StructType) -> frozenset[str]:
+def names_taken_again(log: Log, commits: Sequence[Commit], at: Pinned) -> frozenset[str]:
     """Columns of today whose names belonged to others within the commits: no feed tells that all their values differ.
 
     Args:
+        log: The table's log.
         commits: The commits of a range.
-        schema: The source's at its end.
+        at: The table at its end.
     """
-    freed = {path for commit in commits for path in commit.freed}
-    return paths(schema) & freed if freed else frozenset()
+    freed = freed_by(log, commits)
+    if freed is None:
+        return paths(at.rows().schema)
+    return freed & paths(at.rows().schema) if freed else freed
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
@@ -127,7 +139,23 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
     return names
 
 
+class OtherFieldsError(Exception):
+    """Rows whose fields within a column are not those of the source: a cast would go by their place, not their name."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        super().__init__(f"the fields within column {column} were changed")
+
+
 def fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
-    """A piece of the feed under the column names and types of the source as it is at the end of the range."""
+    """A piece of the feed under the column names and types of the source as it is at the end of the range.
+
+    Raises:
+        OtherFieldsError: A column has other fields, or has them in another order.
+    """
     named = feed.withColumnsRenamed(dict(renames))
+    there = {column.name.lower(): column.dataType for column in named.schema.fields}
+    for column in rows.schema.fields:
+        if field_names(there.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
+            raise OtherFieldsError(column.name)
     return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))

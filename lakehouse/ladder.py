@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from lakehouse.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
-from lakehouse.feeds import SCHEMA_CHANGES, Feeds, fitted, names_taken_again
+from lakehouse.feeds import SCHEMA_CHANGES, Feeds, OtherFieldsError, fitted, names_taken_again
 from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
@@ -29,7 +29,7 @@ _GAP = re.compile(
     r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|DELTA_LOG_FILE_NOT_FOUND|"
     r"DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_VERSION_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|"
     r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION|DELTA_FILE_NOT_FOUND|"
-    r"FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
+    r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
     r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
     r"inline deletion vector|DeletionVector.*size",
 )
@@ -162,18 +162,20 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     kept = _capped(commits, reader.read)
     range_ = VersionRange(position.version, kept[-1].version)
     at = replace(source.at, version=range_.upto)
-    if any(commit.freed for commit in kept) and (taken := names_taken_again(kept, at.rows().schema)):
-        reason = f"what was {' and '.join(sorted(taken))} was dropped or renamed, and another column has the name now"
-        return _gap(source, position, replace(reader, archive=None), reason)  # nor does an archive of the feed tell it
     included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
+    maps = source.head.maps_columns or any(commit.freed for commit in kept)
     try:
-        content = reader.feeds.read(at, included, source.log.size(), stable=stable)
+        taken = names_taken_again(source.log, kept, at) if maps else None
+        content = Nothing() if taken else reader.feeds.read(at, included, source.log.size(), stable=stable)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
             raise
         return _gap(source, position, reader, reason, error)
+    if taken:
+        reason = f"what was {' and '.join(sorted(taken))} was dropped or renamed, and another column may have the name"
+        return _gap(source, position, replace(reader, archive=None), reason)  # nor does an archive of the feed tell it
     return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
 
 
@@ -208,6 +210,8 @@ def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
 
 def why_unreadable(error: BaseException) -> str | None:
     """Why the feed, or an old version, cannot be read; None where the error says something else."""
+    if isinstance(error, OtherFieldsError):
+        return str(error)
     if any(_IS_THERE.search(message(cause)) for cause in causes(error)):
         return None
     for cause in causes(error):
@@ -221,21 +225,34 @@ def _gap(
     source: Source, position: Position, reader: Reader, reason: str, error: BaseException | None = None
 ) -> Changes:
     """The rungs below the feed."""
-    range_ = VersionRange(min(position.version, source.head.version), source.head.version)
-    reads_on = position.table == source.head.table_id and position.version < source.head.version
-    if reader.archive is not None and reads_on and (archived := reader.archive(range_)) is not None:
-        range_ = VersionRange(range_.after, min(range_.upto, archived.upto))
-        at = replace(source.at, version=range_.upto)
-        frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
-        frame = frame if at.where is None else frame.where(at.where)
-        with heard(at.spark):
-            found = small(frame) or frame
-        return Changes(at, range_, Feed(found, "the archive"), behind=source.head.version - range_.upto)
+    if position.table == source.head.table_id and position.version < source.head.version:
+        archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
+        if archived is not None:
+            return archived
     if reader.may_compare:
         return _everything(source, reason)
     raise GapError(
         reader.asset, source.at.ref.name, position.version, source.head.version, reason, reader.remedy
     ) from error
+
+
+def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:
+    """What the archive holds of the range; None where it does not answer, or its last version cannot be read."""
+    try:
+        archived = None if reader.archive is None else reader.archive(range_)
+        if archived is None:
+            return None
+        at = replace(source.at, version=min(range_.upto, archived.upto))
+        frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        frame = frame if at.where is None else frame.where(at.where)
+        with heard(at.spark):
+            found = small(frame) or frame
+    except Exception as error:
+        if why_unreadable(error) is None:
+            raise
+        return None
+    read = VersionRange(range_.after, at.version)
+    return Changes(at, read, Feed(found, "the archive"), behind=source.head.version - read.upto)
 
 
 def _everything(source: Source, reason: str | None) -> Changes:

@@ -1,7 +1,7 @@
 """A Delta table's log, as much of it as we need: where it stands, and what its commits say of themselves."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +20,8 @@ WITHOUT_ROWS = frozenset(
         "UNSET TBLPROPERTIES",
         "ADD COLUMNS",
         "CHANGE COLUMN",
+        "CHANGE COLUMNS",
+        "REPLACE COLUMNS",
         "RENAME COLUMN",
         "DROP COLUMNS",
         "ADD CONSTRAINT",
@@ -161,7 +163,7 @@ class Commit:
 
     @property
     def freed(self) -> frozenset[str]:
-        """The columns that the commit dropped or renamed, as paths in lower case: their names may be taken again."""
+        """The columns that the commit itself dropped or renamed, as paths in lower case."""
         match self.operation:
             case "RENAME COLUMN":
                 paths = [self.parameters.get("oldColumnPath")]
@@ -232,6 +234,11 @@ class Head:
     partition_columns: tuple[str, ...]
 
     @property
+    def maps_columns(self) -> bool:
+        """Whether columns can be dropped and renamed: their names are then not those in the files."""
+        return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
+
+    @property
     def keeps_feed(self) -> bool:
         return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
@@ -277,6 +284,29 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
             BRING_IT_BACK,
         )
     return tuple(found) if versions[0] == after + 1 else None
+
+
+def freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
+    """The names that commits took from their columns, which others may have now; None: any of them.
+
+    A RESTORE takes back what the commits dropped and renamed that it undoes.
+    """
+    found = frozenset[str]()
+    for commit in commits:
+        freed: frozenset[str] | None = commit.freed
+        if commit.operation == "REPLACE COLUMNS":
+            freed = None  # it tells the columns that remain
+        elif commit.operation == "RESTORE":
+            freed = None if commit.restored is None else _freed_between(log, commit.restored, commit.version)
+        if freed is None:
+            return None
+        found |= freed
+    return found
+
+
+def _freed_between(log: Log, restored: int, version: int) -> frozenset[str] | None:
+    undone = tuple(log.commits(version - 1, restored + 1))
+    return freed_by(log, undone) if len(undone) == version - 1 - restored else None
 
 
 def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:

@@ -163,6 +163,11 @@ def column_types(schema: StructType) -> dict[str, str]:
     return {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
 
 
+def field_names(kind: DataType) -> tuple[str, ...]:
+    """The names of the fields within a type, in their order, in lower case."""
+    return tuple(path.lower() for path in _paths("", kind))
+
+
 def paths(schema: StructType) -> frozenset[str]:
     """The columns and the fields within them as Delta's log names them, in lower case."""
     return frozenset(path.lower() for field in schema.fields for path in _paths(field.name, field.dataType))

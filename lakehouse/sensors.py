@@ -9,7 +9,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.changes import Changes
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import table_ref
+from lakehouse.definition import is_function, table_ref
 from lakehouse.errors import LakehouseError
 from lakehouse.log import commits_between
 from lakehouse.table import Table
@@ -85,7 +85,7 @@ class _Graph:
         self._root = root
         self._sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
         for asset in assets:
-            if isinstance(asset, dg.AssetsDefinition) and asset.is_executable and asset.partitions_def is None:
+            if is_function(asset) and asset.partitions_def is None:
                 sources = [
                     asset.keys_by_input_name[input_.name]
                     for input_ in asset.op.input_defs

@@ -61,7 +61,7 @@ class Pinned:
         ref: The table.
         table_id: Its id at that version.
         version: The version.
-        where: A predicate that restricts every read of it (the partitions of the run); None for all of it.
+        where: A predicate on its rows, by today's names (the partitions of the run); None for all of them.
     """
 
     spark: SparkSession
@@ -75,11 +75,10 @@ class Pinned:
         return frame if self.where is None else frame.where(self.where)
 
     def feed(self, first: int, last: int) -> DataFrame:
-        """The change data feed of versions `first` to `last`, both inclusive."""
-        frame = (
+        """The change data feed of versions `first` to `last`, both inclusive, of the whole table."""
+        return (
             self.spark.read.option("readChangeFeed", "true")
             .option("startingVersion", str(first))
             .option("endingVersion", str(last))
             .table(self.ref.identifier)
         )
-        return frame if self.where is None else frame.where(self.where)

@@ -1,5 +1,7 @@
 """A small lakehouse for tests: real Delta tables, and assets as plain functions, without Dagster."""
 
+import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import get_annotations
@@ -25,6 +27,13 @@ from lakehouse.writes import Append, Overwrite, Write
 from tests import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
+
+
+def aged(lake: "Lake", name: str, days: int = 10) -> None:
+    """Lets the commits of a table be older than they are; Delta goes by the times of their files."""
+    then = time.time() - days * 86_400
+    for file in (lake.root / name / "_delta_log").glob("*"):
+        os.utime(file, (then, then))
 
 
 def _parse(schema: str) -> StructType:
@@ -112,6 +121,7 @@ class Lake:
             ref=self.ref(name),
             appends=kinds["return"] is Append,
             incremental=Changes in kinds.values(),
+            inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),
         )
         return Materialization(lambda: self.spark, described, options.pop("run", uuid4().hex), **options)

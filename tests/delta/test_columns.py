@@ -1,11 +1,14 @@
 """A source whose columns change between two reads: what the feed still tells, and where all rows are read instead."""
 
+import datetime as dt
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.changes import Everything, Feed
+from lakehouse.errors import GapError
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
 from tests.lake import Lake
@@ -112,3 +115,132 @@ def test_changes_around_a_widened_type_are_read_from_all_rows(lake: Lake) -> Non
     changes = lake.read(step, copy)["src"]
     assert isinstance(changes.content, Everything)  # Delta refuses to read rows of both types under one schema
     assert [(row.id, row.v) for row in changes.feed.orderBy("id").collect()] == [(1, 11), (2, 22), (3, 30)]
+
+
+SWAPPED = ["RENAME COLUMN v TO x", "RENAME COLUMN w TO v", "RENAME COLUMN x TO w"]
+
+
+def narrowed(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.select("id", "v"), touched)
+
+
+def mapped(lake: Lake) -> None:
+    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int", delta__columnMapping__mode="name")
+
+
+def is_recomputed(lake: Lake) -> bool:
+    return lake.rows("narrowed") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
+
+
+@pytest.mark.parametrize("changes", [SWAPPED, NAMES["dropped and added"]], ids=["swapped", "dropped and added"])
+@pytest.mark.parametrize("to", ["version", "timestamp"])
+def test_a_restore_gives_columns_their_old_names_back(lake: Lake, changes: list[str], to: str) -> None:
+    """No row of the feed says so: the restored files are the same."""
+    mapped(lake)
+    before = lake.commits("src")[-1]
+    for change in changes:
+        lake.sql(f"ALTER TABLE {{src}} {change}")
+    lake.materialize(narrowed, Table(key="id"))
+    at = dt.datetime.fromtimestamp(before.timestamp / 1000, dt.UTC)
+    when = f"TIMESTAMP AS OF '{at:%Y-%m-%d %H:%M:%S.%f}'"
+    lake.sql(f"RESTORE TABLE {{src}} TO {f'VERSION AS OF {before.version}' if to == 'version' else when}")
+    lake.materialize(narrowed, Table(key="id"))
+    assert is_recomputed(lake)
+
+
+def test_a_restore_of_rows_alone_is_read_from_the_feed(lake: Lake) -> None:
+    mapped(lake)
+    lake.sql("ALTER TABLE {src} RENAME COLUMN w TO x")
+    before = lake.version("src")
+    lake.materialize(narrowed, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0")
+    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
+    found = lake.read(lake.begin(narrowed, Table(key="id")), narrowed)["src"]
+    assert isinstance(found, Changes) and isinstance(found.content, Feed)
+
+
+def test_replaced_columns_are_read_from_all_rows(lake: Lake) -> None:
+    mapped(lake)
+    lake.materialize(narrowed, Table(key="id"))
+    lake.sql("ALTER TABLE {src} REPLACE COLUMNS (id INT, w INT)")
+    lake.sql("ALTER TABLE {src} ADD COLUMN v INT")
+    lake.materialize(narrowed, Table(key="id"))
+    assert is_recomputed(lake)
+    assert lake.rows("narrowed") == [(1, None), (2, None)]
+
+
+FIELDS = {
+    "dropped": ["DROP COLUMN s.a"],
+    "added": ["ADD COLUMN s.c INT", "SET TBLPROPERTIES ('x' = 'y')"],
+    "in another order": ["ALTER COLUMN s.b FIRST"],
+}
+
+
+@pytest.mark.parametrize("changes", FIELDS.values(), ids=FIELDS)
+def test_fields_within_a_column_that_changed_are_read_from_all_rows(lake: Lake, changes: list[str]) -> None:
+    """A cast would go by their place: their values would change names without a word."""
+
+    def field(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.selectExpr("id", "s.b AS b"), touched)
+
+    def log_of_field(src: Changes) -> Append:
+        return Append(src.appended().selectExpr("id", "s.b AS b"))
+
+    lake.create("src", [(1,), (2,)], "id int", delta__columnMapping__mode="name")
+    lake.sql("ALTER TABLE {src} ADD COLUMN s STRUCT<a: INT, b: INT>")
+    lake.materialize(field, Table(key="id"))
+    lake.materialize(log_of_field)
+    lake.sql("INSERT INTO {src} SELECT 3, named_struct('a', 5, 'b', 6)")
+    for change in changes:
+        lake.sql(f"ALTER TABLE {{src}} {change}")
+    lake.sql("INSERT INTO {src} (id) VALUES (4)")
+    lake.materialize(field, Table(key="id"))
+    assert lake.rows("field") == [(1, None), (2, None), (3, 6), (4, None)]
+    with pytest.raises(GapError, match="fields within column s were changed"):
+        lake.materialize(log_of_field)
+
+
+def test_a_column_of_another_type_is_read_from_all_rows(lake: Lake) -> None:
+    """Spark's Parquet reader refuses the files of before, whoever asks for which column."""
+    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int")
+    lake.materialize(narrowed, Table(key="id"))
+    retyped = lake.values([(2, 21, "x"), (3, 31, "y")], "id int, v int, w string")
+    retyped.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(lake.root / "src"))
+    lake.materialize(narrowed, Table(key="id"))
+    assert is_recomputed(lake)
+
+
+def test_a_restore_to_a_narrower_type_is_read_from_all_rows(lake: Lake) -> None:
+    lake.create("src", [(1, 10)], "id int, v int", delta__enableTypeWidening="true")
+    before = lake.version("src")
+    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE bigint")
+    lake.sql("INSERT INTO {src} VALUES (2, 5000000000)")
+    lake.materialize(narrowed, Table(key="id"), code_version="1")
+    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
+    lake.materialize(narrowed, Table(key="id"), code_version="1")
+    assert lake.rows("narrowed") == [(1, 10)]
+
+
+def test_a_sources_default_stays_with_the_source(lake: Lake) -> None:
+    lake.create("src", [(1, 10)], "id int, v int", delta__feature__allowColumnDefaults="supported")
+    lake.sql("ALTER TABLE {src} ALTER COLUMN v SET DEFAULT 7")
+    lake.sql("INSERT INTO {src} (id) VALUES (2)")
+    lake.materialize(narrowed, Table(key="id", columns={"id": "the key"}))
+    assert lake.rows("narrowed") == [(1, 10), (2, 7)]
+    fields = lake.frame("narrowed").schema.fields
+    assert [field.metadata for field in fields] == [{"comment": "the key"}, {}]
+
+
+def test_the_partitions_of_a_run_are_found_in_rows_from_before_their_column_had_its_name(lake: Lake) -> None:
+    mapped(lake)
+    start = lake.version("src")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.sql("ALTER TABLE {src} RENAME COLUMN w TO part")
+    lake.sql("UPDATE {src} SET v = 12 WHERE id = 1")
+    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
+    source = lake.source("src")
+    source = replace(source, at=replace(source.at, where="part IN (100)"))
+    found = lake.begin(narrowed, Table(key="id")).changes(source, Read(start=start), lake.ref)
+    assert sorted((row.id, row.v) for row in found.feed.collect()) == [(1, 10), (1, 11), (1, 11), (1, 12)]

@@ -227,7 +227,9 @@ class _Writing:
         if is_disputed(self.run, slipped) or not self.retry.allows(self.slips, elapsed):
             raise UnsettledError(self.run.asset, own.version, self.slips, slipped.value)
         self.tell(f"A rival changed rows of {self.run.asset} just before version {own.version}; writing them again.")
-        self.run, self.kept = replace(self.run, cursor=Known.of(mark, own.version)), None
+        # Our own commit's epoch, so that a twin is noticed; the positions before it, so that nothing is skipped.
+        cursor = replace(Known.of(mark, own.version), reads=self.run.cursor.reads)
+        self.run, self.kept = replace(self.run, cursor=cursor), None
         self.clock.sleep(self.retry.wait(self.slips, self.clock.random))
 
 
@@ -262,7 +264,7 @@ def _moved(log: Log, head: Head | None, run: Run, done: Committed | None) -> Alr
         raise ForeignTableError(run.asset, run.ref.location, now.foreign)
     if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):
         own = now if isinstance(now, Known) and run.is_own(now.mark) else None
-        if own is None or own.is_slipped or run.changes or run.partitions:
+        if own is None or own.is_slipped or run.changes or run.partitions or own.mark.reads != run.reads:
             return None
         if done is not None and done.commit.version == own.version:
             return None

@@ -115,6 +115,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             ref=table_ref(self.root, run.asset_key, table),
             appends=write_kind(name, run.op_def.output_defs[0].dagster_type.typing_type) is Append,
             incremental=any(input_.dagster_type.typing_type is Changes for input_ in run.op_def.input_defs),
+            inputs=frozenset("/".join(key.path) for key in run.assets_def.keys_by_input_name.values()),
             code_version=spec.code_version,
         )
 

@@ -40,6 +40,7 @@ class Asset:
         ref: Where the table is.
         appends: Whether it returns an `Append`, which cannot take rows back.
         incremental: Whether it reads changes.
+        inputs: The sources that it reads, as they are named now.
         code_version: Its code version.
     """
 
@@ -48,6 +49,7 @@ class Asset:
     ref: TableRef
     appends: bool
     incremental: bool
+    inputs: frozenset[str] = frozenset()
     code_version: str | None = None
 
 
@@ -156,12 +158,14 @@ class Materialization:
     def _position(self, name: str, table_id: str) -> Position | None:
         """How far a source has been read; an `Append` knows it by its table, too, should that have another name now.
 
-        A first read would add everything once more. What is compared may be read from the beginning.
+        A first read would add everything once more. What is compared may be read from the beginning. A copied directory
+        has the table's id as well: a name that is still read is no old one.
         """
         known = self.cursor.reads.get(name)
         if known is not None or not self.asset.appends:
             return known
-        return next((at for at in self.cursor.reads.values() if at.table == table_id and not at.lookup), None)
+        reads = [at for was, at in self.cursor.reads.items() if was not in self.asset.inputs]
+        return next((at for at in reads if at.table == table_id and not at.lookup), None)
 
     def _kept(self) -> dict[str, Position]:
         """Positions of sources that an `Append` no longer reads: its rows from them stay, should they be read again."""

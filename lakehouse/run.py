@@ -71,10 +71,7 @@ class Run:
             return bool(self.changes) or self.cursor.epoch == 0
         if not self.cursor.is_of(self.code_version):
             return True
-        return any(
-            not isinstance(changes.content, Nothing) or changes.behind > 0 or _spans_a_day(changes)
-            for changes in self.changes
-        )
+        return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
     @property
     def looks_up_anew(self) -> bool:
@@ -116,6 +113,12 @@ class Run:
             compared=compared,
             key=self.table.key_columns if compared else (),
         )
+
+
+def _moves(changes: Changes) -> bool:
+    """Whether there is something between the position and the end of the range that is not to be looked at again."""
+    loud = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
+    return not isinstance(changes.content, Nothing) or loud or changes.behind > 0 or _spans_a_day(changes)
 
 
 def _spans_a_day(changes: Changes) -> bool:

@@ -4,7 +4,7 @@ import shutil
 
 import dagster as dg
 
-from lakehouse import Changes, Merge, Table, change_sensor
+from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
 from tests.dagster.tables import ASSETS, copies, orders
 
@@ -51,6 +51,58 @@ def test_the_sensor_asks_again_for_what_was_undone(house: House) -> None:
     keys.append(look())
     assert None not in keys
     assert len(set(keys)) == 4
+
+
+def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:
+    @dg.asset(metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=Read(exclude=("DELETE",)))})
+    def kept(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    house.assets = [orders, kept]
+    house.run("kept")
+    house.lake.sql("DELETE FROM {orders} WHERE id = 1")
+    assert asked_until_done(house, "kept") == 1
+    assert [row[0] for row in house.lake.rows("kept")] == [1, 2, 3]
+
+
+def test_a_source_that_has_another_name_now_is_asked_for_once(house: House) -> None:
+    @dg.asset(name="log")
+    def before(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    @dg.asset(name="log")
+    def after(moved: Changes) -> Append:
+        return Append(moved.log())
+
+    house.assets = [orders, before]
+    house.run("log")
+    shutil.move(house.root / "orders", house.root / "moved")
+    house.assets = [dg.AssetSpec("moved"), after]
+    assert asked_until_done(house, "log") == 1
+
+
+def asked_until_done(house: House, name: str) -> int:
+    """How often the sensor asks for a run, where each is carried out."""
+    sensor = change_sensor("carry_on", house.assets, root=str(house.root))
+    for times in range(4):
+        if isinstance(sensor(dg.build_sensor_context(instance=house.instance)), dg.SkipReason):
+            return times
+        house.run(name)
+    raise AssertionError("the sensor asks for ever")
+
+
+def test_a_graph_of_ops_is_nobody_elses_business(house: House) -> None:
+    @dg.op
+    def two() -> int:
+        return 2
+
+    @dg.graph_asset
+    def number() -> int:
+        return two()
+
+    assert change_sensor("carry_on", [number, copies, orders], root=str(house.root)).asset_selection is not None
+    assert list(checks([number])) == []
 
 
 def test_a_table_that_the_sensor_cannot_read_does_not_stop_the_others(house: House) -> None:

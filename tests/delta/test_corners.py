@@ -214,6 +214,21 @@ def test_an_overwrite_whose_rival_slipped_in_is_written_again(lake: Lake, classi
     assert lake.rows("whole") == [(1, "p", 11), (2, "q", 20)]
 
 
+def test_a_rival_that_slips_in_where_a_lookup_moved_is_written_over(lake: Lake, classic: None) -> None:
+    def joined(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(src.source.join(dim, "g"))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [("p", 1), ("q", 2)], "g string, w int")
+    lake.materialize(joined, KEYED)
+    lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
+    step = lake.begin(joined, KEYED)
+    write = joined(**lake.read(step, joined))  # type: ignore[arg-type]
+    with rivals(lake.spark, partial(lake.sql, "UPDATE {joined} SET w = 99 WHERE id = 1"), before="snapshot"):
+        step.commit(write, lake.retry, NO_WAIT)
+    assert {row.id: row.w for row in lake.frame("joined").collect()} == {1: 1, 2: 3}
+
+
 def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: Lake, classic: None) -> None:
     lake.create("src", ROWS, SRC)
     table = Table(key="id", on_same_rows="fail")
@@ -310,6 +325,17 @@ def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(l
     lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
     lake.materialize(enriched, KEYED)
     assert {row.id: row.w for row in lake.frame("enriched").collect()} == {1: 1, 2: 3}
+
+
+def test_a_repeated_run_whose_lookup_has_moved_is_not_done_yet(lake: Lake) -> None:
+    def whole(src: DataFrame) -> Overwrite:
+        return Overwrite(src)
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED, run="one")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.materialize(whole, KEYED, run="two", aliases=frozenset({"one"}))
+    assert lake.rows("whole") == lake.rows("src")
 
 
 def test_a_step_that_is_repeated_is_still_told_that_it_was_done(lake: Lake) -> None:

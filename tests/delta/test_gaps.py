@@ -16,7 +16,7 @@ from lakehouse.mark import Mark
 from lakehouse.statement import ReplaceRows
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
-from tests.lake import Lake
+from tests.lake import Lake, aged
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
@@ -158,6 +158,19 @@ def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
 
 
+def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: Lake) -> None:
+    """Delta gives the files of all but the newest version up a week after the last commit before it."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    lake.insert("src", [(4, "c", 40)])
+    lake.materialize(log)
+    aged(lake, "src")
+    lake.insert("src", [(5, "c", 50)])
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
 @pytest.mark.slow
 def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> None:
     def second(src: Changes) -> Append:
@@ -229,6 +242,21 @@ def test_an_append_goes_on_from_a_source_that_has_another_name_now(lake: Lake) -
     lake.insert("moved", [(5, "c", 50)])
     lake.materialize(log)
     assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4, 5]
+
+
+def test_an_append_does_not_take_a_copied_table_for_a_renamed_one(lake: Lake) -> None:
+    def one(src: Changes) -> Append:
+        return Append(src.appended())
+
+    def both(src: Changes, twin: Changes) -> Append:
+        return Append(src.appended().union(twin.appended()))
+
+    lake.create("src", [(1, "a", 10)], SRC)
+    shutil.copytree(lake.root / "src", lake.root / "twin")
+    lake.materialize(one, name="kept")
+    lake.insert("twin", [(2, "b", 20)])
+    lake.materialize(both, name="kept")
+    assert [row[0] for row in lake.rows("kept")] == [1, 1, 2]
 
 
 def test_an_append_remembers_a_source_that_it_has_not_read_for_a_while(lake: Lake) -> None:

@@ -174,7 +174,10 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
             raise
         return _gap(source, position, reader, reason, error)
     if taken:
-        reason = f"what was {' and '.join(sorted(taken))} was dropped or renamed, and another column may have the name"
+        names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
+        reason = (
+            f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
+        )
         return _gap(source, position, replace(reader, archive=None), reason)  # nor does an archive of the feed tell it
     return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
 

@@ -1,15 +1,15 @@
 """How one input is read: the options of `dg.AssetIn(metadata=Read(...))`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
-_PREFIX = "lakehouse/read/"
+from lakehouse.declared import Declared
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Mapping[str, Any]):
+class Read(Declared):
     """Options of one input.
 
     Args:
@@ -29,6 +29,7 @@ class Read(Mapping[str, Any]):
         ValueError: A limit below one, or a start that is neither a snapshot, a version nor a time.
     """
 
+    _PREFIX: ClassVar[str] = "lakehouse/read/"
     start: Literal["snapshot"] | int | datetime | str = "snapshot"
     tolerant: bool = False
     max_versions: int | None = None
@@ -59,27 +60,8 @@ class Read(Mapping[str, Any]):
         for f in fields(self):
             if f.init and getattr(self, f.name) != f.default:
                 value = getattr(self, f.name)
-                stored[_PREFIX + f.name] = _to_metadata(value)
+                stored[self._PREFIX + f.name] = _to_metadata(value)
         object.__setattr__(self, "_stored", stored)
-
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> "Read":
-        known = {f.name for f in fields(cls) if f.init}
-        declared = {
-            name.removeprefix(_PREFIX): getattr(value, "value", value)
-            for name, value in metadata.items()
-            if name.startswith(_PREFIX)
-        }
-        return cls(**{name: value for name, value in declared.items() if name in known})
-
-    def __getitem__(self, name: str) -> Any:
-        return self._stored[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
-
-    def __len__(self) -> int:
-        return len(self._stored)
 
 
 def _is_start(value: Any) -> bool:

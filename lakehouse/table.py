@@ -1,9 +1,10 @@
 """What an asset says about its Delta table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, ClassVar, Literal, TypeAlias, cast
 
+from lakehouse.declared import Declared
 from lakehouse.operations import Engine, Isolation, Layout
 
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
@@ -15,13 +16,12 @@ UNSAFE_PROPERTIES = {
     ),
 }
 
-_PREFIX = "lakehouse/"
 _FEED = "delta.enableChangeDataFeed"
 Columns: TypeAlias = str | tuple[str, ...] | list[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Mapping[str, Any]):
+class Table(Declared):
     """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
 
     Args:
@@ -45,6 +45,7 @@ class Table(Mapping[str, Any]):
         ValueError: A combination that no Delta table can have.
     """
 
+    _PREFIX: ClassVar[str] = "lakehouse/"
     key: Columns = None
     partition_by: Columns = None
     cluster_by: Columns = None
@@ -125,17 +126,6 @@ class Table(Mapping[str, Any]):
     def descriptions(self) -> dict[str, str]:
         return dict(self.columns or {})
 
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> "Table":
-        """The table that an asset's metadata declares; an asset without a `Table` declares an empty one."""
-        known = {f.name for f in fields(cls) if f.init}
-        declared = {
-            name.removeprefix(_PREFIX): getattr(value, "value", value)
-            for name, value in metadata.items()
-            if name.startswith(_PREFIX)
-        }
-        return cls(**{name: value for name, value in declared.items() if name in known})
-
     def _to_metadata(self) -> dict[str, Any]:
         stored: dict[str, Any] = {}
         for f in fields(self):
@@ -143,17 +133,10 @@ class Table(Mapping[str, Any]):
                 continue
             value = getattr(self, f.name)
             if value and value != f.default:
-                stored[_PREFIX + f.name] = list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+                stored[self._PREFIX + f.name] = (
+                    list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+                )
         return stored
-
-    def __getitem__(self, name: str) -> Any:
-        return self._stored[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
-
-    def __len__(self) -> int:
-        return len(self._stored)
 
 
 def _isolation(properties: Mapping[str, str]) -> Isolation | None:

@@ -16,6 +16,7 @@ RINGS = {
         "conflicts",
         "cursor",
         "databricks",
+        "declared",
         "errors",
         "key_predicate",
         "log",

@@ -1,0 +1,33 @@
+"""What a definition declares, in the form in which Dagster keeps it: metadata."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Self, cast
+
+
+class Declared(Mapping[str, Any]):
+    """A frozen dataclass that is its own metadata: what differs from the defaults, each under a prefix of its own."""
+
+    __slots__ = ()
+    _PREFIX: ClassVar[str]
+    _stored: Mapping[str, Any]
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
+        """What some metadata declares; nothing declared is the defaults."""
+        known = {f.name for f in fields(cast("Any", cls)) if f.init}
+        declared = {
+            name.removeprefix(cls._PREFIX): getattr(value, "value", value)
+            for name, value in metadata.items()
+            if name.startswith(cls._PREFIX)
+        }
+        return cls(**{name: value for name, value in declared.items() if name in known})
+
+    def __getitem__(self, name: str) -> Any:
+        return self._stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)

@@ -36,7 +36,7 @@ class Goal:
 
 
 def at_most(what: str, ratio: float, limit: float) -> Goal:
-    return Goal(what, f"{ratio:.2f}", ratio <= limit)
+    return Goal(what, f"{ratio:.3g}", ratio <= limit)
 
 
 @dataclass(frozen=True)

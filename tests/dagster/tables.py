@@ -56,4 +56,15 @@ def everything(orders: DataFrame) -> DataFrame:
     return orders
 
 
+@dg.op
+def two() -> int:
+    return 2
+
+
+@dg.graph_asset
+def number() -> int:
+    """No table: a graph of ops."""
+    return two()
+
+
 ASSETS = [orders, copies, totals, by_day, landed, daily_copies, everything]

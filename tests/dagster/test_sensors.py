@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
-from tests.dagster.tables import ASSETS, copies, orders
+from tests.dagster.tables import ASSETS, copies, number, orders
 
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
@@ -93,14 +93,6 @@ def asked_until_done(house: House, name: str) -> int:
 
 
 def test_a_graph_of_ops_is_nobody_elses_business(house: House) -> None:
-    @dg.op
-    def two() -> int:
-        return 2
-
-    @dg.graph_asset
-    def number() -> int:
-        return two()
-
     assert change_sensor("carry_on", [number, copies, orders], root=str(house.root)).asset_selection is not None
     assert list(checks([number])) == []
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, DeltaIOManager, Merge, validate
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from tests.dagster.lakehouse import House
-from tests.dagster.tables import DAYS, by_day, copies, landed, orders, totals
+from tests.dagster.tables import DAYS, by_day, copies, landed, number, orders, totals
 
 
 def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:
@@ -28,14 +28,6 @@ def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -
 
 
 def test_a_graph_of_ops_is_refused_in_words() -> None:
-    @dg.op
-    def two() -> int:
-        return 2
-
-    @dg.graph_asset
-    def number() -> int:
-        return two()
-
     with pytest.raises(DefinitionError, match="'number' is a graph of ops"):
         validate(definitions("/lake", number))
     validate(dg.Definitions(assets=[number]))

@@ -35,7 +35,18 @@ from lakehouse.progress import heard
 from lakehouse.retry import Retry
 from lakehouse.run import Run
 from lakehouse.size import total
-from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Statement, Touch, execute
+from lakehouse.statement import (
+    Create,
+    Insert,
+    MergeRows,
+    Replace,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Statement,
+    Touch,
+    execute,
+)
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Write
 
@@ -308,7 +319,7 @@ def _classified(run: Run, error: Exception) -> Conflict:
 def _is_compared(statement: Statement) -> bool:
     """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
     match statement:
-        case MergeRows() | ReplaceRows() | Touch():
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | Touch():
             return True
         case Insert(compared=compared):
             return compared

@@ -18,7 +18,7 @@ from lakehouse.conflicts import causes, message
 from lakehouse.errors import BrokenPromiseError
 from lakehouse.schema import comparable
 from lakehouse.sql import literal, quote, same
-from lakehouse.touched import Touched, require, same_key
+from lakehouse.touched import Touched, require
 
 OPERATION = "__lakehouse_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -48,7 +48,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
         return rows.selectExpr("*", f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
     keys = touched.keys.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
-    beside = rows.join(keys, same_key(rows, renamed), "left")
+    beside = rows.join(keys, touched.same_key(rows, renamed), "left")
     told = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
     return beside.selectExpr("*", told).drop("__promised", *renamed)
 

@@ -97,6 +97,11 @@ class Local:
             return None
         return Local(self.frame.union(other.frame), pa.concat_tables([self.arrow, other.arrow]))
 
+    def has_nulls(self, columns: Sequence[str]) -> bool:
+        """Whether one of the columns holds a NULL."""
+        names = {name.lower(): name for name in self.arrow.column_names}
+        return any(self.arrow.column(names[column.lower()]).null_count for column in columns)
+
     def values(self, columns: Sequence[str]) -> list[tuple[Literal, ...]] | None:
         """The distinct values of some columns; None where their types have no literals of their own."""
         kinds = {column.name.lower(): column for column in self.frame.schema.fields}

@@ -63,6 +63,8 @@ _COUNTS = {
     "UPDATE": (None, "numUpdatedRows", None),
     "DELETE": (None, None, "numDeletedRows"),
 }
+_OF_SOME = ("partitionOverwriteMode", "replaceOnCond", "replaceUsingCols")
+"""Parameters of an overwrite that say which rows it replaces, as a predicate does."""
 _FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
 _FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
 
@@ -200,7 +202,7 @@ class Commit:
         return self._mode == "Complete" or (
             self._mode == "Overwrite"
             and predicate in (None, "", "[]", "true")
-            and "partitionOverwriteMode" not in self.parameters
+            and self.parameters.keys().isdisjoint(_OF_SOME)
             and not self.is_first
         )
 
@@ -237,6 +239,11 @@ class Head:
     def maps_columns(self) -> bool:
         """Whether columns can be dropped and renamed: their names are then not those in the files."""
         return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a row can be deleted without its file being written again."""
+        return self.properties.get("delta.enableDeletionVectors", "false").lower() == "true"
 
     @property
     def keeps_feed(self) -> bool:

@@ -26,12 +26,30 @@ from lakehouse.local import Local, collected, small
 from lakehouse.log import Head, Rows
 from lakehouse.run import Run
 from lakehouse.schema import check_new, column_types, fit
-from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Statement, Touch
+from lakehouse.session import knows
+from lakehouse.sql import literal, quote, same
+from lakehouse.statement import (
+    HELD_BY,
+    TAKEN_BY,
+    Create,
+    Insert,
+    MergeRows,
+    Replace,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Statement,
+    Touch,
+)
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned
 from lakehouse.touched import Touched
 from lakehouse.writes import Append, Merge, Overwrite, Write
 
+REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
+"""Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
+KEYS_READ, ROWS_EACH = 20_000_000, 500
+"""The keys of so many rows are read sooner than a `MERGE` has begun; of more, so many for each row that differs."""
 ONE_TASK = 100
 """Touched keys up to which a comparison is one task: their rows are in a few files, and a shuffle costs more."""
 
@@ -103,8 +121,49 @@ def _by_key(
     if within_key and same_columns and run.table.statement == "auto":
         where = _narrow(run, changed, partitions, target.schema)
         if where.is_exact:
-            return ReplaceRows(differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION), where.sql, counts)
-    return MergeRows(differing, counts, _narrow(run, changed, partitions, target.schema, "t.").sql or None)
+            return ReplaceRows(_written(differing), where.sql, counts)
+        on = _matching(run.table.key_columns, changed) if _is_one_pass(run, head, counts, rows.sparkSession) else None
+        if on is not None:
+            return ReplaceMatched(_written(differing), on, counts)
+    narrow = _narrow(run, changed, partitions, target.schema, "t.").sql or None
+    return MergeRows(differing, counts, narrow, nulls=changed.has_nulls(key))
+
+
+def _written(differing: DataFrame) -> DataFrame:
+    return differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
+
+
+def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
+    """Whether a `MERGE` would cost more than to read all keys of the table, and nobody minds that they are read.
+
+    Whoever writes other partitions would. Updates of files that are written again anyway are no cheaper this way.
+    """
+    if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
+        return False
+    size = run.ref.log(lambda: spark).size()
+    return size is not None and size.rows <= max(KEYS_READ, ROWS_EACH * counts.total) and knows(spark, REPLACE_ON)
+
+
+def _matching(key: tuple[str, ...], changed: Local) -> str | None:
+    """The condition under which a row of the table gives way to one that is written; None where it cannot be said.
+
+    A row to delete has none that takes its place: it is made to match one that is written anyway.
+    """
+    operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
+    gone = [index for index, operation in enumerate(operations) if operation == DELETE]
+    names = [f"{HELD_BY}.{quote(column)}" for column in key]
+    if gone:
+        anyway = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
+        those, this = changed.take(gone).values(key), changed.take(anyway).values(key)
+        if not those or not this:
+            return None
+        deleted = key_predicate(key, those, f"{HELD_BY}.")
+        if not deleted.is_exact:
+            return None
+        names = [f"IF({deleted.sql}, {literal(value)}, {name})" for name, value in zip(names, this[0], strict=True)]
+    nulls = changed.has_nulls(key)
+    pairs = zip(names, (f"{TAKEN_BY}.{quote(column)}" for column in key), strict=True)
+    return " AND ".join(same(name, written, nulls=nulls) for name, written in pairs)
 
 
 def _narrow(

@@ -13,7 +13,7 @@ from lakehouse.log import NO_ROWS, Log, Rows
 from lakehouse.lost import LostAttempt, describe
 from lakehouse.run import Run
 from lakehouse.slip import may_concern
-from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceRows, Skip, Touch
+from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceMatched, ReplaceRows, Skip, Touch
 from lakehouse.tables import Pinned
 
 
@@ -97,7 +97,7 @@ def _counts(version: int, inserted: int | None, updated: int | None, deleted: in
 def _rows(outcome: Committed) -> Rows:
     """What became of the rows: by the difference where Delta, having replaced them, knows only half of it."""
     match outcome.statement:
-        case ReplaceRows(counts=counts):
+        case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
             return counts
         case _:
             return outcome.commit.rows
@@ -113,6 +113,8 @@ def _written(outcome: Committed, run: Run) -> str:
             return "merge of every row that differs" if counts is None else f"merge of {counts.total} rows that differ"
         case ReplaceRows(counts=counts):
             return f"replace of the {counts.total} rows that differ"
+        case ReplaceMatched(counts=counts):
+            return f"replace of the {counts.total} rows that differ, in one pass"
         case Replace(where=where):
             return f"replace where {where}" if where else "replace"
         case Touch():

@@ -10,13 +10,21 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.progress import heard
 from lakehouse.sql import quote
 
 _TXN = "spark.databricks.delta.write.txn"
+
+
+def knows(spark: SparkSession, setting: str) -> bool:
+    """Whether Spark, or a library that it has loaded, has declared a setting, and it is on."""
+    try:
+        return spark.conf.get(setting) == "true"
+    except PySparkException:  # nobody has declared it
+        return False
 
 
 @contextmanager

@@ -42,6 +42,6 @@ def literal(value: Literal) -> str:
             return f"'{escaped}'"
 
 
-def same(left: str, right: str) -> str:
-    """Null-safe equality: two NULLs are the same."""
-    return f"{left} <=> {right}"
+def same(left: str, right: str, *, nulls: bool = True) -> str:
+    """Equality to which two NULLs are the same; where a side has none the plain one, which joins for less."""
+    return f"{left} <=> {right}" if nulls else f"{left} = {right}"

@@ -46,11 +46,12 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """Rows are inserted, updated and deleted by key, as a difference says; counted where they are at the driver."""
+    """Rows are inserted, updated and deleted by key, as a difference says; where it is at the driver more is known."""
 
     difference: DataFrame
     counts: Rows | None
     within: str | None
+    nulls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,15 @@ class ReplaceRows:
 
     rows: DataFrame
     where: str
+    counts: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceMatched:
+    """Rows take the place of those that they match: a `MERGE` that joins them with the table once, not three times."""
+
+    rows: DataFrame
+    on: str
     counts: Rows
 
 
@@ -83,7 +93,9 @@ class Skip:
 # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
-Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | Replace | Touch | Skip
+Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | Replace | Touch | Skip
+HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
+"""What the condition of a `ReplaceMatched` calls the table and the rows."""
 
 
 def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> None:
@@ -99,32 +111,36 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case Create(rows=rows):
             _create(rows, run, mark)
         case Insert(rows=rows):
-            _write(rows, run, mark, "append", None)
+            _write(rows, run, mark, "append")
         case ReplaceRows(rows=rows, where=where) | Replace(rows=rows, where=where):
-            _write(rows, run, mark, "overwrite", where)
+            # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
+            _write(rows, run, mark, "overwrite", replaceWhere=where or "true")
+        case ReplaceMatched(rows=rows, on=on):
+            few = F.broadcast(rows).alias(TAKEN_BY)
+            _write(few, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case Touch():
-            _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append", None)
-        case MergeRows(difference=rows, counts=counts, within=within):
+            _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
+        case MergeRows(difference=rows, counts=counts, within=within, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if counts is not None:
                     # Few rows: broadcast to an inner join; in an outer one hashed, so the table need not be sorted.
                     own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
                     own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
                 inserts = counts is None or counts.inserted != 0
-                own.sql(merge_sql(run, rows, view, within, inserts=inserts)).collect()
+                own.sql(merge_sql(run, rows, view, within, inserts=inserts, nulls=nulls)).collect()
         case Skip():
             pass
         case _:
             assert_never(statement)
 
 
-def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool) -> str:
+def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool, nulls: bool) -> str:
     """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update.
 
     Without inserts it is an inner join, for which few rows are sent to the table's instead of shuffling both.
     """
     columns = [column for column in difference_.columns if column != OPERATION]
-    on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}") for k in run.table.key_columns)
+    on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
     on = f"({within}) AND {on}" if within else on
     # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
     on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
@@ -149,7 +165,7 @@ def _refused(run: Run, difference_: DataFrame) -> str:
     return f"t.{quote(name)} = CAST(raise_error({literal(ELSEWHERE)}) AS {kind})"
 
 
-def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, where: str | None) -> None:
+def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, **which: str) -> None:
     writer = (
         rows.write.format("delta")
         .mode(mode)
@@ -157,10 +173,8 @@ def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, where: str | None) 
         .option("txnVersion", str(mark.epoch))
         .option("userMetadata", mark.to_json())
         .option("mergeSchema", "true")
+        .options(**which)
     )
-    if mode == "overwrite":
-        # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
-        writer = writer.option("replaceWhere", where or "true")
     if run.ref.path is not None:
         writer.save(run.ref.path)
         return

@@ -36,9 +36,9 @@ class Table(Declared):
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         on_same_rows: What to do when another program changed the very rows that this write changes:
             `"again"` writes them again, `"fail"` raises.
-        statement: `"auto"` replaces the rows of few keys that differ, which takes fewer jobs than a MERGE and shows
-            an update in the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has
-            the images before and after.
+        statement: `"auto"` replaces the rows that differ where that takes less than a MERGE, and shows an update in
+            the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has the images
+            before and after.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
 
     Raises:

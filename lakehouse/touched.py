@@ -122,7 +122,13 @@ class Touched:
                 return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
         keys = self.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
-        return frame.join(keys, same_key(frame, renamed), "left_semi")
+        return frame.join(keys, self.same_key(frame, renamed), "left_semi")
+
+    def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
+        """That a row of the frame has the key that a row of `keys` is, whose columns go by the aliases of `renamed`."""
+        nulls = not isinstance(self._held, Local) or self._held.has_nulls(self.columns)
+        pairs = zip(as_keys(frame, tuple(renamed.values())), map(F.col, renamed), strict=True)
+        return reduce(Column.__and__, (ours.eqNullSafe(key) if nulls else ours == key for ours, key in pairs))
 
     def predicate(self, frame: DataFrame) -> KeyPredicate | None:
         """The keys as a literal predicate on the frame, where they are few and its columns have their types."""
@@ -188,12 +194,6 @@ def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal
     listed = zip(*values, strict=True) if values else [()] * len(columns)
     arrow: Any = pa.table(dict(zip(columns, map(list, listed), strict=True)), schema=rows.arrow.schema)
     return rows.frame.sparkSession.createDataFrame(arrow, schema=rows.frame.schema)
-
-
-def same_key(frame: DataFrame, renamed: dict[str, str]) -> Column:
-    """Null-safe equality of each column of the frame with the column of keys that it is an alias for."""
-    columns = as_keys(frame, tuple(renamed.values()))
-    return reduce(Column.__and__, (c.eqNullSafe(F.col(alias)) for c, alias in zip(columns, renamed, strict=True)))
 
 
 def as_keys(frame: DataFrame, columns: tuple[str, ...]) -> list[Column]:

@@ -2,15 +2,19 @@
 
 import os
 import shutil
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from lakehouse import plan
 from lakehouse.feeds import Feeds
+from lakehouse.key_predicate import KeyPredicate
 from tests.delta.assets import CASES, archive
 from tests.delta.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Update, edits, rows
 from tests.lake import Lake
@@ -21,6 +25,18 @@ histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_si
 
 def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
+
+
+@pytest.fixture(params=["as planned", pytest.param("in one pass", marks=pytest.mark.slow)])
+def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
+    """How rows that differ are replaced: as their number bids, or as if their keys could not be said."""
+    vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "in one pass":
+            patched.setattr(plan, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+            spark.conf.set(vectors, "true")
+        yield
+        spark.conf.unset(vectors)
 
 
 @settings(
@@ -40,7 +56,7 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     ],
 )
 def test_reading_changes_in_any_steps_equals_reading_everything_once(
-    spark: SparkSession, tmp_path: Path, start: tuple[Any, ...], history: list[list[Any]]
+    way: None, spark: SparkSession, tmp_path: Path, start: tuple[Any, ...], history: list[list[Any]]
 ) -> None:
     lake = Lake(spark, tmp_path / uuid4().hex, keys={"src": ("id",)})
     lake.root.mkdir()

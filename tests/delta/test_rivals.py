@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Retry, Table
+from lakehouse import Append, Changes, Retry, Table, plan
 from lakehouse.commit import Clock
 from lakehouse.conflicts import Kind
 from lakehouse.errors import ConflictError, SchemaError, StaleInputsError
+from lakehouse.key_predicate import KeyPredicate
+from lakehouse.log import Head
 from lakehouse.lost import Verdict
+from lakehouse.statement import ReplaceMatched, ReplaceRows
 from tests.delta.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake
@@ -51,12 +54,23 @@ LOST = {
 }
 
 
+@pytest.fixture(params=["few keys", "in one pass"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
+    """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
+    if request.param == "few keys":
+        return ReplaceRows
+    monkeypatch.setattr(plan, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    monkeypatch.setattr(Head, "has_vectors", True)
+    return ReplaceMatched
+
+
 @pytest.mark.parametrize("rival", LOST.values(), ids=LOST)
-def test_a_merge_that_lost_to_a_rival_is_committed_once_after_it(behind: Lake, rival: Lost) -> None:
+def test_a_statement_that_lost_to_a_rival_is_committed_once_after_it(behind: Lake, rival: Lost, way: type) -> None:
     step, write = ready(behind)
     told: list[str] = []
     with rivals(behind.spark, partial(behind.sql, rival.statement)):
         outcome = committed(step.commit(write, behind.retry, NO_WAIT, told.append))
+    assert isinstance(outcome.statement, way)
     (lost,) = outcome.lost
     assert (lost.conflict.kind, lost.verdict) == (rival.kind, rival.verdict)
     assert [(c.operation, c.version) for c in lost.rivals] == [(rival.operation, 2)]

@@ -137,6 +137,8 @@ KEEPS = [
     commit("WRITE", OVERWRITE, version=0),
     commit("WRITE", OVERWRITE | {"predicate": "day = '2013-01-01'"}),
     commit("WRITE", OVERWRITE | {"partitionOverwriteMode": "dynamic"}),
+    commit("WRITE", OVERWRITE | {"replaceOnCond": "t.id <=> s.id"}),
+    commit("WRITE", OVERWRITE | {"replaceUsingCols": "(id)"}),
     commit("STREAMING UPDATE", {"outputMode": "Append"}),
     commit("DELETE", {"predicate": '["(id = 1)"]'}),
     commit("MERGE"),

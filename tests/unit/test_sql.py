@@ -74,3 +74,4 @@ def test_several_names_are_quoted_each_behind_the_prefix():
 
 def test_two_nulls_are_the_same():
     assert same("t.`a`", "s.`a`") == "t.`a` <=> s.`a`"
+    assert same("t.`a`", "s.`a`", nulls=False) == "t.`a` = s.`a`"

@@ -11,7 +11,6 @@ from lakehouse.errors import LakehouseError, LateGapError, PlanError
 from lakehouse.ladder import why_unreadable
 from lakehouse.log import Commit
 from lakehouse.run import Run
-from lakehouse.schema import column_types
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned
 from lakehouse.writes import Merge, Write
@@ -57,8 +56,9 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
         changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
-        if run.slice is not None:
-            changed = changed.where(run.slice.predicate(column_types(changed.schema)))
+        within = run.within(changed.schema)
+        if within is not None:
+            changed = changed.where(within)
         return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
     except Exception:  # the rivals' changes are gone, or Spark is: the next attempt says what of it matters
         return Verdict.UNKNOWN

@@ -110,7 +110,7 @@ def _written(outcome: Committed, run: Run) -> str:
         case Insert(why=why):
             return why
         case MergeRows(counts=counts):
-            return "merge of every row that differs" if counts is None else f"merge of {counts.total} rows that differ"
+            return f"merge of {counts.total} rows that differ"
         case ReplaceRows(counts=counts):
             return f"replace of the {counts.total} rows that differ"
         case ReplaceMatched(counts=counts):

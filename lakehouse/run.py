@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyspark.sql.types import StructType
+
 from lakehouse.changes import Changes, Nothing
 from lakehouse.cursor import Cursor, Known
 from lakehouse.mark import Mark, Position, application_id
 from lakehouse.partitions import Slice
+from lakehouse.schema import column_types
 from lakehouse.size import Size
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
@@ -51,6 +54,15 @@ class Run:
     @property
     def partitions(self) -> tuple[str, ...]:
         return self.slice.keys if self.slice is not None else ()
+
+    def within(self, schema: StructType, prefix: str = "") -> str | None:
+        """The condition that a row belongs to the run's partitions; None where it writes the whole table.
+
+        Args:
+            schema: The row's columns.
+            prefix: What stands before each column name ("t." for example).
+        """
+        return None if self.slice is None else self.slice.predicate(column_types(schema), prefix)
 
     @property
     def reads(self) -> dict[str, Position]:

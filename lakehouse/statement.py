@@ -46,12 +46,21 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """Rows are inserted, updated and deleted by key, as a difference says; where it is at the driver more is known."""
+    """Rows are inserted, updated and deleted by key, as a difference says.
+
+    Args:
+        difference: The rows, with what is to become of each.
+        counts: How many they are.
+        within: What holds for each row of the table that differs; None where nothing is known.
+        few: Whether they are at the driver.
+        nulls: Whether a key may be NULL.
+    """
 
     difference: DataFrame
-    counts: Rows | None
+    counts: Rows
     within: str | None
-    nulls: bool = True
+    few: bool
+    nulls: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +125,17 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
             _write(rows, run, mark, "overwrite", replaceWhere=where or "true")
         case ReplaceMatched(rows=rows, on=on):
-            few = F.broadcast(rows).alias(TAKEN_BY)
-            _write(few, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
+            taken = F.broadcast(rows).alias(TAKEN_BY)
+            _write(taken, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case Touch():
             _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
-        case MergeRows(difference=rows, counts=counts, within=within, nulls=nulls):
+        case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
-                if counts is not None:
+                if few:
                     # Few rows: broadcast to an inner join; in an outer one hashed, so the table need not be sorted.
                     own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
                     own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
-                inserts = counts is None or counts.inserted != 0
-                own.sql(merge_sql(run, rows, view, within, inserts=inserts, nulls=nulls)).collect()
+                own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
         case Skip():
             pass
         case _:

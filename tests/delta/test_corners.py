@@ -118,11 +118,17 @@ def test_wide_rows_stay_where_they_are(lake: Lake, count: int) -> None:
     lake.spark.range(100, 100 + count).selectExpr("int(id) AS id", "'p' AS g", "int(id) AS v").write.format(
         "delta"
     ).mode("append").save(str(lake.root / "src"))
-    outcome = lake.materialize(wide, KEYED)
-    assert isinstance(outcome, Committed)
-    assert isinstance(outcome.statement, MergeRows)
-    assert outcome.statement.counts is None, "not counted, for they were not brought to the driver"
+    new = lake.materialize(wide, KEYED)
+    assert isinstance(new, Committed)
+    assert isinstance(new.statement, Insert)
     assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == count
+    lake.sql("UPDATE {src} SET v = 51 WHERE id = 100")
+    lake.sql("UPDATE {src} SET g = 'new' WHERE id > 100")
+    changed = lake.materialize(wide, KEYED)
+    assert isinstance(changed, Committed)
+    assert isinstance(changed.statement, MergeRows)
+    assert not changed.statement.few
+    assert lake.frame("wide").where("g = 'new'").count() == lake.frame("src").where("g = 'new'").count()
 
 
 def test_a_commit_is_looked_for_also_where_the_session_is_lost_right_behind_it(

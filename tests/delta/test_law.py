@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse import plan
+from lakehouse import keyed
 from lakehouse.feeds import Feeds
 from lakehouse.key_predicate import KeyPredicate
 from tests.delta.assets import CASES, archive
@@ -33,7 +33,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
     with pytest.MonkeyPatch.context() as patched:
         if request.param == "in one pass":
-            patched.setattr(plan, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+            patched.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
             spark.conf.set(vectors, "true")
         yield
         spark.conf.unset(vectors)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lakehouse import Changes, Merge, Table, plan
+from lakehouse import Changes, Merge, Table, keyed, local
 from lakehouse.commit import Committed, Outcome
 from lakehouse.key_predicate import LISTED, KeyPredicate
 from lakehouse.log import Rows
-from lakehouse.statement import MergeRows, ReplaceMatched
+from lakehouse.statement import Insert, MergeRows, ReplaceMatched, Touch
 from tests.lake import Lake
 
 COUNT = LISTED + 200
@@ -113,7 +113,7 @@ def pairs(src: Changes) -> Merge:
 
 def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """With NULL on either side, and one of them as the deletes' companion."""
-    monkeypatch.setattr(plan, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
     rows = [("x", 1, 0), ("x", None, 0), (None, None, 0), ("it's", 1, 0)]
     lake.create("src", rows, "`a.b` string, s bigint, `c``d` int", delta__enableDeletionVectors="true")
     table = Table(key=["a.b", "s"], properties=VECTORS)
@@ -153,21 +153,43 @@ def test_where_it_is_not_to_be_it_is_a_merge(lake: Lake, table: Table) -> None:
 
 def test_an_engine_that_does_not_know_the_option_is_not_given_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would ignore it, and replace the whole table."""
-    monkeypatch.setattr(plan, "REPLACE_ON", "spark.databricks.delta.replaceOn.of.another.version")
+    monkeypatch.setattr(keyed, "REPLACE_ON", "spark.databricks.delta.replaceOn.of.another.version")
     filled(lake)
     followed(lake)
     lake.sql("UPDATE {src} SET v = 1 WHERE id > 6")
     assert isinstance(statement_of(followed(lake)), MergeRows)
+
+
+def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SMALL_ROWS", 100)
+    filled(lake)
+    followed(lake)
+    lake.insert("src", [(key + 1, 0) for key in NUMBERS])
+    assert isinstance(statement_of(followed(lake)), Insert)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id > 300")
+    replaced = statement_of(followed(lake))
+    assert isinstance(replaced, ReplaceMatched)
+    assert "<=>" in replaced.on, "whether a key is NULL is not known"
+    assert replaced.counts == Rows(0, 2 * COUNT - 201, 0)
+    lake.sql("UPDATE {src} SET v = 2 - v WHERE id > 300")  # the same again
+    outcome = followed(lake)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, Touch)
+    lake.sql("DELETE FROM {src} WHERE id > 3000")
+    lake.sql("UPDATE {src} SET v = 3 WHERE id > 300")
+    merged = statement_of(followed(lake))
+    assert isinstance(merged, MergeRows)
+    assert not merged.few
 
 
 def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "KEYS_READ", COUNT - 1)
-    monkeypatch.setattr(plan, "ROWS_EACH", 1)
+    monkeypatch.setattr(keyed, "KEYS_READ", COUNT - 1)
+    monkeypatch.setattr(keyed, "ROWS_EACH", 1)
     filled(lake)
     followed(lake)
     lake.sql("UPDATE {src} SET v = 1 WHERE id > 6")
     assert isinstance(statement_of(followed(lake)), MergeRows)
-    monkeypatch.setattr(plan, "ROWS_EACH", 2)  # those that were deleted are in the files still
+    monkeypatch.setattr(keyed, "ROWS_EACH", 2)  # those that were deleted are in the files still
     lake.sql("UPDATE {src} SET v = 2")
     assert isinstance(statement_of(followed(lake)), ReplaceMatched)
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Retry, Table, plan
+from lakehouse import Append, Changes, Retry, Table, keyed
 from lakehouse.commit import Clock
 from lakehouse.conflicts import Kind
 from lakehouse.errors import ConflictError, SchemaError, StaleInputsError
@@ -59,7 +59,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type
     """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
     if request.param == "few keys":
         return ReplaceRows
-    monkeypatch.setattr(plan, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
     monkeypatch.setattr(Head, "has_vectors", True)
     return ReplaceMatched
 

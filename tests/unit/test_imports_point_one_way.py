@@ -49,6 +49,7 @@ RINGS = {
         "lost",
         "materialization",
         "plan",
+        "keyed",
         "stored",
         "progress",
         "run",

@@ -1,0 +1,190 @@
+"""From the rows of a write by key to the statement that makes the table hold them.
+
+What differs from the table is found first; how much that is, and whether its keys can be said, decides between an
+append, a replacement and a `MERGE` (ADR 4, 8, 13).
+"""
+
+from collections import Counter
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, promised
+from lakehouse.errors import MissingKeyError
+from lakehouse.key_predicate import KeyPredicate, key_predicate
+from lakehouse.local import Local, collected, small
+from lakehouse.log import NO_ROWS, Head, Rows
+from lakehouse.run import Run
+from lakehouse.session import knows
+from lakehouse.sql import literal, quote, same
+from lakehouse.statement import (
+    HELD_BY,
+    TAKEN_BY,
+    Insert,
+    MergeRows,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Statement,
+    Touch,
+)
+from lakehouse.touched import Touched
+
+REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
+"""Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
+SENT = 2_000_000
+"""So many rows are sent to every task to be joined there."""
+KEYS_READ, ROWS_EACH = 20_000_000, 500
+"""The keys of so many rows are read sooner than a `MERGE` has begun; of more, so many for each row that differs."""
+ONE_TASK = 100
+"""Touched keys up to which a comparison is one task: their rows are in a few files, and a shuffle costs more."""
+
+
+def keyed(
+    run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, head: Head, rest: Touch | Skip
+) -> Statement:
+    """The statement after which the table holds just these rows of the touched keys.
+
+    Args:
+        run: The run.
+        rows: The result.
+        touched: The keys that it is about; None where it is about all of them.
+        target: The table's rows at `head`.
+        head: The table.
+        rest: What remains to be done where no row differs.
+
+    Raises:
+        MissingKeyError: The table has no key.
+    """
+    key = run.table.key_columns
+    if not key:
+        raise MissingKeyError(run.asset, "Merge")
+    if touched is not None and not touched.is_everything:
+        target = touched.of(target)
+    within = run.within(target.schema)
+    if within is not None:
+        rows, target = rows.where(within), target.where(within)
+    within_key = touched is None or {c.lower() for c in touched.columns} <= {k.lower() for k in key}
+    # A run without partitions of its own may yet write into few of them. A key that is elsewhere must still be found.
+    partitions = head.partition_columns if within is None and within_key else ()
+    changed = _compared(run.asset, rows, touched, target, key, partitions)
+    counts, same_columns = _counts(changed), len(rows.columns) == len(target.columns)
+    differing = (changed.frame if isinstance(changed, Local) else changed).drop(HELD)
+    if counts == NO_ROWS:
+        return rest if same_columns else Insert(rows.limit(0), "new columns: no row differs", compared=True)
+    if within_key and counts.total == counts.inserted:
+        return Insert(differing.drop(OPERATION), "append: every row that differs is new", compared=True)
+    if within_key and same_columns and run.table.statement == "auto":
+        written = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
+        where = _narrow(run, changed, partitions, target.schema)
+        if where.is_exact:
+            return ReplaceRows(written, where.sql, counts)
+        on = _matching(key, changed, counts) if _is_one_pass(run, head, counts, rows.sparkSession) else None
+        if on is not None:
+            return ReplaceMatched(written, on, counts)
+    narrow = _narrow(run, changed, partitions, target.schema, "t.").sql or None
+    few = isinstance(changed, Local)
+    return MergeRows(differing, counts, narrow, few=few, nulls=not few or changed.has_nulls(key))
+
+
+def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
+    """Whether a `MERGE` would cost more than to read all keys of the table, and nobody minds that they are read.
+
+    Whoever writes other partitions would. Updates of files that are written again anyway are no cheaper this way.
+    """
+    if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
+        return False
+    if counts.total > SENT:
+        return False
+    size = run.ref.log(lambda: spark).size()
+    return size is not None and size.rows <= max(KEYS_READ, ROWS_EACH * counts.total) and knows(spark, REPLACE_ON)
+
+
+def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows) -> str | None:
+    """The condition under which a row of the table gives way to one that is written; None where it cannot be said.
+
+    A row to delete has none that takes its place: it is made to match one that is written anyway.
+    """
+    names = [f"{HELD_BY}.{quote(column)}" for column in key]
+    if counts.deleted:
+        matched = _with_deleted(key, names, changed) if isinstance(changed, Local) else None
+        if matched is None:
+            return None
+        names = matched
+    nulls = not isinstance(changed, Local) or changed.has_nulls(key)
+    pairs = zip(names, (f"{TAKEN_BY}.{quote(column)}" for column in key), strict=True)
+    return " AND ".join(same(name, written, nulls=nulls) for name, written in pairs)
+
+
+def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> list[str] | None:
+    """The table's key columns, which give the key of a row that is written where the table's row is to be deleted."""
+    operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
+    gone = [index for index, operation in enumerate(operations) if operation == DELETE]
+    anyway = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
+    those, this = changed.take(gone).values(key), changed.take(anyway).values(key)
+    if not those or not this:
+        return None
+    deleted = key_predicate(key, those, f"{HELD_BY}.")
+    if not deleted.is_exact:
+        return None
+    return [f"IF({deleted.sql}, {literal(value)}, {name})" for name, value in zip(names, this[0], strict=True)]
+
+
+def _narrow(
+    run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType, prefix: str = ""
+) -> KeyPredicate:
+    """What holds for every row of the table that differs: literals, for files to be left out and rivals to be missed.
+
+    Exact where it says the keys themselves. The partitions are those that rows come from and those that they go to.
+    """
+    terms = [run.within(schema, prefix)]
+    if not isinstance(changed, Local):
+        return KeyPredicate(terms[0] or "", is_exact=False)
+    go = changed.values(partitions) if partitions else None
+    if go is not None:
+        came = [tuple(row.values()) for rows in changed.arrow.column(HELD).to_pylist() for row in rows]
+        terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix).sql)
+    keys = changed.values(run.table.key_columns)
+    these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix)
+    terms.append(None if these is None else these.sql)
+    said = [f"({term})" for term in terms if term is not None]
+    return KeyPredicate(" AND ".join(said), is_exact=these is not None and these.is_exact)
+
+
+def _counts(changed: Local | DataFrame) -> Rows:
+    if isinstance(changed, Local):
+        found = Counter[str](changed.arrow.column(OPERATION).to_pylist())
+    else:
+        found = Counter[str]({row[0]: row[1] for row in changed.groupBy(OPERATION).count().collect()})
+    return Rows(found[INSERT] + found[AGAIN], found[UPDATE], found[DELETE])
+
+
+def _compared(
+    asset: str,
+    rows: DataFrame,
+    touched: Touched | None,
+    target: DataFrame,
+    key: tuple[str, ...],
+    partitions: tuple[str, ...],
+) -> DataFrame | Local:
+    """The difference; at the driver where it is small."""
+    if touched is not None and _is_bounded(touched, key):
+        changed = difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions)
+        return small(changed) or changed.localCheckpoint()
+    few = touched is not None and touched.few and not touched.is_everything
+    ours = small(rows) if few else None  # else they are not worth a try
+    theirs = None if ours is None else small(target)
+    if ours is not None and theirs is not None:
+        mine = promised(asset, ours.frame, touched)
+        return collected(difference(mine, theirs.frame, key, one_task=True, held=partitions))
+    mine = promised(asset, rows if ours is None else ours.frame, touched)
+    # Computed once, however often the MERGE reads it.
+    changed = difference(mine, target, key, held=partitions).localCheckpoint()
+    return small(changed) or changed
+
+
+def _is_bounded(touched: Touched, key: tuple[str, ...]) -> bool:
+    """Whether so few rows can be meant that one task computes and compares them all."""
+    same_columns = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+    count = touched.count_if_few()
+    return same_columns and count is not None and count <= ONE_TASK

@@ -183,7 +183,8 @@ class Changes:
                 return Touched(keys, Local.empty(self.source.select(*quoted(keys))), self.source, self.name)
             case Feed(found=found):
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
-                return Touched(keys, found, self.source, self.name, few=isinstance(found, Local), identify=identify)
+                few, most = isinstance(found, Local), self.counts.images if self.commits else None
+                return Touched(keys, found, self.source, self.name, few, most, identify)
 
     @property
     def are_at_the_driver(self) -> bool:

@@ -37,6 +37,7 @@ from lakehouse.run import Run
 from lakehouse.size import total
 from lakehouse.statement import (
     Create,
+    DeleteMatched,
     Insert,
     MergeRows,
     Replace,
@@ -319,7 +320,7 @@ def _classified(run: Run, error: Exception) -> Conflict:
 def _is_compared(statement: Statement) -> bool:
     """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
     match statement:
-        case MergeRows() | ReplaceRows() | ReplaceMatched() | Touch():
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() | Touch():
             return True
         case Insert(compared=compared):
             return compared

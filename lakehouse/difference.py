@@ -47,7 +47,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     if near is not None and near.is_exact:
         return rows.selectExpr("*", f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
-    keys = touched.keys.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
+    keys = touched.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
     beside = rows.join(keys, touched.same_key(rows, renamed), "left")
     told = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
     return beside.selectExpr("*", told).drop("__promised", *renamed)

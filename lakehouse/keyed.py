@@ -15,11 +15,13 @@ from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, collected, small
 from lakehouse.log import NO_ROWS, Head, Rows
 from lakehouse.run import Run
-from lakehouse.session import knows
+from lakehouse.session import declared
 from lakehouse.sql import literal, quote, same
 from lakehouse.statement import (
+    DELETE_WHERE_EXISTS,
     HELD_BY,
     TAKEN_BY,
+    DeleteMatched,
     Insert,
     MergeRows,
     ReplaceMatched,
@@ -28,12 +30,10 @@ from lakehouse.statement import (
     Statement,
     Touch,
 )
-from lakehouse.touched import Touched
+from lakehouse.touched import SENT, Touched
 
 REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
 """Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
-SENT = 2_000_000
-"""So many rows are sent to every task to be joined there."""
 KEYS_READ, ROWS_EACH = 20_000_000, 500
 """The keys of so many rows are read sooner than a `MERGE` has begun; of more, so many for each row that differs."""
 ONE_TASK = 100
@@ -74,17 +74,21 @@ def keyed(
         return rest if same_columns else Insert(rows.limit(0), "new columns: no row differs", compared=True)
     if within_key and counts.total == counts.inserted:
         return Insert(differing.drop(OPERATION), "append: every row that differs is new", compared=True)
+    few = isinstance(changed, Local)
+    nulls = not few or changed.has_nulls(key)
     if within_key and same_columns and run.table.statement == "auto":
         written = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
         where = _narrow(run, changed, partitions, target.schema)
         if where.is_exact:
             return ReplaceRows(written, where.sql, counts)
-        on = _matching(key, changed, counts) if _is_one_pass(run, head, counts, rows.sparkSession) else None
-        if on is not None:
-            return ReplaceMatched(written, on, counts)
+        if _is_one_pass(run, head, counts, rows.sparkSession):
+            if counts.total == counts.deleted:
+                return DeleteMatched(differing.select(*map(quote, key)), counts, nulls)
+            on = _matching(key, changed, counts, nulls=nulls)
+            if on is not None:
+                return ReplaceMatched(written, on, counts)
     narrow = _narrow(run, changed, partitions, target.schema, "t.").sql or None
-    few = isinstance(changed, Local)
-    return MergeRows(differing, counts, narrow, few=few, nulls=not few or changed.has_nulls(key))
+    return MergeRows(differing, counts, narrow, few, nulls)
 
 
 def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
@@ -97,10 +101,12 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
     if counts.total > SENT:
         return False
     size = run.ref.log(lambda: spark).size()
-    return size is not None and size.rows <= max(KEYS_READ, ROWS_EACH * counts.total) and knows(spark, REPLACE_ON)
+    if size is None or size.rows > max(KEYS_READ, ROWS_EACH * counts.total):
+        return False
+    return declared(spark, REPLACE_ON) == "true" and declared(spark, DELETE_WHERE_EXISTS) is not None
 
 
-def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows) -> str | None:
+def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:
     """The condition under which a row of the table gives way to one that is written; None where it cannot be said.
 
     A row to delete has none that takes its place: it is made to match one that is written anyway.
@@ -111,7 +117,6 @@ def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows) ->
         if matched is None:
             return None
         names = matched
-    nulls = not isinstance(changed, Local) or changed.has_nulls(key)
     pairs = zip(names, (f"{TAKEN_BY}.{quote(column)}" for column in key), strict=True)
     return " AND ".join(same(name, written, nulls=nulls) for name, written in pairs)
 

@@ -90,6 +90,13 @@ class Rows:
         """All of them that are known."""
         return sum(count or 0 for count in (self.inserted, self.updated, self.deleted))
 
+    @property
+    def images(self) -> int | None:
+        """How many rows of the feed tell of them; None where a count is not known."""
+        if self.inserted is None or self.updated is None or self.deleted is None:
+            return None
+        return self.inserted + 2 * self.updated + self.deleted
+
     def __add__(self, other: "Rows") -> "Rows":
         def add(a: int | None, b: int | None) -> int | None:
             return None if a is None or b is None else a + b

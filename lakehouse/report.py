@@ -13,7 +13,17 @@ from lakehouse.log import NO_ROWS, Log, Rows
 from lakehouse.lost import LostAttempt, describe
 from lakehouse.run import Run
 from lakehouse.slip import may_concern
-from lakehouse.statement import Create, Insert, MergeRows, Replace, ReplaceMatched, ReplaceRows, Skip, Touch
+from lakehouse.statement import (
+    Create,
+    DeleteMatched,
+    Insert,
+    MergeRows,
+    Replace,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Touch,
+)
 from lakehouse.tables import Pinned
 
 
@@ -115,6 +125,8 @@ def _written(outcome: Committed, run: Run) -> str:
             return f"replace of the {counts.total} rows that differ"
         case ReplaceMatched(counts=counts):
             return f"replace of the {counts.total} rows that differ, in one pass"
+        case DeleteMatched(counts=counts):
+            return f"delete of the {counts.total} rows that differ"
         case Replace(where=where):
             return f"replace where {where}" if where else "replace"
         case Touch():

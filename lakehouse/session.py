@@ -19,12 +19,12 @@ from lakehouse.sql import quote
 _TXN = "spark.databricks.delta.write.txn"
 
 
-def knows(spark: SparkSession, setting: str) -> bool:
-    """Whether Spark, or a library that it has loaded, has declared a setting, and it is on."""
+def declared(spark: SparkSession, setting: str) -> str | None:
+    """A setting that Spark, or a library that it has loaded, has declared; None where nobody has."""
     try:
-        return spark.conf.get(setting) == "true"
-    except PySparkException:  # nobody has declared it
-        return False
+        return spark.conf.get(setting)
+    except PySparkException:
+        return None
 
 
 @contextmanager

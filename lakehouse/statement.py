@@ -82,6 +82,15 @@ class ReplaceMatched:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteMatched:
+    """Rows that match one of some keys are deleted, and nothing else is done."""
+
+    keys: DataFrame
+    counts: Rows
+    nulls: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Replace:
     """The rows of the run's partitions, or of the table, are replaced."""
 
@@ -102,7 +111,11 @@ class Skip:
 # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
-Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | Replace | Touch | Skip
+Statement: TypeAlias = (
+    Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | Touch | Skip
+)
+DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
+"""Delta's own `replaceOn` deletes so; elsewhere it is off, for a source that is not computed alike twice. Ours is."""
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 """What the condition of a `ReplaceMatched` calls the table and the rows."""
 
@@ -129,6 +142,13 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             _write(taken, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case Touch():
             _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
+        case DeleteMatched(keys=keys, nulls=nulls):
+            with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
+                own.conf.set(DELETE_WHERE_EXISTS, "true")
+                on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
+                own.sql(
+                    f"DELETE FROM {run.ref.identifier} t WHERE EXISTS (SELECT 1 FROM {view} s WHERE {on})"
+                ).collect()
         case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if few:

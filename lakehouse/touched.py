@@ -15,6 +15,9 @@ from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
 from lakehouse.sql import Literal, quote
 
+SENT = 1_000_000
+"""So many rows are sent to every task to be joined there."""
+
 
 @dataclass(frozen=True)
 class Touched:
@@ -29,6 +32,7 @@ class Touched:
         name: The source's name in messages.
         few: Whether the changes were few enough to be at the driver already. Only then are the keys brought there
             at once: what may fail because change files are gone must fail while writing, not in the asset's body.
+        most: At most so many keys there are, by the metrics of the commits; None where those do not say.
         identify: Whether the columns identify a row of the source in every version of the range. Then the changes
             that were found tell its rows, too.
     """
@@ -38,6 +42,7 @@ class Touched:
     source: DataFrame | None
     name: str
     few: bool = True
+    most: int | None = None
     identify: bool = False
 
     @property
@@ -56,6 +61,14 @@ class Touched:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
             return self.source.select(*quoted(self.columns)).distinct()
         return self._distinct
+
+    @property
+    def sent(self) -> DataFrame:
+        """The keys as the side of a join: sent to the other side's tasks where they are not too many for that.
+
+        A feed has no statistics, so Spark would shuffle both sides.
+        """
+        return F.broadcast(self.keys) if self.most is not None and self.most <= SENT else self.keys
 
     @cached_property
     def values(self) -> list[tuple[Literal, ...]] | None:
@@ -121,7 +134,7 @@ class Touched:
             if near.is_exact:
                 return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
-        keys = self.keys.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
+        keys = self.sent.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
         return frame.join(keys, self.same_key(frame, renamed), "left_semi")
 
     def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
@@ -171,7 +184,8 @@ class Touched:
         found = _united(self.found, other.found, self.columns)
         source = self.source if self.source is other.source else None
         name = self.name if self.name == other.name else f"{self.name} and {other.name}"
-        return Touched(self.columns, found, source, name, self.few and other.few)
+        most = None if self.most is None or other.most is None else self.most + other.most
+        return Touched(self.columns, found, source, name, self.few and other.few, most)
 
 
 def _united(

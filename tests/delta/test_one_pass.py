@@ -9,7 +9,7 @@ from lakehouse import Changes, Merge, Table, keyed, local
 from lakehouse.commit import Committed, Outcome
 from lakehouse.key_predicate import LISTED, KeyPredicate
 from lakehouse.log import Rows
-from lakehouse.statement import Insert, MergeRows, ReplaceMatched, Touch
+from lakehouse.statement import DeleteMatched, Insert, MergeRows, ReplaceMatched, Touch
 from tests.lake import Lake
 
 COUNT = LISTED + 200
@@ -84,11 +84,20 @@ def test_deletes_that_cannot_be_said_are_merged(lake: Lake) -> None:
     assert isinstance(statement_of(followed(lake)), MergeRows)
 
 
-def test_deletes_alone_are_merged_where_they_cannot_be_said(lake: Lake) -> None:
+@pytest.mark.parametrize("key", [None, -1], ids=["NULL", "no NULL"])
+def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None) -> None:
     filled(lake)
+    lake.insert("src", [(key, 0)])
     followed(lake)
-    lake.sql("DELETE FROM {src} WHERE id > 6")
-    assert isinstance(statement_of(followed(lake)), MergeRows)
+    lake.insert("copy", [(9, 99)])  # a second one, by another program
+    lake.sql("DELETE FROM {src} WHERE id > 6 OR id < 0 OR id IS NULL")
+    outcome = followed(lake)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, DeleteMatched)
+    assert outcome.statement.nulls is (key is None)
+    assert outcome.commit.rows == Rows(0, 0, COUNT - 1)
+    assert len(str(outcome.commit.parameters)) < 1_000, "the keys are not said in the log"
+    assert images(lake) == [("delete", COUNT - 1)]
 
 
 def test_keys_without_literals_need_none_while_nothing_is_deleted(lake: Lake) -> None:

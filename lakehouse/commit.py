@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -35,19 +35,7 @@ from lakehouse.progress import heard
 from lakehouse.retry import Retry
 from lakehouse.run import Run
 from lakehouse.size import total
-from lakehouse.statement import (
-    Create,
-    DeleteMatched,
-    Insert,
-    MergeRows,
-    Replace,
-    ReplaceMatched,
-    ReplaceRows,
-    Skip,
-    Statement,
-    Touch,
-    execute,
-)
+from lakehouse.statement import Skip, Statement, execute, is_compared
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Write
 
@@ -162,7 +150,7 @@ class _Writing:
             if isinstance(statement, Skip):
                 assert head is not None
                 return self.done or Unchanged(head.version)
-            mark = self.run.mark(uuid4().hex, -1 if head is None else head.version, compared=_is_compared(statement))
+            mark = self.run.mark(uuid4().hex, -1 if head is None else head.version, compared=is_compared(statement))
             started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
         own = _find_attempt(self.log, mark, self.run, error)
         if own is None:
@@ -315,16 +303,3 @@ def _classified(run: Run, error: Exception) -> Conflict:
     if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
         raise explained(run, error) from error
     return conflict
-
-
-def _is_compared(statement: Statement) -> bool:
-    """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
-    match statement:
-        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() | Touch():
-            return True
-        case Insert(compared=compared):
-            return compared
-        case Create() | Replace() | Skip():
-            return False
-        case _:
-            assert_never(statement)

@@ -15,7 +15,7 @@ from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, collected, small
 from lakehouse.log import NO_ROWS, Head, Rows
 from lakehouse.run import Run
-from lakehouse.session import declared
+from lakehouse.session import setting
 from lakehouse.sql import literal, quote, same
 from lakehouse.statement import (
     DELETE_WHERE_EXISTS,
@@ -103,7 +103,7 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
     size = run.ref.log(lambda: spark).size()
     if size is None or size.rows > max(KEYS_READ, ROWS_EACH * counts.total):
         return False
-    return declared(spark, REPLACE_ON) == "true" and declared(spark, DELETE_WHERE_EXISTS) is not None
+    return setting(spark, REPLACE_ON) == "true" and setting(spark, DELETE_WHERE_EXISTS) is not None
 
 
 def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:

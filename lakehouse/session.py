@@ -19,10 +19,10 @@ from lakehouse.sql import quote
 _TXN = "spark.databricks.delta.write.txn"
 
 
-def declared(spark: SparkSession, setting: str) -> str | None:
+def setting(spark: SparkSession, name: str) -> str | None:
     """A setting that Spark, or a library that it has loaded, has declared; None where nobody has."""
     try:
-        return spark.conf.get(setting)
+        return spark.conf.get(name)
     except PySparkException:
         return None
 

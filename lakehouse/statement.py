@@ -145,10 +145,8 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case DeleteMatched(keys=keys, nulls=nulls):
             with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.conf.set(DELETE_WHERE_EXISTS, "true")
-                on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
-                own.sql(
-                    f"DELETE FROM {run.ref.identifier} t WHERE EXISTS (SELECT 1 FROM {view} s WHERE {on})"
-                ).collect()
+                one = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
+                own.sql(f"DELETE FROM {run.ref.identifier} t WHERE EXISTS ({one})").collect()
         case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if few:
@@ -162,13 +160,26 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             assert_never(statement)
 
 
+def is_compared(statement: Statement) -> bool:
+    """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
+    match statement:
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() | Touch():
+            return True
+        case Insert(compared=compared):
+            return compared
+        case Create() | Replace() | Skip():
+            return False
+        case _:
+            assert_never(statement)
+
+
 def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool, nulls: bool) -> str:
     """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update.
 
     Without inserts it is an inner join, for which few rows are sent to the table's instead of shuffling both.
     """
     columns = [column for column in difference_.columns if column != OPERATION]
-    on = " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
+    on = _on_key(run, nulls=nulls)
     on = f"({within}) AND {on}" if within else on
     # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
     on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
@@ -184,6 +195,10 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{quote(c)} = s.{quote(c)}' for c in updates)}"
         + (f" WHEN NOT MATCHED AND {operation} <> '{DELETE}' THEN {inserted}" if inserts else "")
     )
+
+
+def _on_key(run: Run, *, nulls: bool) -> str:
+    return " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
 
 
 def _refused(run: Run, difference_: DataFrame) -> str:

@@ -1,15 +1,17 @@
 """Many rows that differ take the place of the table's in one pass, and it is the same table as after a MERGE."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lakehouse import Changes, Merge, Table, keyed, local
+from lakehouse import Changes, Merge, Read, Table, keyed, local
 from lakehouse.commit import Committed, Outcome
 from lakehouse.key_predicate import LISTED, KeyPredicate
 from lakehouse.log import Rows
 from lakehouse.statement import DeleteMatched, Insert, MergeRows, ReplaceMatched, Touch
+from lakehouse.touched import Touched
 from tests.lake import Lake
 
 COUNT = LISTED + 200
@@ -189,6 +191,33 @@ def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, mon
     merged = statement_of(followed(lake))
     assert isinstance(merged, MergeRows)
     assert not merged.few
+
+
+def test_keys_of_a_known_number_are_sent_to_the_join(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A feed that is not at the driver has no statistics, so Spark would shuffle the table."""
+    monkeypatch.setattr(local, "SMALL_ROWS", 1)
+    lake.create("src", [(key, 0) for key in range(9)], "id int, v int")
+    followed(lake)
+
+    def changes() -> Changes:
+        return lake.begin(copy, name="copy").changes(lake.source("src"), Read(), lake.ref)
+
+    def is_sent(touched: Touched) -> bool:
+        touched.of(lake.frame("src")).explain("extended")
+        return "strategy=broadcast" in capsys.readouterr().out
+
+    lake.sql("UPDATE {src} SET v = 1 WHERE id < 3")
+    lake.sql("INSERT INTO {src} VALUES (10, 0)")
+    found = changes()
+    assert found.touched("id").most == 2 * 3 + 1
+    assert is_sent(found.touched("id"))
+    assert replace(found, commits=()).touched("id").most is None, "an archive's rows are not counted"
+    monkeypatch.setattr("lakehouse.touched.SENT", 6)
+    assert not is_sent(found.touched("id"))
+    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
+    assert changes().touched("id").most is None, "a RESTORE does not say how many rows it changed"
 
 
 def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

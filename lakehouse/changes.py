@@ -11,7 +11,8 @@ from lakehouse.difference import not_appended
 from lakehouse.errors import NotAppendOnlyError, ReadError
 from lakehouse.images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.local import Local
-from lakehouse.log import NO_ROWS, Commit, Rows
+from lakehouse.log import Commit
+from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
 from lakehouse.touched import Touched, quoted, require

@@ -13,7 +13,8 @@ from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE,
 from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, collected, small
-from lakehouse.log import NO_ROWS, Head, Rows
+from lakehouse.log import Head
+from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
 from lakehouse.session import setting
 from lakehouse.sql import literal, quote, same

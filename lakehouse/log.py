@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lakehouse.errors import UnreadableLogError
+from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.size import Size
 
 WITHOUT_ROWS = frozenset(
@@ -67,46 +68,6 @@ _OF_SOME = ("partitionOverwriteMode", "replaceOnCond", "replaceUsingCols")
 """Parameters of an overwrite that say which rows it replaces, as a predicate does."""
 _FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
 _FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """How many rows a commit inserted, updated and deleted; None where it does not say."""
-
-    inserted: int | None
-    updated: int | None
-    deleted: int | None
-
-    def __str__(self) -> str:
-        parts = [
-            f"{count if count is not None else '?'} {name}"
-            for name, count in (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
-            if count != 0
-        ]
-        return ", ".join(parts) or "none"
-
-    @property
-    def total(self) -> int:
-        """All of them that are known."""
-        return sum(count or 0 for count in (self.inserted, self.updated, self.deleted))
-
-    @property
-    def images(self) -> int | None:
-        """How many rows of the feed tell of them; None where a count is not known."""
-        if self.inserted is None or self.updated is None or self.deleted is None:
-            return None
-        return self.inserted + 2 * self.updated + self.deleted
-
-    def __add__(self, other: "Rows") -> "Rows":
-        def add(a: int | None, b: int | None) -> int | None:
-            return None if a is None or b is None else a + b
-
-        return Rows(
-            add(self.inserted, other.inserted), add(self.updated, other.updated), add(self.deleted, other.deleted)
-        )
-
-
-NO_ROWS = Rows(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

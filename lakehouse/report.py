@@ -9,8 +9,9 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes, Everything, Feed, Nothing
 from lakehouse.commit import AlreadyApplied, Committed, Outcome, Unchanged
-from lakehouse.log import NO_ROWS, Log, Rows
+from lakehouse.log import Log
 from lakehouse.lost import LostAttempt, describe
+from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
 from lakehouse.slip import may_concern
 from lakehouse.statement import (

@@ -18,8 +18,8 @@ from lakehouse.difference import (
 )
 from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.local import SMALL_BYTES
-from lakehouse.log import Rows
 from lakehouse.mark import Mark
+from lakehouse.rows import Rows
 from lakehouse.run import Run
 from lakehouse.session import handed_over
 from lakehouse.spark_log import SparkLog

@@ -9,7 +9,7 @@ import pytest
 from lakehouse import Changes, Merge, Read, Table, keyed, local
 from lakehouse.commit import Committed, Outcome
 from lakehouse.key_predicate import LISTED, KeyPredicate
-from lakehouse.log import Rows
+from lakehouse.rows import Rows
 from lakehouse.statement import DeleteMatched, Insert, MergeRows, ReplaceMatched, Touch
 from lakehouse.touched import Touched
 from tests.lake import Lake

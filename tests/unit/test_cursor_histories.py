@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakehouse.cursor import Fresh, Known, Lost, find_cursor
-from lakehouse.log import NO_ROWS
 from lakehouse.mark import Mark, Position, application_id
+from lakehouse.rows import NO_ROWS
 from tests.unit.history import WHOLE, History
 
 OVERWRITE = {"mode": "Overwrite"}

@@ -26,6 +26,7 @@ RINGS = {
         "partitions",
         "read",
         "replaced",
+        "rows",
         "retry",
         "rules",
         "size",

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import NO_ROWS, REPLACING, WITHOUT_ROWS, Commit, Head, Rows, commits_between, newest_first
+from lakehouse.log import REPLACING, WITHOUT_ROWS, Commit, Head, commits_between, newest_first
+from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.size import Size
 from tests.unit.history import History
 

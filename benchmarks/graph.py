@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks import data, report
+from benchmarks import data, race, report
 from benchmarks.lab import Lab
 from benchmarks.meter import Cost, medians
 from benchmarks.ours import Lake
@@ -155,7 +155,7 @@ def refreshed(lab: Lab, factor: float) -> dict[str, Cost]:
         materialize(lake)
         recompute(theirs, room / "rival")
         costs: dict[str, list[Cost]] = {"ours": [], "R3 recompute": []}
-        for turn in range(lab.rounds + 1):
+        for turn in range(race.WARM + lab.rounds):
             for session, root in ((spark, room / "ours"), (theirs, room / "rival")):
                 refresh(session, root, factor, count, turn)
             costs["ours"].append(lab.meter.measure("ours", lambda: materialize(lake))[1].cost)
@@ -167,7 +167,7 @@ def refreshed(lab: Lab, factor: float) -> dict[str, Cost]:
             for one, other in (("ours", "rival"), ("rival", "ours")):
                 query = " EXCEPT ALL ".join(f"SELECT {columns} FROM {data.name(room / x / name)}" for x in (one, other))
                 assert lab.spark.sql(query).isEmpty(), f"{name} differs from its recompute"
-    return {name: medians(of[1:]) for name, of in costs.items()}
+    return {name: medians(of[race.WARM :]) for name, of in costs.items()}
 
 
 def materialize(lake: Lake) -> None:

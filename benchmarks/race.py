@@ -49,6 +49,8 @@ class Tally:
 
 Change = Callable[[Path, int], None]
 """Changes a source for a round."""
+WARM = 5
+"""Rounds on tables that stay which are not counted: a lakehouse's server serves for days, and is warm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,16 @@ class Entry:
 def kept(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int) -> dict[str, Tally]:
     """Steps on tables that stay, as a schedule makes them: each round changes the source a little.
 
-    The order changes from round to round; the first round is warm-up.
+    The order changes from round to round; the first ones are warm-up.
     """
     tallies: dict[str, Tally] = defaultdict(Tally)
     for entry in entries.values():
         entry.contestant.prepare(entry.pair)
-    for turn in range(rounds + 1):
+    for turn in range(WARM + rounds):
         changed(entries, change, turn)
         for name, entry in rotated(list(entries.items()), turn):
             tally = measured(meter, name, entry.contestant, entry.pair)
-            if turn > 0:
+            if turn >= WARM:
                 tallies[name].costs += tally.costs
                 tallies[name].files += tally.files
     for entry in entries.values():

@@ -185,7 +185,8 @@ class Changes:
             case Feed(found=found):
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
                 few, most = isinstance(found, Local), self.counts.images if self.commits else None
-                return Touched(keys, found, self.source, self.name, few, most, identify)
+                added = identify and (self.counts.updated, self.counts.deleted) == (0, 0)
+                return Touched(keys, found, self.source, self.name, few, most, identify, added)
 
     @property
     def are_at_the_driver(self) -> bool:

@@ -150,42 +150,51 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
         if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
             return None
         found = _said(message(cause))
-        if found is None:
-            continue
-        where = ", ".join(f"{name}={value}" for name, value in found.get("key", {}).items())
-        match found["kind"]:
-            case "outside":
-                return BrokenPromiseError(
-                    asset,
-                    f"has a row with {where}, which is not among its touched keys",
-                    "Compute the rows from touched.rows or touched.of(frame), so that they belong to touched keys.",
-                )
-            case "twice":
-                return BrokenPromiseError(
-                    asset,
-                    f"has more than one row with the key {where}",
-                    "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
-                )
-            case "not appended":
-                return BrokenPromiseError(
-                    asset,
-                    f"is of rows appended to '{found['source']}', whose version {found['version']} has changed others "
-                    f"({found['change']})",
-                    "Read them with touched() or net() instead of appended().",
-                )
-            case "elsewhere":
-                return BrokenPromiseError(
-                    asset,
-                    "has a row whose key the table already holds outside the touched keys",
-                    "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
-                )
-            case _:
-                return BrokenPromiseError(
-                    asset,
-                    "lacks rows that an earlier materialization appended",
-                    "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
-                )
+        if found is not None:
+            return breach(asset, found)
     return None
+
+
+def breach(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
+    """A broken promise as an error.
+
+    Args:
+        asset: The asset that broke it.
+        found: Which `kind` of promise, and by which `key`.
+    """
+    where = ", ".join(f"{name}={value}" for name, value in found.get("key", {}).items())
+    match found["kind"]:
+        case "outside":
+            return BrokenPromiseError(
+                asset,
+                f"has a row with {where}, which is not among its touched keys",
+                "Compute the rows from touched.rows or touched.of(frame), so that they belong to touched keys.",
+            )
+        case "twice":
+            return BrokenPromiseError(
+                asset,
+                f"has more than one row with the key {where}",
+                "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
+            )
+        case "not appended":
+            return BrokenPromiseError(
+                asset,
+                f"is of rows appended to '{found['source']}', whose version {found['version']} has changed others "
+                f"({found['change']})",
+                "Read them with touched() or net() instead of appended().",
+            )
+        case "elsewhere":
+            return BrokenPromiseError(
+                asset,
+                "has a row whose key the table already holds outside the touched keys",
+                "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
+            )
+        case _:
+            return BrokenPromiseError(
+                asset,
+                "lacks rows that an earlier materialization appended",
+                "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
+            )
 
 
 def _said(text: str) -> dict[str, Any] | None:

@@ -12,7 +12,8 @@ from pyspark.sql.types import StructType
 from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, promised
 from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
-from lakehouse.local import Local, collected, small
+from lakehouse.local import Local, small
+from lakehouse.local_difference import local_difference
 from lakehouse.log import Head
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
@@ -177,13 +178,15 @@ def _compared(
     if touched is not None and _is_bounded(touched, key):
         changed = difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions)
         return small(changed) or changed.localCheckpoint()
-    few = touched is not None and touched.few and not touched.is_everything
-    ours = small(rows) if few else None  # else they are not worth a try
-    theirs = None if ours is None else small(target)
-    if ours is not None and theirs is not None:
-        mine = promised(asset, ours.frame, touched)
-        return collected(difference(mine, theirs.frame, key, one_task=True, held=partitions))
-    mine = promised(asset, rows if ours is None else ours.frame, touched)
+    if touched is not None and touched.added and target.select(*map(quote, key)).isEmpty():
+        target = target.limit(0)  # all are new: one column was read, not all of them
+    if touched is not None and touched.few and not touched.is_everything:  # else they are not worth a try
+        ours = small(rows)
+        told = None if ours is None else local_difference(asset, ours, target, key, touched, held=partitions)
+        if told is not None:
+            return told
+        rows = rows if ours is None else ours.frame
+    mine = promised(asset, rows, touched)
     # Computed once, however often the MERGE reads it.
     changed = difference(mine, target, key, held=partitions).localCheckpoint()
     return small(changed) or changed

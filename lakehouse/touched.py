@@ -35,6 +35,7 @@ class Touched:
         most: At most so many keys there are, by the metrics of the commits; None where those do not say.
         identify: Whether the columns identify a row of the source in every version of the range. Then the changes
             that were found tell its rows, too.
+        added: Whether they do, and the range only added rows, as its commits say. Then few tables hold the keys.
     """
 
     columns: tuple[str, ...]
@@ -44,6 +45,7 @@ class Touched:
     few: bool = True
     most: int | None = None
     identify: bool = False
+    added: bool = False
 
     @property
     def is_everything(self) -> bool:

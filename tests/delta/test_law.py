@@ -27,14 +27,16 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-@pytest.fixture(params=["as planned", pytest.param("in one pass", marks=pytest.mark.slow)])
+@pytest.fixture(params=["as planned", *(pytest.param(p, marks=pytest.mark.slow) for p in ("in one pass", "by rows"))])
 def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
-    """How rows that differ are replaced: as their number bids, or as if their keys could not be said."""
+    """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many."""
     vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
     with pytest.MonkeyPatch.context() as patched:
         if request.param == "in one pass":
             patched.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
             spark.conf.set(vectors, "true")
+        if request.param == "by rows":
+            patched.setattr(keyed, "ONE_TASK", -1)
         yield
         spark.conf.unset(vectors)
 

@@ -5,10 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Read, Table, keyed, local
 from lakehouse.commit import Committed, Outcome
 from lakehouse.key_predicate import LISTED, KeyPredicate
+from lakehouse.local import Local
+from lakehouse.local_difference import local_difference
 from lakehouse.rows import Rows
 from lakehouse.statement import DeleteMatched, Insert, MergeRows, ReplaceMatched, Touch
 from lakehouse.touched import Touched
@@ -218,6 +221,28 @@ def test_keys_of_a_known_number_are_sent_to_the_join(
     assert not is_sent(found.touched("id"))
     lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
     assert changes().touched("id").most is None, "a RESTORE does not say how many rows it changed"
+
+
+def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the commits say of the source, the table may hold them already."""
+    held: list[bool] = []
+
+    def seen(asset: str, rows: Local, existing: DataFrame, *rest: Any, **named: Any) -> Local | None:
+        held.append(not existing.isEmpty())
+        return local_difference(asset, rows, existing, *rest, **named)
+
+    monkeypatch.setattr(keyed, "local_difference", seen)
+    lake.keys["src"] = ("id",)
+    filled(lake)
+    followed(lake)
+    lake.sql(f"INSERT INTO {{src}} SELECT CAST(id + 1 AS INT), 0 FROM range(0, {3 * COUNT}, 3)")
+    assert isinstance(statement_of(followed(lake)), Insert)
+    lake.sql("INSERT INTO {copy} VALUES (5, 99)")  # by another program
+    lake.sql(f"INSERT INTO {{src}} SELECT CAST(id + 2 AS INT), 0 FROM range(0, {3 * COUNT}, 3)")
+    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id < 3000")
+    followed(lake)
+    assert held == [False, True, True]
 
 
 def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ RINGS = {
         "changes",
         "commit",
         "difference",
+        "local_difference",
         "driver",
         "feeds",
         "file_log",

@@ -148,7 +148,7 @@ class Changes:
         Raises:
             ColumnMissingError: The source lacks one of them.
         """
-        require(self.feed, keys, f"'{self.name}'")
+        require(self.feed.columns, keys, f"'{self.name}'")
         before = F.col(CHANGE).isin(DELETE, BEFORE)
         order = (F.col(VERSION), F.when(before, 0).otherwise(1))
         of_key = Window.partitionBy(*(F.col(quote(key)) for key in keys))
@@ -176,7 +176,7 @@ class Changes:
         """
         if not keys:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
-        require(self.source, keys, f"'{self.name}'")
+        require(self.source.columns, keys, f"'{self.name}'")
         match self.content:
             case Everything():
                 return Touched(keys, None, self.source, self.name)

@@ -41,9 +41,9 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     """
     if touched is None or touched.is_everything:
         return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {_PROBLEM}")
-    require(rows, touched.columns, f"The result of '{asset}'")
+    require(rows.columns, touched.columns, f"The result of '{asset}'")
     outside = _problem("outside", {column: quote(column) for column in touched.columns})
-    near = touched.predicate(rows)
+    near = touched.predicate(rows.schema)
     if near is not None and near.is_exact:
         return rows.selectExpr("*", f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}

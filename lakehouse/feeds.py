@@ -67,8 +67,8 @@ class Feeds:
         via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
         range_ = (at.ref, at.table_id, at.version, at.where, commits)
         for held in self._held:
-            if held.range == range_:  # a frame of its own, for the session may be another
-                return Feed(Local(at.spark.createDataFrame(held.arrow, schema=held.schema), held.arrow), via)
+            if held.range == range_:  # in this session, which may be another
+                return Feed(Local(at.spark, held.schema, held.arrow), via)
         rows = at.rows()
         frames = [fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
         frame = reduce(lambda a, b: a.unionByName(b), frames)

@@ -7,6 +7,7 @@ projection of a keyed source costs what its feed holds, whatever the size of the
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, MapType, StructType
@@ -38,23 +39,32 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
     told = [images.arrow.column(named[column.lower()]) for column in key]
     if any(column.null_count for column in told):
         return None
-    keys = zip(*(column.to_pylist() for column in told), strict=True)
-    changes, versions = (images.arrow.column(name).to_pylist() for name in (CHANGE, VERSION))
-    newest: dict[tuple[Any, ...], tuple[int, list[int]]] = {}
-    for index, (values, change, version) in enumerate(zip(keys, changes, versions, strict=True)):
-        if values not in newest or newest[values][0] < version:
-            newest[values] = (version, [])
-        if newest[values][0] == version and change in (INSERT, AFTER):
-            newest[values][1].append(index)
-    if any(len(after) > 1 for _, after in newest.values()):
+    places, numbers = _newest(told, images.arrow.column(VERSION))
+    after = np.isin(images.arrow.column(CHANGE).to_numpy(), (INSERT, AFTER))[places]
+    if np.bincount(numbers[after]).max(initial=0) > 1:
         return None  # the key does not identify a row after all
-    taken = [index for _, after in newest.values() for index in after]
-    return images.take(taken).select(columns)
+    return images.take(places[after]).select(columns)
+
+
+def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
+    """The places of the images of each key's newest version, and the number of each one's key."""
+    names = [str(index) for index, _ in enumerate(key)]
+    table: Any = pa.table([*key, versions, pa.array(range(len(versions)))], names=[*names, "version", "place"])
+    table = table.sort_by([*((name, "ascending") for name in names), ("version", "descending")]).combine_chunks()
+    begins = np.zeros(len(table), bool)
+    begins[:1] = True
+    for name in names:
+        values = table.column(name)
+        begins[1:] |= pc.not_equal(values[1:], values[:-1]).to_numpy()
+    numbers: Any = np.cumsum(begins) - 1
+    of_image = table.column("version").to_numpy()
+    is_newest = of_image == of_image[begins][numbers]
+    return table.column("place").to_numpy()[is_newest], numbers[is_newest]
 
 
 def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
     """Whether the feed's values are the source's: Delta hands them out as Java's objects, which cannot say all."""
-    kinds = {field.name.lower(): field.dataType for field in images.frame.schema.fields}
+    kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
     return all(
         not isinstance(kinds[column.lower()], _NESTED) and _is_exact(images.arrow.column(column)) for column in columns
     )

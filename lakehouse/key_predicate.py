@@ -122,18 +122,18 @@ def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
     """At most `RANGES` ranges over sorted values, apart where the gaps between neighbours are widest."""
     if not values:
         return []
-    gaps = ((gap, -index) for index, near in enumerate(pairwise(values), 1) if (gap := _gap(*near)) > 1)
+    gaps = ((gap, -index) for index, gap in enumerate(_gaps(values), 1) if gap > 1)
     cuts = [0, *sorted(-index for _, index in nlargest(RANGES - 1, gaps)), len(values)]
     return [(values[start], values[end - 1]) for start, end in pairwise(cuts)]
 
 
-def _gap(low: Literal, high: Literal) -> float:
-    """How far two neighbours are apart; of texts only that they are, so the first ones are cut."""
-    if isinstance(low, date) and isinstance(high, date):
-        return float(high.toordinal() - low.toordinal())
-    if isinstance(low, int | Decimal) and isinstance(high, int | Decimal):
-        return float(high) - float(low)
-    return 2.0
+def _gaps(values: Sequence[Literal]) -> list[float]:
+    """How far neighbours are apart; of texts only that they are, so the first ones are cut."""
+    numbers = [
+        value.toordinal() if isinstance(value, date) else float(value) if isinstance(value, int | Decimal) else None
+        for value in values
+    ]
+    return [2.0 if low is None or high is None else high - low for low, high in pairwise(numbers)]
 
 
 def _order(value: Literal) -> tuple[str, object]:

@@ -61,8 +61,6 @@ def keyed(
     key = run.table.key_columns
     if not key:
         raise MissingKeyError(run.asset, "Merge")
-    if touched is not None and not touched.is_everything:
-        target = touched.of(target)
     within = run.within(target.schema)
     if within is not None:
         rows, target = rows.where(within), target.where(within)
@@ -175,20 +173,20 @@ def _compared(
     partitions: tuple[str, ...],
 ) -> DataFrame | Local:
     """The difference; at the driver where it is small."""
-    if touched is not None and _is_bounded(touched, key):
-        changed = difference(promised(asset, rows, touched), target, key, one_task=True, held=partitions)
-        return small(changed) or changed.localCheckpoint()
-    if touched is not None and touched.added and target.select(*map(quote, key)).isEmpty():
-        target = target.limit(0)  # all are new: one column was read, not all of them
-    if touched is not None and touched.few and not touched.is_everything:  # else they are not worth a try
-        ours = small(rows)
+    if touched is not None and not touched.is_everything:
+        if _is_bounded(touched, key):
+            mine, there = promised(asset, rows, touched), touched.of(target)
+            changed = difference(mine, there, key, one_task=True, held=partitions)
+            return small(changed) or changed.localCheckpoint()
+        if touched.added and touched.of(target).select(*map(quote, key)).isEmpty():
+            target = target.limit(0)  # all are new: one column was read, not all of them
+        ours = small(rows) if touched.few else None  # else they are not worth a try
         told = None if ours is None else local_difference(asset, ours, target, key, touched, held=partitions)
         if told is not None:
             return told
-        rows = rows if ours is None else ours.frame
-    mine = promised(asset, rows, touched)
+        rows, target = rows if ours is None else ours.frame, touched.of(target)
     # Computed once, however often the MERGE reads it.
-    changed = difference(mine, target, key, held=partitions).localCheckpoint()
+    changed = difference(promised(asset, rows, touched), target, key, held=partitions).localCheckpoint()
     return small(changed) or changed
 
 

@@ -6,11 +6,11 @@ shuffle the table it is joined with; the same rows as a local relation are broad
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -27,6 +27,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -59,17 +60,24 @@ _ATOMS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Local:
     """Rows that are at the driver.
 
     Args:
-        frame: The rows as a local relation, for plans.
-        arrow: The same rows as a `pyarrow.Table`.
+        spark: The session of plans that read them.
+        schema: Their columns, as Spark has them.
+        arrow: The rows as a `pyarrow.Table`.
     """
 
-    frame: DataFrame
+    spark: SparkSession
+    schema: StructType
     arrow: Any
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows as a local relation, for plans; sent to Spark when the first one asks."""
+        return self.spark.createDataFrame(self.arrow, schema=self.schema)
 
     @property
     def rows(self) -> int:
@@ -78,24 +86,28 @@ class Local:
     @classmethod
     def empty(cls, frame: DataFrame) -> "Local":
         """No rows of the frame's columns, without a job of Spark."""
-        return cls(frame.limit(0), to_arrow_schema(frame.schema, timezone="UTC").empty_table())
+        return cls(frame.sparkSession, frame.schema, to_arrow_schema(frame.schema, timezone="UTC").empty_table())
 
     def select(self, columns: Sequence[str]) -> "Local":
         """Some columns, under the names that are given."""
-        names = {name.lower(): name for name in self.arrow.column_names}
-        arrow = self.arrow.select([names[column.lower()] for column in columns]).rename_columns(list(columns))
-        return Local(self.frame.select(*(quote(column) for column in columns)).toDF(*columns), arrow)
+        named = {field.name.lower(): (index, field) for index, field in enumerate(self.schema.fields)}
+        taken = [named[column.lower()] for column in columns]
+        fields = [
+            StructField(column, field.dataType, field.nullable, field.metadata)
+            for column, (_, field) in zip(columns, taken, strict=True)
+        ]
+        arrow = self.arrow.select([index for index, _ in taken]).rename_columns(list(columns))
+        return Local(self.spark, StructType(fields), arrow)
 
     def take(self, rows: Sequence[int]) -> "Local":
         """Some rows, by their places."""
-        arrow = self.arrow.take(pa.array(rows, pa.int64()))
-        return Local(self.frame.sparkSession.createDataFrame(arrow, schema=self.frame.schema), arrow)
+        return Local(self.spark, self.schema, self.arrow.take(pa.array(rows, pa.int64())))
 
     def union(self, other: "Local") -> "Local | None":
         """The rows of both; None where their columns are not the same."""
-        if self.frame.schema != other.frame.schema or self.arrow.schema != other.arrow.schema:
+        if self.schema != other.schema or self.arrow.schema != other.arrow.schema:
             return None
-        return Local(self.frame.union(other.frame), pa.concat_tables([self.arrow, other.arrow]))
+        return Local(self.spark, self.schema, pa.concat_tables([self.arrow, other.arrow]))
 
     def has_nulls(self, columns: Sequence[str]) -> bool:
         """Whether one of the columns holds a NULL."""
@@ -104,7 +116,7 @@ class Local:
 
     def values(self, columns: Sequence[str]) -> list[tuple[Literal, ...]] | None:
         """The distinct values of some columns; None where their types have no literals of their own."""
-        kinds = {column.name.lower(): column for column in self.frame.schema.fields}
+        kinds = {column.name.lower(): column for column in self.schema.fields}
         fields = [kinds[column.lower()] for column in columns]
         if not all(is_literal(column.dataType.simpleString()) for column in fields):
             return None
@@ -155,7 +167,7 @@ def collected(frame: DataFrame) -> Local:
     """All the frame's rows at the driver: for a frame that is known to have few, and that `travels`."""
     # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
     arrow = frame.toArrow().combine_chunks()
-    return Local(frame.sparkSession.createDataFrame(arrow, schema=frame.schema), arrow)
+    return Local(frame.sparkSession, frame.schema, arrow)
 
 
 def travels(frame: DataFrame) -> bool:

@@ -6,8 +6,7 @@ is empty no column is read but the key's.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -28,18 +27,18 @@ _NTH, _DIFFERS = "__lakehouse_nth", "__lakehouse_differs"
 def local_difference(
     asset: str,
     rows: Local,
-    existing: DataFrame,
+    target: DataFrame,
     key: tuple[str, ...],
     touched: Touched,
     *,
     held: tuple[str, ...] = (),
 ) -> Local | None:
-    """What turns `existing` into `rows`, in the form of `difference`; None where it cannot be told here.
+    """What makes the table hold just `rows` of the touched keys, as `difference` says it; None if not told here.
 
     Args:
         asset: The asset, for messages.
         rows: What the table should hold of the touched keys.
-        existing: What it holds of them.
+        target: The table's rows.
         key: The table's key, at least one column.
         touched: The keys that the result is about.
         held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
@@ -47,121 +46,126 @@ def local_difference(
     Raises:
         BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
     """
-    if not _is_kept(asset, rows, key, touched):
+    empty = _without_row(asset, rows, key, touched)
+    if empty is None:
         return None
-    found = small(_beside(rows, existing, key, held))
+    by_key = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+    near = touched.predicate(target.schema) if by_key else None
+    whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, empty)
+    existing = touched.of(target) if near is None else target.where(near.sql)
+    found = small(_beside(rows, whole, existing, key, held, "left" if near is None else "inner"))
     if found is None:
         return None
-    gone = _gone(found, key)
-    return None if gone is None else _as_difference(rows, found, list(_steps(rows.rows, found)), gone, key)
+    nth: list[int | None] = found.arrow.column(_NTH).to_pylist()
+    if None not in nth:
+        return _as_difference(rows, whole, nth, found)
+    named = found.values(key)
+    if named is None:
+        return None
+    gone = dict[tuple[Literal, ...], int]()
+    for place, values in enumerate(_listed(found, key)):
+        if nth[place] is None:
+            nth[place] = len(whole) + gone.setdefault(values, len(gone))
+    return _as_difference(rows, _with_keys(whole, key, list(gone)), nth, found)
 
 
-def _is_kept(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> bool:
-    """Whether the result is known to keep its promises; False where its keys have no literals to tell them by.
+def _without_row(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> list[tuple[Literal, ...]] | None:
+    """The touched keys that the result has no row for; None where its keys have no literals to tell that by.
 
     Raises:
-        BrokenPromiseError: It is known not to.
+        BrokenPromiseError: It has rows that it should not have.
     """
-    require(rows.frame, touched.columns, f"The result of '{asset}'")
+    require(rows.schema.names, touched.columns, f"The result of '{asset}'")
     named, within = rows.values(key), rows.values(touched.columns)
-    if named is None or within is None or touched.values is None or touched.predicate(rows.frame) is None:
-        return False
-    outside = next(iter(set(within).difference(touched.values)), None)
-    if outside is not None:
+    if named is None or within is None or touched.values is None or touched.predicate(rows.schema) is None:
+        return None
+    known, there = set(touched.values), set(within)
+    if not there <= known:
+        outside = next(iter(there - known))
         raise breach(asset, {"kind": "outside", "key": dict(zip(touched.columns, outside, strict=True))})
     if len(named) < rows.rows:
         ((twice, _),) = Counter(_listed(rows, key)).most_common(1)
         raise breach(asset, {"kind": "twice", "key": dict(zip(key, twice, strict=True))})
-    return True
+    return [values for values in touched.values if values not in there]
 
 
-def _beside(rows: Local, existing: DataFrame, key: tuple[str, ...], held: tuple[str, ...]) -> DataFrame:
-    """The place of the result's row with the key of each row of the table, and whether the two differ; else the key."""
-    schema = rows.frame.schema
-    numbered: Any = rows.arrow.append_column(_NTH, pa.array(range(rows.rows), pa.int32()))
-    place = StructField(_NTH, IntegerType())
-    ours = existing.sparkSession.createDataFrame(numbered, schema=StructType([*schema.fields, place]))
-    nulls = rows.has_nulls(key)
-    on = " AND ".join(same(f"__theirs.{quote(name)}", f"__ours.{quote(name)}", nulls=nulls) for name in key)
-    beside = existing.alias("__theirs").join(F.broadcast(ours.alias("__ours")), F.expr(on), "left")
+def _beside(
+    rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], held: tuple[str, ...], how: str
+) -> DataFrame:
+    """Of each of the table's rows which of `whole` has its key, and whether it differs; its key where none may have."""
+    schema = rows.schema
+    numbered = whole.append_column(_NTH, pa.array(range(len(whole)), pa.int32()))
+    fields = [*_nullable(schema), StructField(_NTH, IntegerType())]
+    ours = Local(rows.spark, StructType(fields), numbered)
+    pairs = ((f"__theirs.{quote(name)}", f"__ours.{quote(name)}") for name in key)
+    nulls = ours.has_nulls(key)
+    on = F.expr(" AND ".join(same(there, here, nulls=nulls) for there, here in pairs))
+    beside = existing.alias("__theirs").join(F.broadcast(ours.frame.alias("__ours")), on, how)
     mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
     keys = {name.lower() for name in key}
-    differ = [f"NOT ({same(mine[name], yours[name])})" for name in schema.names if name.lower() not in keys]
-    told = [f"IF({_NTH} IS NULL, __theirs.{quote(name)}, NULL) AS {quote(name)}" for name in key]
+    others = [name for name in schema.names if name.lower() not in keys and rows.rows]
+    differs = " OR ".join(f"NOT ({same(mine[name], yours[name])})" for name in others)
+    told = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]
+    if how == "left":
+        told += [f"IF({_NTH} IS NULL, __theirs.{quote(name)}, NULL) AS {quote(name)}" for name in key]
     if held:
         told.append(f"struct({', '.join(f'__theirs.{quote(name)} AS {quote(name)}' for name in held)}) AS {HELD}")
-    return beside.selectExpr(_NTH, f"{_NTH} IS NOT NULL AND ({' OR '.join(differ) or 'FALSE'}) AS {_DIFFERS}", *told)
+    return beside.selectExpr(_NTH, *told)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What is to become of a row of the result.
+def _as_difference(rows: Local, whole: Any, nth: Sequence[int | None], found: Local) -> Local:
+    """The rows of `whole` that the table holds otherwise, each with what is to become of it.
 
     Args:
-        operation: As in `OPERATION`.
-        row: Its place in the result.
-        held: The places of the table's rows with its key.
+        rows: The result.
+        whole: Its rows, and behind them those keys that it has no row for.
+        nth: Which of them has the key of each row of the table.
+        found: What the table said of its rows.
     """
-
-    operation: str
-    row: int
-    held: Sequence[int]
-
-
-def _steps(rows: int, found: Local) -> Iterator[_Step]:
-    """What is to become of each row of the result that the table does not hold as it is."""
-    held = defaultdict[int, list[int]](list)
-    for place, row in enumerate(found.arrow.column(_NTH).to_pylist()):
-        if row is not None:
-            held[row].append(place)
+    held = defaultdict[int | None, list[int]](list)
+    for place, row in enumerate(nth):
+        held[row].append(place)
     differs: list[bool] = found.arrow.column(_DIFFERS).to_pylist()
-    for row in range(rows):
-        match held.get(row, []):
-            case []:
-                yield _Step(INSERT, row, [])
-            case [place]:
-                if differs[place]:
-                    yield _Step(UPDATE, row, [place])
-            case several:
-                yield _Step(DELETE, row, several)
-                yield _Step(AGAIN, row, several)
-
-
-def _gone(found: Local, key: tuple[str, ...]) -> list[list[int]] | None:
-    """The places of the table's rows that the result has none for, key by key; None where those have no literals."""
-    if found.values(key) is None:
-        return None
-    by_key = defaultdict[tuple[Literal, ...], list[int]](list)
-    rows: list[int | None] = found.arrow.column(_NTH).to_pylist()
-    for place, (row, values) in enumerate(zip(rows, _listed(found, key), strict=True)):
-        if row is None:
-            by_key[values].append(place)
-    return list(by_key.values())
-
-
-def _as_difference(
-    rows: Local, found: Local, steps: Sequence[_Step], gone: Sequence[Sequence[int]], key: tuple[str, ...]
-) -> Local:
-    """The rows of the steps, and the keys alone of those that are gone."""
-    schema: Any = pa.schema([field.with_nullable(True) for field in rows.arrow.schema])
-    mine = rows.arrow.take(pa.array([step.row for step in steps], pa.int64())).cast(schema)
-    keys = found.arrow.take(pa.array([places[0] for places in gone], pa.int64()))
-    named = {name.lower(): name for name in key}
-    theirs: list[Any] = [
-        keys.column(named[field.name.lower()]).cast(field.type)
-        if field.name.lower() in named
-        else pa.nulls(len(gone), field.type)
-        for field in schema
-    ]
-    arrow: Any = pa.concat_tables([mine, pa.table(theirs, schema=schema)])
-    fields = [StructField(field.name, field.dataType) for field in rows.frame.schema.fields]
+    taken, operations, places = list[int](), list[str](), list[Sequence[int]]()
+    for row in range(len(whole)):
+        there = held.get(row, ())
+        for operation in _due(there, differs, is_row=row < rows.rows):
+            taken.append(row)
+            operations.append(operation)
+            places.append(there)
+    arrow = whole.take(pa.array(taken, pa.int64()))
+    fields = _nullable(rows.schema)
     if HELD in found.arrow.column_names:
-        arrow = arrow.append_column(HELD, _lists(found.arrow.column(HELD), [*(step.held for step in steps), *gone]))
-        fields.append(StructField(HELD, ArrayType(found.frame.schema[HELD].dataType)))
-    operations = [*(step.operation for step in steps), *(DELETE for _ in gone)]
+        arrow = arrow.append_column(HELD, _lists(found.arrow.column(HELD), places))
+        fields.append(StructField(HELD, ArrayType(found.schema[HELD].dataType)))
     arrow = arrow.append_column(OPERATION, pa.array(operations, pa.string()))
-    whole = StructType([*fields, StructField(OPERATION, StringType())])
-    return Local(rows.frame.sparkSession.createDataFrame(arrow, schema=whole), arrow)
+    return Local(rows.spark, StructType([*fields, StructField(OPERATION, StringType())]), arrow)
+
+
+def _due(there: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> tuple[str, ...]:
+    """What is due for a key of which the table holds the rows `there`."""
+    match len(there):
+        case 0:
+            return (INSERT,) if is_row else ()
+        case _ if not is_row:
+            return (DELETE,)
+        case 1:
+            return (UPDATE,) if differs[there[0]] else ()
+        case _:
+            return (DELETE, AGAIN)
+
+
+def _with_keys(arrow: Any, columns: tuple[str, ...], keys: Sequence[tuple[Literal, ...]]) -> Any:
+    """The rows, and behind them one for each of the keys, with no other value."""
+    listed = zip(*keys, strict=True) if keys else ((),) * len(columns)
+    named = {column.lower(): list(values) for column, values in zip(columns, listed, strict=True)}
+    schema: Any = pa.schema([field.with_nullable(True) for field in arrow.schema])
+    bare: list[Any] = [pa.array(named.get(field.name.lower(), [None] * len(keys)), field.type) for field in schema]
+    return pa.concat_tables([arrow.cast(schema), pa.table(bare, schema=schema)])
+
+
+def _nullable(schema: StructType) -> list[StructField]:
+    return [StructField(field.name, field.dataType) for field in schema.fields]
 
 
 def _lists(values: Any, places: Sequence[Sequence[int]]) -> Any:
@@ -170,6 +174,7 @@ def _lists(values: Any, places: Sequence[Sequence[int]]) -> Any:
     return pa.ListArray.from_arrays(pa.array(list(ends), pa.int32()), flat)
 
 
-def _listed(rows: Local, key: tuple[str, ...]) -> Iterator[tuple[Literal, ...]]:
+def _listed(rows: Local, key: tuple[str, ...]) -> list[tuple[Literal, ...]]:
     """The key of each row."""
-    return zip(*(column.to_pylist() for column in rows.select(key).arrow.columns), strict=True)
+    named = {name.lower(): name for name in rows.arrow.column_names}
+    return list(zip(*(rows.arrow.column(named[column.lower()]).to_pylist() for column in key), strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.images import rows_after
@@ -127,10 +127,10 @@ class Touched:
         Raises:
             ColumnMissingError: The frame lacks a column of the keys.
         """
-        require(frame, self.columns, f"the frame that of() restricts to keys of {self.name}")
+        require(frame.columns, self.columns, f"the frame that of() restricts to keys of {self.name}")
         if self.found is None:
             return frame
-        near = self.predicate(frame)
+        near = self.predicate(frame.schema)
         if near is not None:
             frame = frame.where(near.sql)
             if near.is_exact:
@@ -145,12 +145,12 @@ class Touched:
         pairs = zip(as_keys(frame, tuple(renamed.values())), map(F.col, renamed), strict=True)
         return reduce(Column.__and__, (ours.eqNullSafe(key) if nulls else ours == key for ours, key in pairs))
 
-    def predicate(self, frame: DataFrame) -> KeyPredicate | None:
-        """The keys as a literal predicate on the frame, where they are few and its columns have their types."""
+    def predicate(self, schema: StructType) -> KeyPredicate | None:
+        """The keys as a literal predicate on rows of a schema, where they are few and its columns have their types."""
         if self.values is None or not isinstance(self._held, Local):
             return None
-        kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
-        keys = {column.name.lower(): column.dataType for column in self._held.frame.schema.fields}
+        kinds = {column.name.lower(): column.dataType for column in schema.fields}
+        keys = {column.name.lower(): column.dataType for column in self._held.schema.fields}
         if any(kinds.get(column.lower()) != keys[column.lower()] for column in self.columns):
             return None
         return self._said
@@ -165,7 +165,7 @@ class Touched:
         Raises:
             ColumnMissingError: The frame lacks one of the columns, or a column of the keys.
         """
-        require(frame, columns, f"the frame that via() looks keys of {self.name} up in")
+        require(frame.columns, columns, f"the frame that via() looks keys of {self.name} up in")
         if self.found is None:
             return Touched(columns, None, frame, self.name, self.few)
         if self.count_if_few() == 0:
@@ -209,7 +209,7 @@ def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal
     rows = local.select(columns)
     listed = zip(*values, strict=True) if values else [()] * len(columns)
     arrow: Any = pa.table(dict(zip(columns, map(list, listed), strict=True)), schema=rows.arrow.schema)
-    return rows.frame.sparkSession.createDataFrame(arrow, schema=rows.frame.schema)
+    return Local(rows.spark, rows.schema, arrow).frame
 
 
 def as_keys(frame: DataFrame, columns: tuple[str, ...]) -> list[Column]:
@@ -232,9 +232,9 @@ def quoted(columns: tuple[str, ...]) -> list[str]:
     return [quote(column) for column in columns]
 
 
-def require(frame: DataFrame, columns: tuple[str, ...], name: str) -> None:
-    """Refuses a column that the frame does not have, before Spark does in its own words."""
-    known = {column.lower() for column in frame.columns}
+def require(there: list[str], columns: tuple[str, ...], name: str) -> None:
+    """Refuses a column that is not there, before Spark does in its own words."""
+    known = {column.lower() for column in there}
     for column in columns:
         if column.lower() not in known:
-            raise ColumnMissingError(name, column, frame.columns)
+            raise ColumnMissingError(name, column, there)

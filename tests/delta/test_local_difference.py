@@ -1,8 +1,9 @@
 """What the table is asked about a result that is at the driver is what comparing both in one plan tells."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
+from itertools import product
 from typing import Any
 
 import pytest
@@ -22,7 +23,9 @@ KEY = ("k", "j")
 TOUCHED = (0, 1, 2, 3, None)
 NAN, DAY = float("nan"), date(2024, 2, 29)
 
-ks, js = st.sampled_from(TOUCHED), st.sampled_from(("x", "X", "ü", "", None))
+TEXTS = ("x", "X", "ü", "gone", None)
+
+ks, js = st.sampled_from(TOUCHED), st.sampled_from(TEXTS)
 values = st.tuples(
     st.sampled_from((0.5, NAN, None)), st.sampled_from(([], [1], [1, None], None)), st.sampled_from((DAY, None))
 )
@@ -36,7 +39,12 @@ def local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str = SC
 
 
 def touched(spark: SparkSession, keys: Sequence[int | None] = TOUCHED) -> Touched:
+    """By a part of the table's key."""
     return Touched(("k",), local(spark, [(key,) for key in keys], "k int"), None, "src")
+
+
+def touched_by_key(spark: SparkSession) -> Touched:
+    return Touched(("J", "k"), local(spark, list(product(TEXTS, TOUCHED)), "J string, k int"), None, "src")
 
 
 def told(frame: DataFrame) -> list[str]:
@@ -53,6 +61,7 @@ def told(frame: DataFrame) -> list[str]:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(rows=result, held=table, with_held=st.booleans())
+@pytest.mark.parametrize("by", [touched, touched_by_key])
 @example(
     rows=[
         (0, "x", 0.5, [1], None),
@@ -78,13 +87,18 @@ def told(frame: DataFrame) -> list[str]:
 )
 @example(rows=[], held=[(0, "x", 0.5, [1], None)], with_held=False)
 @example(rows=[(0, "x", 0.5, [1], None)], held=[], with_held=True)
-@example(rows=[(0, "x", 0.5, [1], None)], held=[(0, None, 0.5, [1], None), (0, "y", 0.5, [1], None)], with_held=False)
+@example(rows=[(0, "x", 0.5, [1], None)], held=[(0, None, 0.5, [1], None), (0, "X", 0.5, [1], None)], with_held=False)
 def test_it_is_the_difference(
-    spark: SparkSession, rows: list[tuple[Any, ...]], held: list[tuple[Any, ...]], *, with_held: bool
+    spark: SparkSession,
+    by: Callable[[SparkSession], Touched],
+    rows: list[tuple[Any, ...]],
+    held: list[tuple[Any, ...]],
+    *,
+    with_held: bool,
 ) -> None:
     existing = spark.createDataFrame(held, SCHEMA)
     beside = ("d",) if with_held else ()
-    mine, keys = local(spark, rows), touched(spark)
+    mine, keys = local(spark, rows), by(spark)
     found = local_difference("a", mine, existing, KEY, keys, held=beside)
     expected = difference(promised("a", mine.frame, keys), existing, KEY, held=beside)
     assert found is not None
@@ -93,11 +107,12 @@ def test_it_is_the_difference(
     assert found.frame.dtypes == expected.dtypes
 
 
-def test_where_nothing_is_left_only_the_key_is_read(spark: SparkSession) -> None:
+@pytest.mark.parametrize("by", [touched, touched_by_key])
+def test_where_nothing_is_left_only_the_key_is_read(spark: SparkSession, by: Callable[[SparkSession], Touched]) -> None:
     poisoned = spark.createDataFrame([(0, "x", 0.5, [1], None)], SCHEMA).selectExpr(
         "k", "j", "CAST(raise_error('read') AS DOUBLE) AS v", "a", "d"
     )
-    found = local_difference("a", local(spark, []), poisoned, KEY, touched(spark))
+    found = local_difference("a", local(spark, []), poisoned, KEY, by(spark))
     assert found is not None
     assert found.arrow.to_pylist() == [
         {"k": 0, "j": "x", "v": None, "a": None, "d": None, "__lakehouse_operation": "delete"}

@@ -33,7 +33,7 @@ def local_difference(
     *,
     held: tuple[str, ...] = (),
 ) -> Local | None:
-    """What makes the table hold just `rows` of the touched keys, as `difference` says it; None if not told here.
+    """What makes the table hold just `rows` of the touched keys, in the form of `difference`; None if Spark must tell.
 
     Args:
         asset: The asset, for messages.

@@ -49,7 +49,7 @@ class Tally:
 
 Change = Callable[[Path, int], None]
 """Changes a source for a round."""
-WARM = 5
+WARM = 3
 """Rounds on tables that stay which are not counted: a lakehouse's server serves for days, and is warm."""
 
 

@@ -186,7 +186,7 @@ class Changes:
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
                 few, most = isinstance(found, Local), self.counts.images if self.commits else None
                 added = identify and (self.counts.updated, self.counts.deleted) == (0, 0)
-                return Touched(keys, found, self.source, self.name, few, most, identify, added)
+                return Touched(keys, found, self.source, self.name, few=few, most=most, identify=identify, added=added)
 
     @property
     def are_at_the_driver(self) -> bool:

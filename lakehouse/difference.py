@@ -151,16 +151,16 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
             return None
         found = _said(message(cause))
         if found is not None:
-            return breach(asset, found)
+            return broken(asset, found)
     return None
 
 
-def breach(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
+def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
     """A broken promise as an error.
 
     Args:
         asset: The asset that broke it.
-        found: Which `kind` of promise, and by which `key`.
+        found: The promise's `kind` and what its sentence tells: about a key, say, the values of its columns as `key`.
     """
     where = ", ".join(f"{name}={value}" for name, value in found.get("key", {}).items())
     match found["kind"]:

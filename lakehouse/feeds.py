@@ -67,7 +67,7 @@ class Feeds:
         via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
         range_ = (at.ref, at.table_id, at.version, at.where, commits)
         for held in self._held:
-            if held.range == range_:  # in this session, which may be another
+            if held.range == range_:  # for this session; the one that read it may be another
                 return Feed(Local(at.spark, held.schema, held.arrow), via)
         rows = at.rows()
         frames = [fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]

@@ -35,8 +35,7 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
     """
     if images.values(key) is None or not _tell_exactly(images, columns):
         return None
-    named = {name.lower(): name for name in images.arrow.column_names}
-    told = [images.arrow.column(named[column.lower()]) for column in key]
+    told = [images.column(column) for column in key]
     if any(column.null_count for column in told):
         return None
     places, numbers = _newest(told, images.arrow.column(VERSION))
@@ -49,7 +48,7 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
 def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
     """The places of the images of each key's newest version, and the number of each one's key."""
     names = [str(index) for index, _ in enumerate(key)]
-    table: Any = pa.table([*key, versions, pa.array(range(len(versions)))], names=[*names, "version", "place"])
+    table: Any = pa.table([*key, versions, pa.array(np.arange(len(versions)))], names=[*names, "version", "place"])
     table = table.sort_by([*((name, "ascending") for name in names), ("version", "descending")]).combine_chunks()
     begins = np.zeros(len(table), bool)
     begins[:1] = True

@@ -69,9 +69,9 @@ def keyed(
     partitions = head.partition_columns if within is None and within_key else ()
     changed = _compared(run.asset, rows, touched, target, key, partitions)
     counts, same_columns = _counts(changed), len(rows.columns) == len(target.columns)
-    differing = (changed.frame if isinstance(changed, Local) else changed).drop(HELD)
     if counts == NO_ROWS:
         return rest if same_columns else Insert(rows.limit(0), "new columns: no row differs", compared=True)
+    differing = (changed.frame if isinstance(changed, Local) else changed).drop(HELD)
     if within_key and counts.total == counts.inserted:
         return Insert(differing.drop(OPERATION), "append: every row that differs is new", compared=True)
     few = isinstance(changed, Local)
@@ -184,7 +184,8 @@ def _compared(
         told = None if ours is None else local_difference(asset, ours, target, key, touched, held=partitions)
         if told is not None:
             return told
-        rows, target = rows if ours is None else ours.frame, touched.of(target)
+        rows = rows if ours is None else ours.frame
+        target = touched.of(target)
     # Computed once, however often the MERGE reads it.
     changed = difference(promised(asset, rows, touched), target, key, held=partitions).localCheckpoint()
     return small(changed) or changed

@@ -77,7 +77,8 @@ class Local:
     @cached_property
     def frame(self) -> DataFrame:
         """The rows as a local relation, for plans; sent to Spark when the first one asks."""
-        return self.spark.createDataFrame(self.arrow, schema=self.schema)
+        # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
+        return self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
 
     @property
     def rows(self) -> int:
@@ -111,8 +112,16 @@ class Local:
 
     def has_nulls(self, columns: Sequence[str]) -> bool:
         """Whether one of the columns holds a NULL."""
-        names = {name.lower(): name for name in self.arrow.column_names}
-        return any(self.arrow.column(names[column.lower()]).null_count for column in columns)
+        return any(self.column(column).null_count for column in columns)
+
+    def column(self, name: str) -> Any:
+        """A column's values, whatever the case of its name."""
+        names = [field.name.lower() for field in self.schema.fields]
+        return self.arrow.column(names.index(name.lower()))
+
+    def listed(self, columns: Sequence[str]) -> list[tuple[Literal, ...]]:
+        """The values of some columns that have literals, row by row."""
+        return list(zip(*(self.column(column).to_pylist() for column in columns), strict=True))
 
     def values(self, columns: Sequence[str]) -> list[tuple[Literal, ...]] | None:
         """The distinct values of some columns; None where their types have no literals of their own."""
@@ -121,12 +130,12 @@ class Local:
         if not all(is_literal(column.dataType.simpleString()) for column in fields):
             return None
         try:
-            lists = [self.arrow.column(column.name).to_pylist() for column in fields]
+            distinct = list(dict.fromkeys(self.listed(columns)))
         except (OverflowError, ValueError):  # a date that Python has not: before the year 1 or after 9999
             return None
-        if any("\ufffd" in value for values in lists for value in values if isinstance(value, str)):
+        if any("\ufffd" in value for values in distinct for value in values if isinstance(value, str)):
             return None  # perhaps bytes that are no UTF-8, which Python has replaced
-        return list(dict.fromkeys(zip(*lists, strict=True)))
+        return distinct
 
 
 def small(frame: DataFrame) -> Local | None:
@@ -165,9 +174,7 @@ def _width(frame: DataFrame) -> Column | None:
 
 def collected(frame: DataFrame) -> Local:
     """All the frame's rows at the driver: for a frame that is known to have few, and that `travels`."""
-    # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
-    arrow = frame.toArrow().combine_chunks()
-    return Local(frame.sparkSession, frame.schema, arrow)
+    return Local(frame.sparkSession, frame.schema, frame.toArrow())
 
 
 def travels(frame: DataFrame) -> bool:

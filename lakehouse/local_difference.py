@@ -1,21 +1,21 @@
 """The difference where the result is at the driver: one scan of the table, which says of each row whether it stays.
 
 The table's rows stay where they are. Of each the driver learns which row of the result has its key, and whether the two
-are the same; what the table does not hold is new. So nothing is shuffled, no second plan compares, and where the result
-is empty no column is read but the key's.
+are the same; what the table does not hold is new. So there is no second plan that compares, and where the result is
+empty no values are read but the keys'.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, breach
+from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, broken
 from lakehouse.local import Local, small
 from lakehouse.schema import comparable
 from lakehouse.sql import Literal, quote, same
@@ -46,47 +46,51 @@ def local_difference(
     Raises:
         BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
     """
-    empty = _without_row(asset, rows, key, touched)
-    if empty is None:
+    if not _keeps_promises(asset, rows, key, touched):
         return None
     by_key = {column.lower() for column in touched.columns} == {column.lower() for column in key}
     near = touched.predicate(target.schema) if by_key else None
-    whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, empty)
+    whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
     existing = touched.of(target) if near is None else target.where(near.sql)
     found = small(_beside(rows, whole, existing, key, held, "left" if near is None else "inner"))
     if found is None:
         return None
-    nth: list[int | None] = found.arrow.column(_NTH).to_pylist()
-    if None not in nth:
-        return _as_difference(rows, whole, nth, found)
-    named = found.values(key)
-    if named is None:
-        return None
+    nth: list[int | None] = found.column(_NTH).to_pylist()
     gone = dict[tuple[Literal, ...], int]()
-    for place, values in enumerate(_listed(found, key)):
-        if nth[place] is None:
-            nth[place] = len(whole) + gone.setdefault(values, len(gone))
-    return _as_difference(rows, _with_keys(whole, key, list(gone)), nth, found)
+    if None in nth:
+        if found.values(key) is None:
+            return None
+        for place, values in enumerate(found.listed(key)):
+            if nth[place] is None:
+                nth[place] = len(whole) + gone.setdefault(values, len(gone))
+        whole = _with_keys(whole, key, list(gone))
+    return _as_difference(rows, whole, cast("list[int]", nth), found)
 
 
-def _without_row(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> list[tuple[Literal, ...]] | None:
-    """The touched keys that the result has no row for; None where its keys have no literals to tell that by.
+def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> bool:
+    """Whether the result is known to keep its promises; False where its keys have no literals to tell that by.
 
     Raises:
-        BrokenPromiseError: It has rows that it should not have.
+        BrokenPromiseError: It is known not to.
     """
     require(rows.schema.names, touched.columns, f"The result of '{asset}'")
     named, within = rows.values(key), rows.values(touched.columns)
     if named is None or within is None or touched.values is None or touched.predicate(rows.schema) is None:
-        return None
-    known, there = set(touched.values), set(within)
-    if not there <= known:
-        outside = next(iter(there - known))
-        raise breach(asset, {"kind": "outside", "key": dict(zip(touched.columns, outside, strict=True))})
+        return False
+    known = set(touched.values)
+    outside = next((values for values in within if values not in known), None)
+    if outside is not None:
+        raise broken(asset, {"kind": "outside", "key": dict(zip(touched.columns, outside, strict=True))})
     if len(named) < rows.rows:
-        ((twice, _),) = Counter(_listed(rows, key)).most_common(1)
-        raise breach(asset, {"kind": "twice", "key": dict(zip(key, twice, strict=True))})
-    return [values for values in touched.values if values not in there]
+        ((twice, _),) = Counter(rows.listed(key)).most_common(1)
+        raise broken(asset, {"kind": "twice", "key": dict(zip(key, twice, strict=True))})
+    return True
+
+
+def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
+    """The touched keys that the result has no row for."""
+    there = set(rows.listed(touched.columns))
+    return [values for values in touched.values or () if values not in there]
 
 
 def _beside(
@@ -113,7 +117,7 @@ def _beside(
     return beside.selectExpr(_NTH, *told)
 
 
-def _as_difference(rows: Local, whole: Any, nth: Sequence[int | None], found: Local) -> Local:
+def _as_difference(rows: Local, whole: Any, nth: Sequence[int], found: Local) -> Local:
     """The rows of `whole` that the table holds otherwise, each with what is to become of it.
 
     Args:
@@ -122,21 +126,21 @@ def _as_difference(rows: Local, whole: Any, nth: Sequence[int | None], found: Lo
         nth: Which of them has the key of each row of the table.
         found: What the table said of its rows.
     """
-    held = defaultdict[int | None, list[int]](list)
+    places = defaultdict[int, list[int]](list)
     for place, row in enumerate(nth):
-        held[row].append(place)
-    differs: list[bool] = found.arrow.column(_DIFFERS).to_pylist()
-    taken, operations, places = list[int](), list[str](), list[Sequence[int]]()
+        places[row].append(place)
+    differs: list[bool] = found.column(_DIFFERS).to_pylist()
+    taken, operations, held = list[int](), list[str](), list[Sequence[int]]()
     for row in range(len(whole)):
-        there = held.get(row, ())
+        there = places.get(row, ())
         for operation in _due(there, differs, is_row=row < rows.rows):
             taken.append(row)
             operations.append(operation)
-            places.append(there)
+            held.append(there)
     arrow = whole.take(pa.array(taken, pa.int64()))
     fields = _nullable(rows.schema)
-    if HELD in found.arrow.column_names:
-        arrow = arrow.append_column(HELD, _lists(found.arrow.column(HELD), places))
+    if HELD in found.schema.names:
+        arrow = arrow.append_column(HELD, _lists(found.column(HELD), held))
         fields.append(StructField(HELD, ArrayType(found.schema[HELD].dataType)))
     arrow = arrow.append_column(OPERATION, pa.array(operations, pa.string()))
     return Local(rows.spark, StructType([*fields, StructField(OPERATION, StringType())]), arrow)
@@ -172,9 +176,3 @@ def _lists(values: Any, places: Sequence[Sequence[int]]) -> Any:
     ends = accumulate(map(len, places), initial=0)
     flat = values.combine_chunks().take(pa.array([place for some in places for place in some], pa.int64()))
     return pa.ListArray.from_arrays(pa.array(list(ends), pa.int32()), flat)
-
-
-def _listed(rows: Local, key: tuple[str, ...]) -> list[tuple[Literal, ...]]:
-    """The key of each row."""
-    named = {name.lower(): name for name in rows.arrow.column_names}
-    return list(zip(*(rows.arrow.column(named[column.lower()]).to_pylist() for column in key), strict=True))

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.images import rows_after
+from lakehouse.local import Local
 from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.touched import Touched
 from tests.lake import Lake
@@ -27,6 +29,14 @@ def copy_of_both(src: Changes) -> Merge:
 
 def log(src: Changes) -> Append:
     return Append(src.appended())
+
+
+def test_a_feed_without_rows_tells_that_there_are_none(spark: SparkSession) -> None:
+    """A commit may be loud and empty: one whose writer told no counts."""
+    feed = spark.createDataFrame([], f"{SRC}, _change_type string, _commit_version long, _commit_timestamp timestamp")
+    told = rows_after(Local.empty(feed), ("id",), ["id", "k", "v"])
+    assert told is not None
+    assert (told.rows, told.schema.names) == (0, ["id", "k", "v"])
 
 
 @pytest.fixture

@@ -45,3 +45,15 @@ def test_rows_that_are_here_can_be_written_again(spark: SparkSession) -> None:
     assert here.schema == there.schema
     assert here.exceptAll(there).isEmpty()
     assert there.exceptAll(here).isEmpty()
+
+
+def test_rows_that_are_united_are_all_there_for_a_plan(spark: SparkSession) -> None:
+    """A batch without rows would end them (tests/upstream)."""
+    some, none, more = (collected(spark.range(count).selectExpr("timestamp_seconds(id) AS at")) for count in (2, 0, 3))
+    for parts in ((some, none, more), (none, none, more), (none, some, none)):
+        first, second, third = parts
+        united = first.union(second)
+        assert united is not None
+        united = united.union(third)
+        assert united is not None
+        assert united.frame.count() == united.rows == sum(part.rows for part in parts)

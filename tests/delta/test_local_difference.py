@@ -109,8 +109,12 @@ def test_it_is_the_difference(
 
 @pytest.mark.parametrize("by", [touched, touched_by_key])
 def test_where_nothing_is_left_only_the_key_is_read(spark: SparkSession, by: Callable[[SparkSession], Touched]) -> None:
-    poisoned = spark.createDataFrame([(0, "x", 0.5, [1], None)], SCHEMA).selectExpr(
-        "k", "j", "CAST(raise_error('read') AS DOUBLE) AS v", "a", "d"
+    poisoned = spark.range(1).selectExpr(
+        "CAST(id AS INT) AS k",
+        "'x' AS j",
+        "CAST(raise_error('read') AS DOUBLE) AS v",
+        "array(1) AS a",
+        "current_date() AS d",
     )
     found = local_difference("a", local(spark, []), poisoned, KEY, by(spark))
     assert found is not None

@@ -51,7 +51,7 @@ test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a ser
 slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, more on both kinds of Spark
 	@$(PYTEST) -m slow $(REST)
 	@$(PYTEST) $(SERVED)
-	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/delta/test_law.py
+	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/delta/test_law.py tests/delta/test_local_difference.py
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(SERVED_SLOW)
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories

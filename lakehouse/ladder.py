@@ -80,6 +80,7 @@ class Reader:
         gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
         archive: The archive's rows of a range of versions; None where the input names none.
         feeds: What this run has read so far.
+        ahead: Called before Spark reads a feed: what else will be needed may be fetched meanwhile.
     """
 
     asset: str
@@ -90,6 +91,7 @@ class Reader:
     gap: str | None = None
     archive: Callable[[VersionRange], Archived | None] | None = None
     feeds: Feeds = field(default_factory=Feeds)
+    ahead: Callable[[], None] = lambda: None
 
 
 def read_changes(source: Source, position: Position | None, reader: Reader) -> Changes:
@@ -167,6 +169,8 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     maps = source.head.maps_columns or any(commit.freed for commit in kept)
     try:
         taken = names_taken_again(source.log, kept, at) if maps else None
+        if not all(commit.is_quiet for commit in included):
+            reader.ahead()
         content = Nothing() if taken else reader.feeds.read(at, included, source.log.size(), stable=stable)
     except Exception as error:
         reason = why_unreadable(error)

@@ -15,6 +15,7 @@ from lakehouse.feeds import Feeds
 from lakehouse.ladder import Reader, Source, read_changes
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
+from lakehouse.prefetch import prefetch
 from lakehouse.read import Read
 from lakehouse.retry import Retry
 from lakehouse.run import Run
@@ -78,6 +79,7 @@ class Materialization:
     feeds: Feeds = field(default_factory=Feeds)
     cursor: Cursor = field(init=False)
     began: float = field(init=False, default_factory=time.monotonic)
+    _unread: bool = field(init=False)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
@@ -86,6 +88,7 @@ class Materialization:
         log = self.asset.ref.log(self.spark)
         head = log.head()
         partitions = self.slice.keys if self.slice else ()
+        self._unread = head is not None
         self.cursor = find_cursor(
             log, head, self.asset.name, partitions, reads=self.asset.incremental, compare=self.compare is not None
         )
@@ -122,6 +125,7 @@ class Materialization:
             gap=self.gap,
             archive=archive_of(read, source, archive, self.spark),
             feeds=self.feeds,
+            ahead=self._prefetch,
         )
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
         # A long history may hold more changes than the source has rows.
@@ -154,6 +158,12 @@ class Materialization:
         run = self.planned()
         self._refuse_doubling(run, write)
         return commit(self.spark(), run, write, retry, clock, tell)
+
+    def _prefetch(self) -> None:
+        """Has Delta replay the table's log, once: the comparison and the commit need it."""
+        if self._unread:
+            self._unread = False
+            prefetch(self.spark(), self.asset.ref)
 
     def _position(self, name: str, table_id: str) -> Position | None:
         """How far a source has been read; an `Append` knows it by its table, too, should that have another name now.

@@ -52,6 +52,7 @@ RINGS = {
         "materialization",
         "plan",
         "keyed",
+        "prefetch",
         "stored",
         "progress",
         "run",

@@ -24,6 +24,7 @@
     - UnregisteredTableError
     - OtherFileSystemError
     - ForeignApplicationIdError
+  x SessionEndedError           nothing was written; the next try has a new session
   x ConflictError               nothing was written; rivals kept winning
   x StaleInputsError            another run committed first, with other inputs; nothing was written
   x UnsettledError              it is written, and a rival's rows may stand among it until the next run
@@ -273,6 +274,17 @@ class ForeignApplicationIdError(WriteError):
             f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
             f"id, or the commit was removed from the log. Nothing was written. Stop the other writer, then "
             f"materialize once with the run tag {FULL_REFRESH}=true."
+        )
+
+
+class SessionEndedError(LakehouseError, ConnectionError):
+    """The Spark session in which a run's inputs were read ended before its result was computed."""
+
+    def __init__(self, asset: str, said: str) -> None:
+        self.asset, self.said = asset, said
+        super().__init__(
+            f"The Spark session in which the inputs of '{asset}' were read has ended: {said} Nothing was written. Run "
+            f"it again: it reads them anew, in a new session."
         )
 
 

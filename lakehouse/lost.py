@@ -1,19 +1,23 @@
 """An attempt that did not commit: the rivals that it lost to, and whether they changed its rows."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
 from pyspark.sql import SparkSession
 
-from lakehouse.conflicts import Conflict, first_line
+from lakehouse.conflicts import Conflict, causes, first_line, message
 from lakehouse.difference import broken_promise
-from lakehouse.errors import LakehouseError, LateGapError, PlanError
+from lakehouse.errors import LakehouseError, LateGapError, PlanError, SessionEndedError
 from lakehouse.ladder import why_unreadable
 from lakehouse.log import Commit
 from lakehouse.run import Run
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned
 from lakehouse.writes import Merge, Write
+
+_ENDED = re.compile(r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]")
+"""What Spark Connect says of a session that its server no longer has, and of rows that belong to another one."""
 
 
 class Verdict(Enum):
@@ -102,6 +106,8 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     broken = broken_promise(run.asset, error)
     if broken is not None:
         return broken
+    if any(_ENDED.search(message(cause)) for cause in causes(error)):
+        return SessionEndedError(run.asset, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and run.changes:
         return LateGapError(run.asset, reason)

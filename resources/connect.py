@@ -21,11 +21,14 @@ from resources.rendezvous import Lock, State
 
 ANSWERS_WITHIN = 30
 """Seconds. A server that is busy with other runs still answers at once: it has threads for that alone."""
+LEAVES_WITHIN = 5
+"""Seconds that a process which ends gives the server to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Connected:
-    session: SparkSession
+    session: Any
+    channel: "Channel"
     state: State
     used: Lock
 
@@ -50,19 +53,26 @@ def session_on(server: Server) -> SparkSession:
         session_id = str(uuid4())
         state, used = find_or_start(server, lambda state: _answers(Channel(server, state, session_id)))
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions choose by it
-        session: Any = ConnectSession.builder.channelBuilder(Channel(server, state, session_id)).create()
-        _connected[server.root] = _Connected(session, state, used)
+        channel = Channel(server, state, session_id)
+        session: Any = ConnectSession.builder.channelBuilder(channel).create()
+        # Ahead of what PySpark does at the end of a process for a session that is still open: a query without a time
+        # limit, for which a server that hangs would keep the process, and the process the server's lock.
+        atexit.unregister(leave_all)
+        atexit.register(leave_all)
+        _connected[server.root] = _Connected(session, channel, state, used)
         return session
 
 
 def _leave(root: Path) -> None:
-    """Gives the session back, so that the server need not wait for its time to be up."""
+    """Gives the session back, so that the server need not wait for its time to be up; without a word where it hangs."""
     connected = _connected.pop(root)
-    connected.session.stop()
     connected.used.let_go()
+    if _answers(connected.channel, LEAVES_WITHIN):
+        connected.session.stop()
+    else:
+        connected.session.client.close()
 
 
-@atexit.register
 def leave_all() -> None:
     """Gives every session of this process back, as its end does."""
     with _lock:
@@ -109,14 +119,14 @@ class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
             raise ServerLostError(self._server.root, last_words(self._server.rendezvous))
 
 
-def _answers(channel: Channel) -> bool:
-    """Whether the server says its version, which takes the token, within the time limit."""
+def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
+    """Whether the server says its version, which takes the token, within so many seconds."""
     asked = messages.AnalyzePlanRequest(session_id=channel.session_id or "", client_type="lakehouse")
     asked.user_context.user_id = channel.userId or ""
     asked.spark_version.SetInParent()
     with channel.toChannel() as wire:
         try:
-            rpc.SparkConnectServiceStub(wire).AnalyzePlan(asked, timeout=ANSWERS_WITHIN)
+            rpc.SparkConnectServiceStub(wire).AnalyzePlan(asked, timeout=within)
         except (grpc.RpcError, ServerLostError):
             return False
     return True

@@ -54,6 +54,9 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.redaction.string.regex": SECRET_VALUES,
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": "0",  # any that is free, so none can be taken
+        # A session is left when its process ends, and the server ends when it is idle. After an hour without a
+        # question, Spark's own limit, a run that computes in Python or waits for its turn would find its inputs gone.
+        "spark.connect.session.manager.defaultSessionTimeout": "7d",
         "spark.ui.enabled": "false",
         # Kept for a UI that is not there: a thousand plans of each kind in a server that runs all day.
         "spark.sql.ui.retainedExecutions": "20",

@@ -147,6 +147,14 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.SessionEndedError,
+        {"asset": "flights", "said": "[NO_ACTIVE_SESSION] No active session."},
+        "The Spark session in which the inputs of 'flights' were read has ended: [NO_ACTIVE_SESSION] No active "
+        "session.",
+        WRITTEN,
+        "Run it again: it reads them anew, in a new session.",
+    ),
+    Case(
         errors.PlanError,
         {"asset": "flights", "problem": "[DIVIDE_BY_ZERO] Division by zero."},
         "Spark could not compute the result of 'flights': [DIVIDE_BY_ZERO] Division by zero.",

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 from lakehouse.changes import LOG_NAMES, Feed, Nothing
 from lakehouse.interpreted import interpreted
 from lakehouse.local import SMALL_BYTES, Local, small
-from lakehouse.log import Commit, Log, freed_by
+from lakehouse.log import Commit, Log
+from lakehouse.misleading import freed_by
 from lakehouse.progress import heard
 from lakehouse.replaced import replaced_within
 from lakehouse.schema import conformed, field_names, paths

@@ -19,6 +19,7 @@ from lakehouse.feeds import SCHEMA_CHANGES, Feeds, OtherFieldsError, fitted, nam
 from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
+from lakehouse.misleading import laid_out_anew
 from lakehouse.progress import heard
 from lakehouse.read import Read
 from lakehouse.tables import Pinned
@@ -112,6 +113,9 @@ def read_changes(source: Source, position: Position | None, reader: Reader) -> C
         return _gap(
             source, position, reader, f"another table (id {head.table_id}) has taken the place of the one it read"
         )
+    if position.mapped != source.at.mapped:
+        reason = "other partitions of it are mapped to this run than to the one before"
+        return _gap(source, position, replace(reader, archive=None), reason)
     if position.version > head.version:
         return _gap(source, position, reader, f"the source's log now ends at version {head.version}")
     return _continue(source, position, reader)
@@ -168,22 +172,30 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
     maps = source.head.maps_columns or any(commit.freed for commit in kept)
     try:
-        taken = names_taken_again(source.log, kept, at) if maps else None
+        misleading = _misleading(source.log, kept, at, maps=maps)
         if not all(commit.is_quiet for commit in included):
             reader.ahead()
-        content = Nothing() if taken else reader.feeds.read(at, included, source.log.size(), stable=stable)
+        content = Nothing() if misleading else reader.feeds.read(at, included, source.log.size(), stable=stable)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
             raise
         return _gap(source, position, reader, reason, error)
-    if taken:
-        names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
-        reason = (
-            f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
-        )
-        return _gap(source, position, replace(reader, archive=None), reason)  # nor does an archive of the feed tell it
+    if misleading:
+        return _gap(source, position, replace(reader, archive=None), misleading)  # so would be an archive of the feed
     return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
+
+
+def _misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: bool) -> str | None:
+    """Why the feed of these commits would tell other rows than there were, without an error; None where it does not."""
+    anew = laid_out_anew(log, commits)
+    if anew is not None:
+        return f"version {anew.version} ({anew.operation}) may have changed its partitioning or its columns' types"
+    taken = names_taken_again(log, commits, at) if maps else None
+    if not taken:
+        return None
+    names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
+    return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """A Delta table's log, as much of it as we need: where it stands, and what its commits say of themselves."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.rows import NO_ROWS, Rows
@@ -39,6 +39,9 @@ WITHOUT_ROWS = frozenset(
 )
 """Operations that change no row, by Delta's names for them. Everything unknown is taken to change some."""
 
+COMPACTING = frozenset({"OPTIMIZE", "REORG"})
+"""Operations that Delta may add behind a commit of its own accord, with that commit's `userMetadata`."""
+
 REPLACING = frozenset(
     {
         "REPLACE TABLE",
@@ -64,7 +67,7 @@ _COUNTS = {
     "UPDATE": (None, "numUpdatedRows", None),
     "DELETE": (None, None, "numDeletedRows"),
 }
-_OF_SOME = ("partitionOverwriteMode", "replaceOnCond", "replaceUsingCols")
+_OF_SOME = ("replaceOnCond", "replaceUsingCols")
 """Parameters of an overwrite that say which rows it replaces, as a predicate does."""
 _FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
 _FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
@@ -171,14 +174,30 @@ class Commit:
             self._mode == "Overwrite"
             and predicate in (None, "", "[]", "true")
             and self.parameters.keys().isdisjoint(_OF_SOME)
+            and not (self._is_dynamic and self.parameters.get("partitionBy") not in (None, "[]"))
             and not self.is_first
         )
+
+    @property
+    def _is_dynamic(self) -> bool:
+        """Whether an overwrite replaced only partitions that it has rows for; Delta says so of every table, though."""
+        return (self.parameters.get("isDynamicPartitionOverwrite") or "").lower() == "true"
 
     @property
     def leaves_nothing(self) -> bool:
         """Whether the table is known to have no row after the commit."""
         emptied = self.operation in ("TRUNCATE", "DELETE", "REPLACE TABLE", "CREATE OR REPLACE TABLE")
-        return self.empties and (emptied or self.metrics.get("numOutputRows") == 0)
+        return self.empties and (emptied or (self.metrics.get("numOutputRows") == 0 and not self._is_dynamic))
+
+    @property
+    def may_lay_out_anew(self) -> bool:
+        """Whether the commit may have changed rows and, in one with that, the partitioning or the columns' types."""
+        free = self.parameters.get("canOverwriteSchema") or ""
+        return not self.is_first and (
+            self.operation == "RESTORE"
+            or (self.operation in REPLACING and self.operation != "TRUNCATE")
+            or free.lower() == "true"
+        )
 
     @property
     def restored(self) -> int | None:
@@ -218,6 +237,27 @@ class Head:
         return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a version of a table lays its rows out in files.
+
+    Args:
+        partition_columns: What it is partitioned by.
+        types: The type of each column, as Delta's log writes it; names in lower case.
+    """
+
+    partition_columns: tuple[str, ...]
+    types: Mapping[str, str]
+
+    def reads_as(self, older: Self) -> bool:
+        """Whether files of the older version say the same when they are read by this one."""
+        common = self.types.keys() & older.types.keys()
+        partitions = ({name.lower() for name in of.partition_columns} for of in (self, older))
+        return len(set(map(frozenset, partitions))) == 1 and all(
+            self.types[name] == older.types[name] for name in common
+        )
+
+
 class Log(Protocol):
     """A table's log. Reads nothing but metadata, so it costs milliseconds, whatever the table's size."""
 
@@ -227,6 +267,10 @@ class Log(Protocol):
 
     def size(self) -> Size | None:
         """How much the table holds now, nothing where there is none; None: this log cannot say."""
+        ...
+
+    def layout(self, version: int) -> Layout | None:
+        """How a version lays its rows out; None: this log cannot say, or not any more."""
         ...
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
@@ -259,29 +303,6 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
             BRING_IT_BACK,
         )
     return tuple(found) if versions[0] == after + 1 else None
-
-
-def freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
-    """The names that commits took from their columns, which others may have now; None: any of them.
-
-    A RESTORE takes back what the commits dropped and renamed that it undoes.
-    """
-    found = frozenset[str]()
-    for commit in commits:
-        freed: frozenset[str] | None = commit.freed
-        if commit.operation == "REPLACE COLUMNS":
-            freed = None  # it tells the columns that remain
-        elif commit.operation == "RESTORE":
-            freed = None if commit.restored is None else _freed_between(log, commit.restored, commit.version)
-        if freed is None:
-            return None
-        found |= freed
-    return found
-
-
-def _freed_between(log: Log, restored: int, version: int) -> frozenset[str] | None:
-    undone = tuple(log.commits(version - 1, restored + 1))
-    return freed_by(log, undone) if len(undone) == version - 1 - restored else None
 
 
 def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:

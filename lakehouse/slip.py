@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from lakehouse.errors import FULL_REFRESH, UnreadableLogError
-from lakehouse.log import Commit, Head, Log
+from lakehouse.log import COMPACTING, Commit, Head, Log
 from lakehouse.mark import Mark, Position
 
 
@@ -127,4 +127,5 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
             f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and starts anew.",
             damaged=commit.version,
         ) from error
-    return mark if mark is not None and mark.asset == asset else None
+    # Delta compacts files behind a commit in its session, with what that said of itself.
+    return mark if mark is not None and mark.asset == asset and commit.operation not in COMPACTING else None

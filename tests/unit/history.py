@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakehouse.cursor import Cursor, Known, find_cursor
-from lakehouse.log import Commit, Head, newest_first
+from lakehouse.log import Commit, Head, Layout, newest_first
 from lakehouse.mark import Mark, Position
 from lakehouse.size import Size
 
@@ -36,6 +36,9 @@ class History:
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         return newest_first(self._page, newest, oldest)
+
+    def layout(self, version: int) -> Layout | None:
+        return None
 
     def epoch(self, application_id: str) -> int | None:
         return self.transactions.get(application_id, 0) if self.knows_epochs else None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import REPLACING, WITHOUT_ROWS, Commit, Head, commits_between, newest_first
+from lakehouse.log import REPLACING, WITHOUT_ROWS, Commit, Head, Layout, commits_between, newest_first
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.size import Size
 from tests.unit.history import History
@@ -137,7 +137,7 @@ KEEPS = [
     commit("WRITE", APPEND),
     commit("WRITE", OVERWRITE, version=0),
     commit("WRITE", OVERWRITE | {"predicate": "day = '2013-01-01'"}),
-    commit("WRITE", OVERWRITE | {"partitionOverwriteMode": "dynamic"}),
+    commit("WRITE", OVERWRITE | {"isDynamicPartitionOverwrite": "true", "partitionBy": '["g"]'}),
     commit("WRITE", OVERWRITE | {"replaceOnCond": "t.id <=> s.id"}),
     commit("WRITE", OVERWRITE | {"replaceUsingCols": "(id)"}),
     commit("STREAMING UPDATE", {"outputMode": "Append"}),
@@ -164,6 +164,9 @@ def test_a_table_is_known_to_be_empty_only_after_a_commit_that_put_nothing_in():
     assert all(commit(operation).leaves_nothing for operation in ("TRUNCATE", "DELETE", "REPLACE TABLE"))
     assert commit("WRITE", OVERWRITE, numOutputRows=0).leaves_nothing
     assert not commit("WRITE", OVERWRITE, numOutputRows=1).leaves_nothing
+    dynamic = commit("WRITE", OVERWRITE | {"isDynamicPartitionOverwrite": "true"}, numOutputRows=0)
+    assert dynamic.empties, "Delta says so of tables without partitions, too, and of others it does not say which"
+    assert not dynamic.leaves_nothing
     assert not commit("WRITE", OVERWRITE).leaves_nothing
     assert not commit("CREATE OR REPLACE TABLE AS SELECT").leaves_nothing
     assert not commit("CLONE").leaves_nothing
@@ -197,6 +200,9 @@ class Listed:
 
     def head(self) -> Head | None:
         return Head(max(self.versions), "t", {}, ())
+
+    def layout(self, version: int) -> Layout | None:
+        return None
 
     def epoch(self, application_id: str) -> int | None:
         return None

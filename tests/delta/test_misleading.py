@@ -1,0 +1,70 @@
+"""A source that was laid out anew: its feed tells deleted rows as they never were, so everything is compared."""
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse import Changes, Merge, Read, Table
+from tests.lake import Lake
+
+SRC = "id int, g string, v int"
+
+
+def counted(src: Changes) -> Merge:
+    touched = src.touched("g")
+    return Merge(touched.rows.groupBy("g").agg(F.count("*").alias("n"), F.sum("v").alias("v")), touched)
+
+
+def reasons(lake: Lake) -> str | None:
+    source = lake.source("src")
+    changes = lake.begin(counted, Table(key="g")).changes(source, Read(), lake.ref)
+    return getattr(changes.content, "reason", None)
+
+
+def held(lake: Lake) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in lake.sql("SELECT g, count(*), sum(v) FROM {src} GROUP BY g"))
+
+
+def put(lake: Lake, rows: DataFrame, *by: str) -> None:
+    writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    (writer.partitionBy(*by) if by else writer).save(str(lake.root / "src"))
+
+
+@pytest.mark.parametrize(("before", "behind"), [(("g",), ()), ((), ("g",)), (("g",), ("v",))])
+def test_rows_of_a_source_that_is_partitioned_otherwise(
+    lake: Lake, before: tuple[str, ...], behind: tuple[str, ...]
+) -> None:
+    lake.create("src", [(0, "z", 0)], SRC)
+    put(lake, lake.values([(1, "a", 10), (2, "b", 20)], SRC), *before)
+    lake.materialize(counted, Table(key="g"))
+    put(lake, lake.values([(1, "a", 10)], SRC), *behind)
+    assert "may have changed its partitioning" in str(reasons(lake))
+    lake.materialize(counted, Table(key="g"))
+    assert lake.rows("counted") == held(lake) == [("a", 1, 10)]
+    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 1")
+    lake.materialize(counted, Table(key="g"))
+    assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 1, 20)]
+
+
+def test_keys_of_a_source_whose_column_became_too_narrow_for_them(lake: Lake) -> None:
+    def copied(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("src", [(1, "a", 10), (70_000, "b", 20)], SRC)
+    lake.materialize(copied, Table(key="id"))
+    put(lake, lake.values([(1, "a", 10)], "id smallint, g string, v int"))
+    lake.materialize(copied, Table(key="id"))
+    assert lake.rows("copied") == [(1, "a", 10)]
+
+
+def test_an_overwrite_that_changes_no_layout_is_read_from_the_feed(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.materialize(counted, Table(key="g"))
+    put(lake, lake.values([(1, "a", 11), (3, "c", 30)], SRC))
+    assert reasons(lake) is None
+    lake.materialize(counted, Table(key="g"))
+    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
+    assert reasons(lake) is None
+    lake.materialize(counted, Table(key="g"))
+    assert lake.rows("counted") == held(lake)

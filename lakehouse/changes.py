@@ -72,6 +72,7 @@ class Changes:
         commits: The commits of the range; empty where everything is read.
         behind: Versions that a limit left to the next run.
         key: The columns that identify a row of the source in every version of the range; empty where none are known.
+        alike: Columns, in lower case, in which the asset's own table holds an empty text as NULL.
     """
 
     source_at: Pinned
@@ -80,6 +81,7 @@ class Changes:
     commits: tuple[Commit, ...] = ()
     behind: int = 0
     key: tuple[str, ...] = ()
+    alike: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -179,14 +181,15 @@ class Changes:
         require(self.source.columns, keys, f"'{self.name}'")
         match self.content:
             case Everything():
-                return Touched(keys, None, self.source, self.name)
+                return Touched(keys, None, self.source, self.name, alike=self.alike)
             case Nothing():
-                return Touched(keys, Local.empty(self.source.select(*quoted(keys))), self.source, self.name)
+                nothing = Local.empty(self.source.select(*quoted(keys)))
+                return Touched(keys, nothing, self.source, self.name, alike=self.alike)
             case Feed(found=found):
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
                 few, most = isinstance(found, Local), self.counts.images if self.commits else None
                 added = identify and (self.counts.updated, self.counts.deleted) == (0, 0)
-                return Touched(keys, found, self.source, self.name, few=few, most=most, identify=identify, added=added)
+                return Touched(keys, found, self.source, self.name, few, most, identify, added, self.alike)
 
     @property
     def are_at_the_driver(self) -> bool:

@@ -47,7 +47,7 @@ def _touched(touched: Touched, partition_columns: Collection[str]) -> Touched:
     values = touched.values
     if not texts or (values is not None and not any("" in key for key in values)):
         return touched
-    return replace(touched, found=stored_rows(touched.keys, partition_columns))
+    return replace(touched, found=stored_rows(touched.keys, partition_columns), alike=frozenset())
 
 
 def _texts(frame: DataFrame, partition_columns: Collection[str]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import chain, product
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
 from lakehouse.sql import Literal, quote
 
+_ALIKE = "IF(coalesce({0}, '') = '', array('', NULL), array({0}))"
 SENT = 1_000_000
 """So many rows are sent to every task to be joined there."""
 
@@ -36,6 +38,8 @@ class Touched:
         identify: Whether the columns identify a row of the source in every version of the range. Then the changes
             that were found tell its rows, too.
         added: Whether they do, and the range only added rows, as its commits say. Then few tables hold the keys.
+        alike: Columns, in lower case, in which the table that will be written holds an empty text as NULL. There one of
+            the two touches the other.
     """
 
     columns: tuple[str, ...]
@@ -46,6 +50,7 @@ class Touched:
     most: int | None = None
     identify: bool = False
     added: bool = False
+    alike: frozenset[str] = frozenset()
 
     @property
     def is_everything(self) -> bool:
@@ -77,7 +82,23 @@ class Touched:
         """The distinct keys, where they can be said as literals."""
         if self.found is None or not isinstance(self._held, Local):
             return None
-        return self._held.values(self.columns)
+        values, texts = self._held.values(self.columns), self._texts(self._held.schema)
+        if values is None or not texts:
+            return values
+        each = (
+            product(*(_alike(v) if c in texts else (v,) for c, v in zip(self.columns, key, strict=True)))
+            for key in values
+        )
+        return list(dict.fromkeys(chain.from_iterable(each)))
+
+    def _texts(self, schema: StructType) -> frozenset[str]:
+        """The columns of the keys in which an empty text and NULL are one."""
+        return frozenset(
+            column
+            for column in self.columns
+            if column.lower() in self.alike
+            and any(c.name.lower() == column.lower() and isinstance(c.dataType, StringType) for c in schema.fields)
+        )
 
     @cached_property
     def _held(self) -> Local | DataFrame:
@@ -88,7 +109,10 @@ class Touched:
             case Local() as local if local.values(self.columns) is not None:
                 return local
             case Local(frame=frame) | frame:
-                distinct = frame.select(*as_keys(frame, self.columns)).distinct()
+                keys = frame.select(*as_keys(frame, self.columns))
+                for column in self._texts(frame.schema):
+                    keys = keys.withColumn(column, F.explode(F.expr(_ALIKE.format(quote(column)))))
+                distinct = keys.distinct()
                 few = small(distinct) if self.few else None
                 return distinct if few is None else few
 
@@ -115,7 +139,7 @@ class Touched:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
             )
-        if self.identify and isinstance(self.found, Local):
+        if self.identify and isinstance(self.found, Local) and not self._texts(self.found.schema):
             told = rows_after(self.found, self.columns, self.source.columns)
             if told is not None:
                 return told.frame
@@ -141,7 +165,8 @@ class Touched:
 
     def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
         """That a row of the frame has the key that a row of `keys` is, whose columns go by the aliases of `renamed`."""
-        nulls = not isinstance(self._held, Local) or self._held.has_nulls(self.columns)
+        held = self._held
+        nulls = not isinstance(held, Local) or held.has_nulls(self.columns) or bool(self._texts(held.schema))
         pairs = zip(as_keys(frame, tuple(renamed.values())), map(F.col, renamed), strict=True)
         return reduce(Column.__and__, (ours.eqNullSafe(key) if nulls else ours == key for ours, key in pairs))
 
@@ -167,10 +192,10 @@ class Touched:
         """
         require(frame.columns, columns, f"the frame that via() looks keys of {self.name} up in")
         if self.found is None:
-            return Touched(columns, None, frame, self.name, self.few)
+            return Touched(columns, None, frame, self.name, self.few, alike=self.alike)
         if self.count_if_few() == 0:
-            return Touched(columns, Local.empty(frame.select(*quoted(columns))), frame, self.name)
-        return Touched(columns, self.of(frame).select(*quoted(columns)), frame, self.name, self.few)
+            return Touched(columns, Local.empty(frame.select(*quoted(columns))), frame, self.name, alike=self.alike)
+        return Touched(columns, self.of(frame).select(*quoted(columns)), frame, self.name, self.few, alike=self.alike)
 
     def __or__(self, other: "Touched") -> "Touched":
         """The keys touched on either side; both name the same columns.
@@ -187,7 +212,12 @@ class Touched:
         source = self.source if self.source is other.source else None
         name = self.name if self.name == other.name else f"{self.name} and {other.name}"
         most = None if self.most is None or other.most is None else self.most + other.most
-        return Touched(self.columns, found, source, name, self.few and other.few, most)
+        few, alike = self.few and other.few, self.alike | other.alike
+        return Touched(self.columns, found, source, name, few, most, alike=alike)
+
+
+def _alike(value: Literal) -> tuple[Literal, ...]:
+    return ("", None) if value in ("", None) else (value,)
 
 
 def _united(

@@ -6,7 +6,7 @@ The inputs are pinned, so a write that lost its commit may be planned and tried 
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from uuid import uuid4
@@ -14,26 +14,26 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakehouse.conflicts import Conflict, Kind, classify, first_line
-from lakehouse.cursor import Fresh, Known, find_cursor
+from lakehouse.cursor import Fresh, Known
 from lakehouse.difference import broken_promise
 from lakehouse.errors import (
     ConflictError,
     ForeignApplicationIdError,
     ForeignTableError,
     LakehouseError,
-    StaleInputsError,
     UnknownOutcomeError,
     UnsafeTableError,
     UnsettledError,
 )
 from lakehouse.interpreted import interpreted
-from lakehouse.log import Commit, Head, Log
+from lakehouse.log import COMPACTING, Commit, Head, Log
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
 from lakehouse.progress import heard
 from lakehouse.retry import Retry
 from lakehouse.run import Run
+from lakehouse.settled import settled_by
 from lakehouse.size import total
 from lakehouse.statement import Skip, Statement, execute, is_compared
 from lakehouse.table import UNSAFE_PROPERTIES
@@ -142,9 +142,9 @@ class _Writing:
         """What one attempt came to; None where another is due."""
         head = self.log.head()
         check_target(self.run, head)
-        found = _moved(self.log, head, self.run, self.done)
-        if found is not None:
-            return self.done or replace(found, lost=tuple(self.lost))
+        settled = settled_by(self.log, head, self.run, self.write, self.done.commit.version if self.done else None)
+        if settled is not None:
+            return self.done or _already_applied(self.log, settled, self.lost)
         with interpreted(self.spark, total((self.run.inputs, self.log.size()))):
             statement = self._statement(head)
             if isinstance(statement, Skip):
@@ -257,29 +257,8 @@ def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) ->
     return None
 
 
-def _moved(log: Log, head: Head | None, run: Run, done: Committed | None) -> AlreadyApplied | None:
-    """The commit of a twin that took our epoch; None while the cursor is where this run found or brought it."""
-    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), compare=run.compare is not None)
-    if isinstance(now, Fresh) and now.foreign is not None and run.compare is None:
-        raise ForeignTableError(run.asset, run.ref.location, now.foreign)
-    if (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch):
-        own = now if isinstance(now, Known) and run.is_own(now.mark) else None
-        if own is None or own.is_slipped or run.changes or run.partitions or own.mark.reads != run.reads:
-            return None
-        if done is not None and done.commit.version == own.version:
-            return None
-    known = now if isinstance(now, Known) else _newest_of(log, head, run)
-    if known is None:
-        raise StaleInputsError(run.asset, None, -1 if head is None else head.version)
-    if done is None and not run.is_covered_by(known):
-        raise StaleInputsError(run.asset, known.mark.run, known.version)
-    found = next(log.commits(known.version, known.version))
-    return AlreadyApplied(known.mark, found)
-
-
-def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
-    cursor = find_cursor(log, head, run.asset, run.partitions, reads=True)
-    return cursor if isinstance(cursor, Known) else None
+def _already_applied(log: Log, known: Known, lost: Sequence[LostAttempt]) -> AlreadyApplied:
+    return AlreadyApplied(known.mark, next(log.commits(known.version, known.version)), tuple(lost))
 
 
 def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
@@ -289,7 +268,7 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
         if head is None:
             return None
         for found in log.commits(head.version, mark.base + 1):
-            if found.user_metadata and mark.attempt in found.user_metadata:
+            if found.user_metadata and mark.attempt in found.user_metadata and found.operation not in COMPACTING:
                 return found
     except Exception as unreadable:
         raise UnknownOutcomeError(run.asset, mark.attempt, first_line(unreadable)) from (error or unreadable)

@@ -5,7 +5,7 @@ length of the history. A RESTORE is followed to the version that it restored; a 
 replaced the table ends the line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -117,6 +117,25 @@ def find_cursor(
         return Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
 
 
+def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
+    """The newest own commit by one of some runs, unless the table was emptied or taken back behind it."""
+    undone_above: int | None = None
+    for commit in Walk.back(log, head):
+        if undone_above is not None and commit.version > undone_above:
+            continue
+        if commit.operation == "RESTORE":
+            undone_above = commit.restored
+            if undone_above is None:
+                return None
+            continue
+        mark = readable_mark(commit, asset)
+        if mark is not None and mark.run in runs:
+            return Known.of(mark, commit.version)
+        if commit.empties:
+            return None
+    return None
+
+
 def _find(log: Log, head: Head, asset: str, partitions: tuple[str, ...], *, reads: bool) -> Cursor:
     if not partitions:
         return _newest(log, head, asset, None)
@@ -173,7 +192,7 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
     reads: dict[str, Position] = {}
     for source in sources:
         positions = [cursor.reads[source] for cursor in known]
-        if len({position.table for position in positions}) == 1:
+        if len({(position.table, position.mapped) for position in positions}) == 1:
             reads[source] = min(positions, key=lambda position: (not position.lookup, position.version))
     codes = frozenset(code for cursor in known for code in cursor.code_versions)
     return replace(known[0], reads=reads, code_versions=codes)

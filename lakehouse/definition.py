@@ -48,9 +48,21 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
     raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
 
 
-def writes_nothing(op: dg.OpDefinition) -> bool:
-    """Whether the asset is annotated `-> None`: then Dagster hands its result to no IO manager."""
-    return all(output.dagster_type.is_nothing for output in op.output_defs)
+def writes_nothing(asset: dg.AssetsDefinition) -> bool:
+    """Whether the asset is annotated `-> None`: then Dagster hands its result to no IO manager. A check's is none."""
+    return all(asset.op.output_def_named(name).dagster_type.is_nothing for name in asset.keys_by_output_name)
+
+
+def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
+    """Whether a run reads only those of the source's partitions that are mapped to it.
+
+    An asset without partitions reads the whole table, and so does one that says that it maps all of them, whose keys
+    grow from day to day: unless it names others.
+    """
+    mapping = asset.get_partition_mapping_for_dep(source)
+    if isinstance(mapping, dg.AllPartitionMapping):
+        return False
+    return mapping is not None or asset.partitions_def is not None
 
 
 def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:

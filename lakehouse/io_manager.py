@@ -1,7 +1,7 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -12,7 +12,7 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
-from lakehouse.definition import input_kind, slice_of, table_ref, write_kind, writes_nothing
+from lakehouse.definition import input_kind, maps_partitions, slice_of, table_ref, write_kind, writes_nothing
 from lakehouse.errors import (
     FULL_REFRESH,
     IsolationLevelError,
@@ -60,16 +60,18 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
         run = _asset_context()
-        if run is None or writes_nothing(run.op_def):
-            return self._source(context, "load_input" if run is None else str(run.asset_key), run).at.rows()
+        writer = None if run is None else _writer(run)
+        if run is None or writer is None:
+            return self._source(context, "load_input" if run is None else str(run.asset_key), run, self).at.rows()
         with _told_to_dagster(run):
-            step = self._step(run)
-            source = self._source(context, step.asset.name, run)
+            # Dagster asks the manager of the table that is read. The position is in the one that will be written.
+            step = writer.step_of(run)
+            source = self._source(context, step.asset.name, run, writer)
             if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                 return step.lookup(source)
             read = Read.from_metadata(context.definition_metadata or {})
             with telling(run.log.info):
-                changes = step.changes(source, read, self._archive)
+                changes = step.changes(source, read, writer.archive)
             if isinstance(changes.content, Everything) and changes.content.reason is not None:
                 run.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
@@ -79,23 +81,24 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         run = cast("dg.AssetExecutionContext", _asset_context())
         write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj
         with _told_to_dagster(run):
-            step = self._step(run)
+            step = self.step_of(run)
             del self._steps[_step_key(run)]
             with _isolation_refused(step.asset), telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
-            report(context, run, step.planned(), outcome, self._session)
+            report(context, run, step.planned(), outcome, self.session)
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
 
-    def _session(self) -> SparkSession:
+    def session(self) -> SparkSession:
+        """The Spark session of the tables that this manager writes."""
         return cast("SparkSession", self.spark.spark_session)
 
-    def _step(self, run: dg.AssetExecutionContext) -> Materialization:
+    def step_of(self, run: dg.AssetExecutionContext) -> Materialization:
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = _step_key(run)
         if key not in self._steps:
             asset, partitions_def, tags = self._asset(run), run.assets_def.partitions_def, _tags(run)
             self._steps[key] = Materialization(
-                spark=self._session,
+                spark=self.session,
                 asset=asset,
                 run=run.run.run_id,
                 slice=slice_of(asset.name, asset.table, partitions_def, run.partition_keys) if partitions_def else None,
@@ -119,32 +122,47 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             code_version=spec.code_version,
         )
 
-    def _source(self, context: dg.InputContext, reader: str, run: dg.AssetExecutionContext | None) -> Source:
+    def _source(
+        self, context: dg.InputContext, reader: str, run: dg.AssetExecutionContext | None, writer: "DeltaIOManager"
+    ) -> Source:
+        """A table of this manager, as the Spark of the one that will write sees it."""
         upstream = context.upstream_output
         table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
         ref = table_ref(self.root, context.asset_key, table)
-        log = ref.log(self._session)
+        log = ref.log(writer.session)
         head = log.head()
         if head is None:
             raise SourceMissingError(reader, ref.name, ref.location)
-        pinned = Pinned(self._session(), ref, head.table_id, head.version)
-        if (run is None or run.assets_def.partitions_def is not None) and context.has_asset_partitions:
-            pinned = _sliced(context, table, pinned)
+        pinned = Pinned(writer.session(), ref, head.table_id, head.version)
+        if context.has_asset_partitions and (run is None or maps_partitions(run.assets_def, context.asset_key)):
+            own = () if run is None or run.assets_def.partitions_def is None else run.partition_keys
+            pinned = _sliced(context, table, pinned, own)
         # A key may be in several of the asset's partitions, whether or not Delta knows of them.
         return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
 
-    def _archive(self, asset: str) -> TableRef:
+    def archive(self, asset: str) -> TableRef:
+        """Where the table of an asset is that is named as an archive."""
         return table_ref(self.root, dg.AssetKey(asset.split("/")), Table())
 
 
-def _sliced(context: dg.InputContext, table: Table, pinned: Pinned) -> Pinned:
+def _sliced(context: dg.InputContext, table: Table, pinned: Pinned, own: Sequence[str]) -> Pinned:
     """Only the partitions that Dagster maps to this run, where the source says by which column it has them."""
     if not table.partition_columns:
         return pinned
     slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
     if slice_ is None:
         return pinned
-    return replace(pinned, where=slice_.predicate(column_types(pinned.rows().schema)))
+    where = slice_.predicate(column_types(pinned.rows().schema))
+    return replace(pinned, where=where, mapped=None if set(slice_.keys) == set(own) else slice_.digest)
+
+
+def _writer(run: dg.AssetExecutionContext) -> DeltaIOManager | None:
+    """The manager that will write what this step computes; None where Dagster hands it to none, or to another kind."""
+    if writes_nothing(run.assets_def):
+        return None
+    key = run.assets_def.get_io_manager_key_for_asset_key(run.asset_key)
+    manager = getattr(run.op_execution_context.get_step_execution_context().resources, key)
+    return manager if isinstance(manager, DeltaIOManager) else None
 
 
 @contextmanager
@@ -154,7 +172,8 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
         yield
     except LateGapError as error:
         run.instance.add_run_tags(run.run.run_id, {GAP + error.asset: f"{run.run.run_id} {error.reason[:200]}"})
-        raise dg.RetryRequested(max_retries=1) from error
+        # Dagster counts every earlier try of the step. The tag takes care that this one is not met again.
+        raise dg.RetryRequested(max_retries=run.retry_number + 1) from error
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
@@ -194,8 +213,8 @@ def _late_gap(tags: Mapping[str, str], asset: str, run: str) -> str | None:
 
 
 def _unacknowledged(run: dg.AssetExecutionContext) -> frozenset[str]:
-    """The runs that this one repeats, back to one whose materialization Dagster heard of: their commits are ours."""
-    found: set[str] = set()
+    """The runs that this try repeats, back to one whose materialization Dagster heard of: their commits are ours."""
+    found: set[str] = {run.run.run_id} if run.retry_number else set()
     parent = run.run.parent_run_id
     while parent is not None and parent not in found and not _is_acknowledged(run, parent):
         found.add(parent)

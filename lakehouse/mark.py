@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Self, cast
 
 FIELD = "lakehouse"
 _CLAIM = re.compile(rf'\s*\{{\s*"{FIELD}"\s*:')
@@ -23,11 +23,18 @@ class Position:
         table: The source's table id: another table at the same path is not the same source.
         version: The last version of it that is reflected in the target.
         lookup: True where the source was read as a plain `DataFrame`: a record, not a cursor.
+        mapped: Which partitions of the source were read, as a digest of their keys; None where they were all, or those
+            that the commit wrote.
     """
 
     table: str
     version: int
     lookup: bool = False
+    mapped: str | None = None
+
+    def is_of_same_rows(self, other: Self) -> bool:
+        """Whether both speak of the same rows of the same table, whatever the version."""
+        return (self.table, self.mapped) == (other.table, other.mapped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,9 @@ class Mark:
 
     def to_json(self) -> str:
         reads: dict[str, dict[str, Any]] = {
-            source: {"table": at.table, "version": at.version} | ({"lookup": True} if at.lookup else {})
+            source: {"table": at.table, "version": at.version}
+            | ({"lookup": True} if at.lookup else {})
+            | ({"mapped": at.mapped} if at.mapped is not None else {})
             for source, at in sorted(self.reads.items())
         }
         return json.dumps(
@@ -118,7 +127,12 @@ class Mark:
                 base=_number(body["base"]),
                 code_version=None if body["code_version"] is None else _text(body["code_version"]),
                 reads={
-                    source: Position(_text(at["table"]), _number(at["version"]), at.get("lookup", False) is True)
+                    source: Position(
+                        _text(at["table"]),
+                        _number(at["version"]),
+                        at.get("lookup", False) is True,
+                        None if at.get("mapped") is None else _text(at["mapped"]),
+                    )
                     for source, at in body["reads"].items()
                 },
                 compared=body.get("compared", False) is True,

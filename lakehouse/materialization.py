@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -79,7 +79,9 @@ class Materialization:
     feeds: Feeds = field(default_factory=Feeds)
     cursor: Cursor = field(init=False)
     began: float = field(init=False, default_factory=time.monotonic)
-    _unread: bool = field(init=False)
+    _began_at: int = field(init=False)
+    _partitioned_by: tuple[str, ...] = field(init=False)
+    _prefetched: bool = field(init=False, default=False)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
@@ -88,7 +90,8 @@ class Materialization:
         log = self.asset.ref.log(self.spark)
         head = log.head()
         partitions = self.slice.keys if self.slice else ()
-        self._unread = head is not None
+        self._began_at = -1 if head is None else head.version
+        self._partitioned_by = self.asset.table.partition_columns if head is None else head.partition_columns
         self.cursor = find_cursor(
             log, head, self.asset.name, partitions, reads=self.asset.incremental, compare=self.compare is not None
         )
@@ -103,7 +106,9 @@ class Materialization:
     def lookup(self, source: Source) -> DataFrame:
         """The source at its pinned version: rows written earlier do not follow it when it changes."""
         self._sizes.append(source.log.size())
-        self._lookups[source.at.ref.name] = Position(source.head.table_id, source.head.version, lookup=True)
+        self._lookups[source.at.ref.name] = Position(
+            source.head.table_id, source.head.version, lookup=True, mapped=source.at.mapped
+        )
         return source.at.rows()
 
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
@@ -128,6 +133,7 @@ class Materialization:
             ahead=self._prefetch,
         )
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
+        changes = replace(changes, alike=frozenset(column.lower() for column in self._partitioned_by))
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.are_at_the_driver else None)
         self._changes.append(changes)
@@ -148,6 +154,7 @@ class Materialization:
             slice=self.slice,
             code_version=self.asset.code_version,
             compare=self.compare,
+            began_at=self._began_at,
             inputs=total(self._sizes),
         )
 
@@ -161,8 +168,8 @@ class Materialization:
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""
-        if self._unread:
-            self._unread = False
+        if self._began_at >= 0 and not self._prefetched:
+            self._prefetched = True
             prefetch(self.spark(), self.asset.ref)
 
     def _position(self, name: str, table_id: str) -> Position | None:

@@ -4,6 +4,8 @@ Literal, because that is what Delta prunes files by and what its conflict check 
 column defeats both (tests/upstream).
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,6 +44,11 @@ class Slice:
     @property
     def keys(self) -> tuple[str, ...]:
         return tuple(partition.key for partition in self.partitions)
+
+    @property
+    def digest(self) -> str:
+        """A short text that another set of keys does not have."""
+        return hashlib.sha256(json.dumps(sorted(self.keys)).encode()).hexdigest()[:16]
 
     @property
     def columns(self) -> tuple[str, ...]:

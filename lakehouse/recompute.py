@@ -1,15 +1,15 @@
 """Asset checks that hold the promise: a table is what a full recompute of the same sources would give."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.changes import Changes, Everything
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import is_function, table_ref
+from lakehouse.definition import is_function, maps_partitions, table_ref, writes_nothing
 from lakehouse.difference import bag_difference
 from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.io_manager import DeltaIOManager
@@ -24,6 +24,7 @@ from lakehouse.tables import Pinned
 from lakehouse.versions import NOTHING_READ, VersionRange
 from lakehouse.writes import Append, Write
 
+Returned: TypeAlias = Write | DataFrame
 CHECK = "equals_full_recompute"
 _SHOWN = 5
 
@@ -42,11 +43,19 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
     listed = list(assets)
     specs = [spec for asset in listed for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
     tables = {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
-    return [_check(asset, tables) for asset in listed if _is_incremental(asset)]
+    managers = {
+        key: asset.get_io_manager_key_for_asset_key(key)
+        for asset in listed
+        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
+        for key in asset.keys
+    }
+    return [_check(asset, tables, managers) for asset in listed if _is_incremental(asset)]
 
 
 def _is_incremental(asset: Any) -> bool:
-    if not is_function(asset) or asset.partitions_def is not None:
+    if not is_function(asset) or asset.partitions_def is not None or writes_nothing(asset):
+        return False
+    if any(maps_partitions(asset, key) for key in asset.keys_by_input_name.values()):
         return False
     inputs = asset.op.input_defs
     write = asset.op.output_defs[0].dagster_type.typing_type
@@ -61,25 +70,44 @@ def _reads_all(input_: Any) -> bool:
     return read.start == "snapshot" and not read.exclude
 
 
-def _check(asset: dg.AssetsDefinition, tables: dict[dg.AssetKey, Table]) -> dg.AssetChecksDefinition:
-    manager = asset.get_io_manager_key_for_asset_key(asset.key)
+def _check(
+    asset: dg.AssetsDefinition, tables: dict[dg.AssetKey, Table], managers: Mapping[dg.AssetKey, str]
+) -> dg.AssetChecksDefinition:
+    manager = managers[asset.key]
+    read_by = {
+        key: input_.input_manager_key or managers.get(key, "io_manager")  # Dagster's for a table that no asset makes
+        for input_ in asset.op.input_defs
+        if (key := asset.keys_by_input_name.get(input_.name)) is not None
+    }
 
     @dg.asset_check(
         asset=asset.key,
         name=CHECK,
         description="The table holds what a full recompute would give.",
-        required_resource_keys={manager},
+        required_resource_keys={manager, *read_by.values()},
     )
     def equals_full_recompute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
-        return compare(asset, tables, getattr(context.resources, manager))
+        readers = {key: getattr(context.resources, name) for key, name in read_by.items()}
+        roots = {key: reader.root for key, reader in readers.items() if isinstance(reader, DeltaIOManager)}
+        return compare(asset, tables, getattr(context.resources, manager), roots)
 
     return equals_full_recompute
 
 
 def compare(
-    asset: dg.AssetsDefinition, tables: dict[dg.AssetKey, Table], io_manager: DeltaIOManager
+    asset: dg.AssetsDefinition,
+    tables: dict[dg.AssetKey, Table],
+    io_manager: DeltaIOManager,
+    roots: Mapping[dg.AssetKey, str],
 ) -> dg.AssetCheckResult:
-    """Compares an incremental table with a full recompute of the same versions of its sources."""
+    """Compares an incremental table with a full recompute of the same versions of its sources.
+
+    Args:
+        asset: The asset.
+        tables: What it and its sources declare.
+        io_manager: Writes the asset.
+        roots: Where its sources are; one that is not named is below the root of `io_manager`.
+    """
     name, spark = "/".join(asset.key.path), io_manager.spark.spark_session
     ref = table_ref(io_manager.root, asset.key, tables[asset.key])
     log = ref.log(lambda: spark)
@@ -92,16 +120,17 @@ def compare(
         )
     inputs: dict[str, Changes] = {}
     for input_name, key in asset.keys_by_input_name.items():
-        source = table_ref(io_manager.root, key, tables.get(key, Table()))
+        source = table_ref(roots.get(key, io_manager.root), key, tables.get(key, Table()))
         at: Position = cursor.reads["/".join(key.path)]
         version = _last_alike(source.log(lambda: spark), source.name, at.version)
         pinned = Pinned(spark, source, at.table, version)
         inputs[input_name] = Changes(pinned, VersionRange(NOTHING_READ, version), Everything())
     versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
     try:
-        result = cast("Write | DataFrame", _function(asset)(**inputs))
+        result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
         held = Pinned(spark, ref, head.table_id, head.version).rows()
-        rows = result if isinstance(result, DataFrame) else result.rows
+        value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
+        rows = value if isinstance(value, DataFrame) else value.rows
         expected = fit(name, stored_rows(rows, head.partition_columns), held.schema, may_add=False)
         differing = bag_difference(expected, held).limit(_SHOWN).collect()
         compared = held.count()

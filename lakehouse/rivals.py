@@ -43,7 +43,7 @@ def io_manager(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.
             f"Asset '{_name(key)}' is a graph of ops, which a DeltaIOManager cannot write: each op's result would be a "
             f"table's. Make it one @asset, or give it another io_manager_key."
         )
-    return None if writes_nothing(asset.op) else manager
+    return None if writes_nothing(asset) else manager
 
 
 def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:

@@ -34,6 +34,7 @@ class Run:
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
         compare: Why everything is compared; None where it is not.
+        began_at: The version of the table when the run began; -1 where there was none.
         inputs: How much its inputs hold together; None where there is none, or one cannot say.
     """
 
@@ -49,6 +50,7 @@ class Run:
     slice: Slice | None = None
     code_version: str | None = None
     compare: str | None = None
+    began_at: int = -1
     inputs: Size | None = None
 
     @property
@@ -69,7 +71,8 @@ class Run:
         """Every source's position once this run has committed."""
         positions = {**self.kept, **self.lookups}
         for changes in self.changes:
-            positions[changes.name] = Position(changes.source_at.table_id, changes.range.upto)
+            at = changes.source_at
+            positions[changes.name] = Position(at.table_id, changes.range.upto, mapped=at.mapped)
         return positions
 
     @property
@@ -106,9 +109,18 @@ class Run:
         reads = self.reads
         return bool(reads) and all(
             (theirs := known.reads.get(source)) is not None
-            and theirs.table == ours.table
+            and theirs.is_of_same_rows(ours)
             and theirs.version >= ours.version
             for source, ours in reads.items()
+        )
+
+    def is_behind(self, known: Known) -> bool:
+        """Whether the commit had read further than this run in one of its sources."""
+        return any(
+            (theirs := known.reads.get(source)) is not None
+            and theirs.table == ours.table
+            and theirs.version > ours.version
+            for source, ours in self.reads.items()
         )
 
     def mark(self, attempt: str, base: int, *, compared: bool) -> Mark:

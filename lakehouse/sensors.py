@@ -1,7 +1,7 @@
 """A sensor that carries changes on: it reads logs, never rows, and needs no Spark."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -9,7 +9,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.changes import Changes
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import is_function, table_ref
+from lakehouse.definition import is_function, table_ref, writes_nothing
 from lakehouse.errors import LakehouseError
 from lakehouse.log import commits_between
 from lakehouse.table import Table
@@ -61,8 +61,8 @@ def change_sensor(
             return dg.SkipReason("A run that this sensor asked for is still under way.")
         unread, unclear = _looked(context, graph)
         if not unread:
-            return dg.SkipReason(" ".join(unclear) or "Every table has read every change of its sources.")
-        selection = graph.downstream(list(unread))
+            return dg.SkipReason(" ".join(unclear.values()) or "Every table has read every change of its sources.")
+        selection = graph.downstream(list(unread), without=unclear)
         state = ";".join(f"{key.to_user_string()}:{found}" for key, found in sorted(unread.items()))
         return dg.RunRequest(
             run_key=hashlib.sha256(state.encode()).hexdigest()[:16],
@@ -85,7 +85,7 @@ class _Graph:
         self._root = root
         self._sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
         for asset in assets:
-            if is_function(asset) and asset.partitions_def is None:
+            if is_function(asset) and asset.partitions_def is None and not writes_nothing(asset):
                 sources = [
                     asset.keys_by_input_name[input_.name]
                     for input_ in asset.op.input_defs
@@ -126,27 +126,47 @@ class _Graph:
         at = "none" if own is None else f"{own.table_id}@{own.version}"
         return f"{','.join(found)} by {at}" if found else None
 
-    def downstream(self, keys: Sequence[dg.AssetKey]) -> list[dg.AssetKey]:
-        """The tables and every incremental table that reads them, directly or not."""
+    def downstream(self, keys: Sequence[dg.AssetKey], without: Collection[dg.AssetKey] = ()) -> list[dg.AssetKey]:
+        """The tables and every incremental table that reads them, directly or not, and can: its sources are there.
+
+        Args:
+            keys: The tables.
+            without: Tables of which nothing can be told, so that a run of them would fail.
+        """
         selected = set(keys)
         while True:
-            more = {key for key, sources in self._sources.items() if key not in selected and selected & set(sources)}
+            more = {
+                key
+                for key, sources in self._sources.items()
+                if key not in selected
+                and key not in without
+                and not selected.isdisjoint(sources)
+                and all(source in selected or self._is_there(source) for source in sources)
+            }
             if not more:
                 return sorted(selected)
             selected |= more
+
+    def _is_there(self, key: dg.AssetKey) -> bool:
+        try:
+            return self._ref(key).log(_no_spark).head() is not None
+        except LakehouseError:
+            return False
 
     def _ref(self, key: dg.AssetKey) -> TableRef:
         return self._refs.get(key) or table_ref(self._root, key, Table())
 
 
-def _looked(context: dg.SensorEvaluationContext, graph: _Graph) -> tuple[dict[dg.AssetKey, str], list[str]]:
+def _looked(
+    context: dg.SensorEvaluationContext, graph: _Graph
+) -> tuple[dict[dg.AssetKey, str], dict[dg.AssetKey, str]]:
     """What each table has not read, and what is wrong with those that cannot be told about; the others go on."""
-    unread, unclear = dict[dg.AssetKey, str](), list[str]()
+    unread, unclear = dict[dg.AssetKey, str](), dict[dg.AssetKey, str]()
     for key in graph.incremental:
         try:
             found = graph.unread(key)
         except LakehouseError as error:
-            unclear.append(str(error))
+            unclear[key] = str(error)
             context.log.exception(f"What {key.to_user_string()} has not read cannot be told.")
             continue
         if found is not None:

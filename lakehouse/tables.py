@@ -62,6 +62,7 @@ class Pinned:
         table_id: Its id at that version.
         version: The version.
         where: A predicate on its rows, by today's names (the partitions of the run); None for all of them.
+        mapped: Which partitions those are, as a digest of their keys; None where they are those that the run writes.
     """
 
     spark: SparkSession
@@ -69,6 +70,7 @@ class Pinned:
     table_id: str
     version: int
     where: str | None = None
+    mapped: str | None = None
 
     def rows(self) -> DataFrame:
         frame = self.spark.read.option("versionAsOf", str(self.version)).table(self.ref.identifier)

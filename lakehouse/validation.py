@@ -1,13 +1,14 @@
 """Refuses, when the code location loads, what could never work."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 import dagster as dg
 
 from lakehouse.changes import Changes
-from lakehouse.definition import input_kind, partition_columns, table_ref, write_kind
+from lakehouse.definition import input_kind, is_function, partition_columns, table_ref, write_kind
 from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.io_manager import DeltaIOManager
 from lakehouse.read import Read
 from lakehouse.rivals import asset_definitions, io_manager, kept_apart
 from lakehouse.table import Table
@@ -24,19 +25,45 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
         DefinitionError: An asset that returns a Merge without a key, an annotation that means nothing, a
             partitioned asset without a partition column, options that its input cannot have, a table inside another.
     """
-    directories: dict[str, str] = {}
+    refs: list[TableRef] = []
     for asset in asset_definitions(definitions):
         for key in asset.keys:
             manager = io_manager(definitions, asset, key)
             if manager is not None:
-                ref = _check(asset, key, manager.root)
-                directories |= {} if ref.path is None else {str(PurePosixPath(ref.path)): ref.name}
-    _refuse_nested(directories)
+                refs.append(_check(asset, key, manager.root))
+            elif is_function(asset):
+                _refuse_changes(asset)
+    _refuse_nested([*refs, *_external(definitions)])
     return kept_apart(definitions)
 
 
-def _refuse_nested(directories: Mapping[str, str]) -> None:
+def _external(definitions: dg.Definitions) -> Iterator[TableRef]:
+    """The tables that no asset of the location makes, below each root that there is: any of them may be read there."""
+    roots = {manager.root for manager in (definitions.resources or {}).values() if isinstance(manager, DeltaIOManager)}
+    for spec in definitions.assets or []:
+        if isinstance(spec, dg.AssetSpec):
+            for root in roots:
+                yield table_ref(root, spec.key, Table.from_metadata(spec.metadata))
+
+
+def _refuse_changes(asset: dg.AssetsDefinition) -> None:
+    """Refuses `Changes` where no table of ours is written: there would be nothing to keep the position in."""
+    for input_ in asset.op.input_defs:
+        if input_.dagster_type.typing_type is Changes:
+            raise DefinitionError(
+                f"Input '{input_.name}' of asset '{_name(asset)}' is annotated with Changes, but the asset writes no "
+                f"table through a DeltaIOManager, in whose commits its position would be. Annotate it with DataFrame, "
+                f"or let the asset return a write."
+            )
+
+
+def _name(asset: dg.AssetsDefinition) -> str:
+    return " and ".join("/".join(key.path) for key in asset.keys)
+
+
+def _refuse_nested(refs: Iterable[TableRef]) -> None:
     """Refuses a table inside another's directory: to the outer one's VACUUM its files are nobody's."""
+    directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
     for path, name in directories.items():
         outer = next((directories[str(p)] for p in PurePosixPath(path).parents if str(p) in directories), None)
         if outer is not None:

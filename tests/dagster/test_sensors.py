@@ -1,8 +1,10 @@
 """What the sensor asks for, by the logs alone."""
 
 import shutil
+from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
@@ -107,6 +109,50 @@ def test_a_table_that_the_sensor_cannot_read_does_not_stop_the_others(house: Hou
     house.run("copies")
     log = house.root / "copies" / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('\\"epoch\\":1', '\\"epoch\\":\\"x\\"'))
+    asked = sensor(dg.build_sensor_context(instance=house.instance))
+    assert isinstance(asked, dg.RunRequest)
+    assert asked.asset_selection == [dg.AssetKey("others")]
+
+
+def test_what_cannot_run_is_not_asked_for_behind_what_can(house: House) -> None:
+    """A run of it would fail, at each change of what it reads besides."""
+
+    @dg.asset(metadata=Table(key="id"))
+    def damaged(copies: Changes) -> Merge:
+        touched = copies.touched("id")
+        return Merge(touched.rows, touched)
+
+    @dg.asset(metadata=Table(key="id"))
+    def joined(copies: Changes, missing: Changes) -> Merge: ...
+
+    @dg.asset(metadata=Table(key="id"))
+    def behind(damaged: Changes, copies: Changes) -> Merge: ...
+
+    defined = [orders, copies, damaged, joined, behind]
+    House(house.lake, [orders, copies, damaged], house.instance).run("copies", "damaged")
+    log = house.root / "damaged" / "_delta_log" / f"{0:020}.json"
+    log.write_text(log.read_text().replace('\\"epoch\\":1', '\\"epoch\\":\\"x\\"'))
+    house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
+    asked = change_sensor("carry_on", defined, root=str(house.root))(dg.build_sensor_context(instance=house.instance))
+    assert isinstance(asked, dg.RunRequest)
+    assert asked.asset_selection == [dg.AssetKey("behind"), dg.AssetKey("copies")]
+
+
+def test_a_directory_that_may_not_be_entered_does_not_stop_the_others(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dg.asset(metadata=Table(key="id"))
+    def others(orders: Changes) -> Merge: ...
+
+    entered = Path.is_dir
+
+    def is_dir(path: Path) -> bool:
+        if path.parent.name == "copies":
+            raise PermissionError(13, "Permission denied", str(path))
+        return entered(path)
+
+    monkeypatch.setattr(Path, "is_dir", is_dir)
+    sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root))
     asked = sensor(dg.build_sensor_context(instance=house.instance))
     assert isinstance(asked, dg.RunRequest)
     assert asked.asset_selection == [dg.AssetKey("others")]

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, DeltaIOManager, Merge, validate
+from lakehouse import Append, Changes, DeltaIOManager, Merge, checks, validate
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from tests.dagster.lakehouse import House
 from tests.dagster.tables import DAYS, by_day, copies, landed, number, orders, totals
@@ -76,3 +76,30 @@ def test_a_table_inside_another_and_one_among_sparks_own_files_are_refused() -> 
         validate(definitions("s3a://bucket/lake/", inside, copies))
     with pytest.raises(DefinitionError, match="cannot be a directory"):
         validate(definitions("/tmp/nowhere", hidden))
+
+
+def test_a_table_inside_one_that_no_asset_makes_is_refused() -> None:
+    @dg.asset(key=["orders", "by_day"])
+    def inside(orders: DataFrame) -> Append: ...
+
+    resources = {"io_manager": DeltaIOManager(spark=object(), root="/lake")}
+    with pytest.raises(DefinitionError, match="'orders/by_day' would be inside that of 'orders'"):
+        validate(dg.Definitions(assets=[orders, inside], resources=resources))
+
+
+def test_changes_of_an_asset_that_writes_no_table_are_refused() -> None:
+    @dg.asset
+    def mailed(orders: Changes) -> None: ...
+
+    with pytest.raises(DefinitionError, match="'orders' of asset 'mailed' is annotated with Changes, but"):
+        validate(definitions("/lake", mailed))
+    assert list(checks([mailed])) == []
+
+
+def test_assets_that_say_themselves_what_they_wrote_may_have_checks() -> None:
+    @dg.multi_asset(
+        specs=[dg.AssetSpec("one"), dg.AssetSpec("two")], check_specs=[dg.AssetCheckSpec("fine", asset="one")]
+    )
+    def several(): ...
+
+    validate(definitions("/lake", several, copies))

@@ -1,0 +1,86 @@
+"""Whether a run still has something to do: what became of its table since it looked at the cursor."""
+
+from lakehouse.cursor import Cursor, Fresh, Known, find_cursor, newest_of_runs
+from lakehouse.errors import ForeignTableError, StaleInputsError
+from lakehouse.log import Head, Log
+from lakehouse.run import Run
+from lakehouse.slip import readable_mark
+from lakehouse.writes import Append, Write
+
+
+def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
+    """The commit that leaves this run nothing to do; None while what the run found or brought about still holds.
+
+    Args:
+        log: The log of the run's table.
+        head: Where that table stands.
+        run: The run.
+        write: What the asset returned.
+        done: The version of this attempt's own commit, where there is one already.
+
+    Raises:
+        StaleInputsError: Another run has committed, and not what this one was about to.
+        ForeignTableError: The table is somebody else's by now.
+    """
+    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), compare=run.compare is not None)
+    if isinstance(now, Fresh) and now.foreign is not None and run.compare is None:
+        raise ForeignTableError(run.asset, run.ref.location, now.foreign)
+    unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
+    if isinstance(write, Append) and not run.changes and not run.partitions:
+        return _added_by(log, head, run, now, unmoved=unmoved)
+    other = _overtaken_by(log, head, run)
+    if other is not None:
+        return _judged(run, other, done, everything=set(run.partitions) <= set(other.mark.partitions))
+    if unmoved:
+        own = now if isinstance(now, Known) and run.is_own(now.mark) else None
+        if own is None or own.is_slipped or run.changes or run.partitions or own.mark.reads != run.reads:
+            return None
+        return None if done == own.version else own
+    known = now if isinstance(now, Known) else _newest_of(log, head, run)
+    if known is None:
+        raise StaleInputsError(run.asset, None, -1 if head is None else head.version)
+    return _judged(run, known, done)
+
+
+def _judged(run: Run, known: Known, done: int | None, *, everything: bool = True) -> Known:
+    if done is None and not (everything and run.is_covered_by(known)):
+        raise StaleInputsError(run.asset, known.mark.run, known.version)
+    return known
+
+
+def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bool) -> Known | None:
+    """The commit by which this very run has added its rows: another run adds its own, which never stand for ours."""
+    newest = now if isinstance(now, Known) else None
+    if newest is not None and run.is_own(newest.mark):
+        return newest
+    own = None
+    if run.aliases and head is not None:  # it repeats a run, behind which others may have added theirs
+        own = newest_of_runs(log, head, run.asset, {run.run, *run.aliases})
+    if own is None and not unmoved:
+        raise StaleInputsError(run.asset, newest and newest.mark.run, -1 if head is None else head.version)
+    return own
+
+
+def _overtaken_by(log: Log, head: Head | None, run: Run) -> Known | None:
+    """Who wrote partitions of this run since it began, in another set of them, and stands no further back.
+
+    Each set of partitions has a sequence of epochs of its own, so the run's has not moved.
+    """
+    if head is None or not run.partitions:
+        return None
+    for commit in log.commits(head.version, run.began_at + 1):
+        mark = readable_mark(commit, run.asset)
+        if mark is None or run.is_own(mark) or mark.partitions == run.partitions:
+            continue
+        if set(run.partitions).isdisjoint(mark.partitions):
+            continue
+        known = Known.of(mark, commit.version)
+        whole = set(run.partitions) <= set(mark.partitions)
+        if run.is_behind(known) or (whole and run.is_covered_by(known)):
+            return known
+    return None
+
+
+def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
+    cursor = find_cursor(log, head, run.asset, run.partitions, reads=True)
+    return cursor if isinstance(cursor, Known) else None

@@ -1,0 +1,115 @@
+"""Which IO manager has the position, whatever manager the source has, and which of its partitions are read."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, checks, validate
+from tests.dagster.lakehouse import House, Running, metadata
+from tests.dagster.tables import DAY_1, DAY_2, DAY_3, orders
+from tests.lake import Lake
+
+MONTHS = dg.MonthlyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
+
+
+@dg.asset(io_manager_key="elsewhere")
+def kept(orders: Changes) -> Append:
+    return Append(orders.appended())
+
+
+@dg.asset(io_manager_key="elsewhere", metadata=Table(key="id"))
+def copied(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows, touched)
+
+
+@pytest.fixture
+def elsewhere(house: House, tmp_path: Path) -> Lake:
+    (tmp_path / "elsewhere").mkdir()
+    return Lake(house.lake.spark, tmp_path / "elsewhere")
+
+
+def resources(house: House, elsewhere: Lake) -> dict[str, Any]:
+    manager = DeltaIOManager(spark=Running(elsewhere.spark), root=str(elsewhere.root), conflicts=house.retry)
+    return {"io_manager": house.io_manager, "elsewhere": manager}
+
+
+def test_a_table_under_another_root_than_its_source_keeps_its_own_position(house: House, elsewhere: Lake) -> None:
+    """Dagster has the source's manager read, and the table's write."""
+    options: dict[str, Any] = {"resources": resources(house, elsewhere), "instance": house.instance}
+    for expected in ("all rows", "1 inserted"):
+        result = dg.materialize([orders, kept, copied], **options)
+        assert [metadata(result, name)["read"][0]["changed"] for name in ("kept", "copied")] == [expected] * 2
+        house.lake.sql("INSERT INTO {orders} VALUES (4, DATE '2013-01-02', 40)")
+    assert [row[0] for row in elsewhere.rows("kept")] == [row[0] for row in elsewhere.rows("copied")] == [1, 2, 3, 4]
+    assert not (house.root / "kept").exists()
+    house.lake.sql("DELETE FROM {orders} WHERE id = 4")
+    checked = dg.materialize([orders, copied, *checks([orders, copied])], **options)
+    assert [evaluation.passed for evaluation in checked.get_asset_check_evaluations()] == [True]
+
+
+def test_an_asset_that_another_manager_writes_reads_tables_as_they_are(house: House) -> None:
+    @dg.asset(io_manager_key="memory")
+    def count(orders: DataFrame) -> int:
+        return orders.count()
+
+    given = {"io_manager": house.io_manager, "memory": dg.mem_io_manager}
+    validate(dg.Definitions(assets=[orders, count], resources=given))
+    result = dg.materialize([orders, count], resources=given, instance=house.instance)
+    assert result.output_for_node("count") == 3
+
+
+def last_day(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def looked_up(orders: DataFrame) -> Overwrite:
+    return Overwrite(orders)
+
+
+@pytest.mark.parametrize("function", [last_day, looked_up])
+def test_a_mapping_of_an_asset_without_partitions_is_followed(house: House, function: Any) -> None:
+    for day, expected in ((2, [1]), (3, [2, 3]), (3, [2, 3]), (2, [1])):
+        days = dg.DailyPartitionsDefinition("2013-01-01", end_date=f"2013-01-0{day}")
+        source = dg.AssetSpec("orders", partitions_def=days, metadata=Table(partition_by="day"))
+        ins = {"orders": dg.AssetIn(partition_mapping=dg.LastPartitionMapping())}
+        asset = dg.asset(ins=ins, metadata=Table(key="id"))(function)
+        dg.materialize([source, asset], resources={"io_manager": house.io_manager}, instance=house.instance)
+        assert [row[0] for row in house.lake.rows(function.__name__)] == expected
+        assert list(checks([source, asset])) == []
+
+
+# Dagster calls the mapping's one option beta.
+@pytest.mark.filterwarnings("ignore:Parameter `allow_nonexistent_upstream_partitions`")
+def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: Lake, house: House) -> None:
+    lake.sql("INSERT INTO {orders} VALUES (5, DATE '2013-01-03', 50)")  # before its day is a partition
+    ins = {
+        "orders": dg.AssetIn(
+            partition_mapping=dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
+        )
+    }
+
+    @dg.asset(ins=ins, partitions_def=MONTHS, metadata=Table(key="id", partition_by="day"))
+    def monthly(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    def materialized(end: str) -> dg.ExecuteInProcessResult:
+        days = dg.DailyPartitionsDefinition("2013-01-01", end_date=end)
+        source = dg.AssetSpec("orders", partitions_def=days, metadata=Table(partition_by="day"))
+        options: dict[str, Any] = {"resources": {"io_manager": house.io_manager}, "instance": house.instance}
+        return dg.materialize([source, monthly], partition_key="2013-01-01", **options)
+
+    materialized("2013-01-03")
+    assert lake.rows("monthly") == [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)]
+    lake.insert("orders", [(4, DAY_1, 40)])
+    result = materialized("2013-01-04")
+    assert lake.rows("monthly") == sorted([*lake.rows("orders")])
+    assert (5, DAY_3, 50) in lake.rows("monthly")
+    assert "other partitions of it are mapped to this run" in metadata(result, "monthly")["read"][0]["how"]
+    lake.insert("orders", [(6, DAY_1, 60)])
+    assert metadata(materialized("2013-01-04"), "monthly")["read"][0]["how"] == "change feed"

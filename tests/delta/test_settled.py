@@ -1,0 +1,116 @@
+"""A run that was overtaken, or repeats one: nothing is added twice, left out, or taken back to older inputs."""
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, Merge, Overwrite, Table
+from lakehouse.commit import AlreadyApplied, Committed
+from lakehouse.errors import StaleInputsError
+from lakehouse.partitions import PartitionKey, Slice
+from tests.delta.contended import SRC, ready
+from tests.lake import NO_WAIT, Lake
+
+BY_G = Table(key="id", partition_by="g")
+
+
+def added(src: DataFrame) -> Append:
+    return Append(src)
+
+
+def kept(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def whole(src: DataFrame) -> Overwrite:
+    return Overwrite(src)
+
+
+def of(*partitions: str) -> Slice:
+    return Slice(tuple(PartitionKey(g, {"g": g}, {}) for g in partitions))
+
+
+@pytest.fixture
+def rows(lake: Lake) -> Lake:
+    lake.create("src", [(1, "p", 10), (2, "q", 20)], SRC)
+    return lake
+
+
+@pytest.mark.parametrize("others", [(), ("other",)])
+@pytest.mark.parametrize("again", ["one", "two"])
+def test_an_append_that_is_repeated_adds_nothing_although_its_source_has_moved(
+    rows: Lake, again: str, others: tuple[str, ...]
+) -> None:
+    for run in ("one", *others):
+        rows.materialize(added, run=run)
+    before = rows.rows("added")
+    rows.insert("src", [(3, "p", 30)])
+    outcome = rows.materialize(added, run=again, aliases=frozenset({"one"}))
+    assert isinstance(outcome, AlreadyApplied)
+    assert outcome.commit.version == 0
+    assert rows.rows("added") == before
+    assert isinstance(rows.materialize(added, run="next"), Committed)
+    assert len(rows.rows("added")) == len(before) + 3
+
+
+def test_an_append_whose_rows_were_taken_back_is_repeated(rows: Lake) -> None:
+    rows.materialize(added, run="first")
+    rows.materialize(added, run="one")
+    rows.sql("RESTORE TABLE {added} TO VERSION AS OF 0")
+    rows.materialize(added, run="one", aliases=frozenset({"one"}))
+    assert len(rows.rows("added")) == 4
+
+
+def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) -> None:
+    rows.materialize(added)
+    step, write = ready(rows, added, Table())
+    rows.materialize(added)
+    with pytest.raises(StaleInputsError):
+        step.commit(write, rows.retry, NO_WAIT)
+    rows.materialize(added)  # as Dagster does then
+    assert len(rows.rows("added")) == 6
+
+
+@pytest.mark.parametrize("asset", [kept, whole])
+@pytest.mark.parametrize(("mine", "theirs"), [(("p", "q"), ("q",)), (("p", "q"), ("q", "r"))])
+def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
+    rows: Lake, asset: object, mine: tuple[str, ...], theirs: tuple[str, ...]
+) -> None:
+    """Each set of partitions has a sequence of epochs of its own, so by that they do not meet."""
+    assert callable(asset)
+    for partitions in (("p", "q"), mine, theirs):
+        rows.materialize(asset, BY_G, slice=of(*partitions))
+    rows.sql("UPDATE {src} SET v = v + 1")
+    step, write = ready(rows, asset, BY_G, slice=of(*mine))
+    rows.sql("UPDATE {src} SET v = v + 1")
+    rows.materialize(asset, BY_G, slice=of(*theirs))
+    version = rows.version(asset.__name__)
+    with pytest.raises(StaleInputsError):
+        step.commit(write, rows.retry, NO_WAIT)
+    assert rows.version(asset.__name__) == version
+    rows.materialize(asset, BY_G, slice=of(*mine))
+    assert rows.rows(asset.__name__) == rows.rows("src")
+
+
+@pytest.mark.parametrize("asset", [kept, whole])
+@pytest.mark.parametrize("further", [0, 1])
+def test_a_run_all_of_whose_partitions_another_wrote_is_done(rows: Lake, asset: object, further: int) -> None:
+    assert callable(asset)
+    rows.materialize(asset, BY_G, slice=of("p"))
+    rows.sql("UPDATE {src} SET v = v + 1")
+    step, write = ready(rows, asset, BY_G, slice=of("p"))
+    for _ in range(further):
+        rows.sql("UPDATE {src} SET v = v + 1")
+    rows.materialize(asset, BY_G, slice=of("p", "q"))
+    assert isinstance(step.commit(write, rows.retry, NO_WAIT), AlreadyApplied)
+    assert rows.rows(asset.__name__) == rows.rows("src")
+
+
+def test_a_run_goes_on_beside_one_that_wrote_other_partitions(rows: Lake) -> None:
+    rows.materialize(kept, BY_G, slice=of("p", "q"))
+    rows.sql("UPDATE {src} SET v = v + 1")
+    step, write = ready(rows, kept, BY_G, slice=of("p"))
+    rows.sql("UPDATE {src} SET v = v + 1")
+    rows.materialize(kept, BY_G, slice=of("q", "r"))
+    assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
+    assert rows.rows("kept") == [(1, "p", 11), (2, "q", 22)]

@@ -12,7 +12,7 @@ from lakehouse.errors import MissingKeyError
 from lakehouse.keyed import keyed
 from lakehouse.log import Head
 from lakehouse.run import Run
-from lakehouse.schema import check_new, fit
+from lakehouse.schema import check_new, check_padding, check_zone, fit
 from lakehouse.statement import Create, Insert, Replace, Skip, Statement, Touch
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned
@@ -27,6 +27,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         MissingKeyError: A write by key, and no key.
     """
     check_new(run.asset, write.rows, run.table)
+    check_zone(run.asset, write.rows, run.table.partition_columns if head is None else head.partition_columns)
     write = stored(write, run.table.partition_columns if head is None else head.partition_columns)
     if head is None:
         return Create(_whole(run, write))
@@ -34,6 +35,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         return Skip()
     rest = Touch() if run.moves else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
+    check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))
     within = run.within(target.schema)
     match write:

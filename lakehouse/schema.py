@@ -1,6 +1,7 @@
 """Whether a result fits its table, decided before anything is written."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -46,6 +47,10 @@ _PLAIN = {
     TimestampNTZType,
     TimestampType,
 }
+_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""The metadata in which Spark says that a column which it shows as STRING is a CHAR."""
+_ZONE = "spark.sql.session.timeZone"
+_FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 
 
@@ -71,6 +76,43 @@ def check_new(asset: str, rows: DataFrame, table: Table) -> None:
                 problems[column] = f"is declared as {role} but is not in the result"
     if problems:
         raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
+
+
+def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
+    """Refuses texts as keys of a table that pads them: a padded key is equal to what is said, and joins with nothing.
+
+    Raises:
+        SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
+    """
+    keys = {column.lower() for column in key}
+    ours = {column.name.lower(): column.metadata.get(_CHAR) for column in rows.schema.fields}
+    problems = {
+        column.name: f"is a key of {kind} in the table, which Spark pads with blanks, and not in the result"
+        for column in have.fields
+        if column.name.lower() in keys
+        and str(kind := column.metadata.get(_CHAR)).startswith("char(")
+        and ours.get(column.name.lower()) != kind
+    }
+    if problems:
+        raise SchemaError(asset, problems, "Make the table's column a STRING.")
+
+
+def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) -> None:
+    """Refuses to write instants as partitions in a zone that sets its clocks back: Delta writes them as local time.
+
+    The hour that comes twice would be read back as the first of the two, another instant than was written.
+    Delta: `DelayedCommitProtocol.parsePartitions`.
+
+    Raises:
+        SchemaError: The table is partitioned by a timestamp, and the session's zone has no fixed offset.
+    """
+    partitions = {column.lower() for column in partition_columns}
+    fields = [column for column in rows.schema.fields if column.name.lower() in partitions]
+    instants = [column.name for column in fields if isinstance(column.dataType, TimestampType)]
+    zone = rows.sparkSession.conf.get(_ZONE) if instants else None
+    if zone is not None and not _FIXED.fullmatch(zone):
+        problems = dict.fromkeys(instants, f"is a timestamp and a partition column, and the session's zone is {zone}")
+        raise SchemaError(asset, problems, f"Set {_ZONE} to UTC.")
 
 
 def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> DataFrame:

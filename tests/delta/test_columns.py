@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.changes import Everything, Feed
-from lakehouse.errors import GapError
+from lakehouse.errors import GapError, SchemaError
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
 from tests.lake import Lake
@@ -243,3 +243,41 @@ def test_the_partitions_of_a_run_are_found_in_rows_from_before_their_column_had_
     source = replace(source, at=replace(source.at, where="part IN (100)"))
     found = lake.begin(narrowed, Table(key="id")).changes(source, Read(start=start), lake.ref)
     assert sorted((row.id, row.v) for row in found.feed.collect()) == [(1, 10), (1, 11), (1, 11), (1, 12)]
+
+
+@pytest.mark.parametrize("source", ["string", "char(5)"])
+def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, source: str) -> None:
+    """Spark pads it where it is compared with a literal, and not where it is joined."""
+    for name, kind in (("src", source), ("narrowed", "char(5)")):
+        lake.sql(
+            f"CREATE TABLE {{{name}}} (id {kind}, v int) USING delta "
+            f"TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+            **{name: lake.ref(name).identifier},
+        )
+    lake.sql("INSERT INTO {src} SELECT concat('a', id), 1 FROM range(150)")
+    if source == "string":
+        with pytest.raises(SchemaError, match=r"id: is a key of char\(5\) in the table"):
+            lake.materialize(narrowed, Table(key="id"))
+        return
+    for _ in range(3):
+        lake.materialize(narrowed, Table(key="id"))
+        held, wanted = (sorted(map(tuple, lake.frame(name).collect())) for name in ("narrowed", "src"))
+        assert held == wanted
+        lake.sql("UPDATE {src} SET v = v + 1")
+
+
+def test_instants_are_no_partitions_where_clocks_are_set_back(lake: Lake) -> None:
+    lake.create("src", [(1, dt.datetime(2024, 11, 3, 6, 30, tzinfo=dt.UTC))], "id int, at timestamp")
+
+    def placed(src: Changes) -> Merge:
+        touched = src.touched("at", "id")
+        return Merge(touched.rows, touched)
+
+    lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        with pytest.raises(SchemaError, match="the session's zone is America/New_York"):
+            lake.materialize(placed, Table(key=("at", "id"), partition_by="at"))
+    finally:
+        lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
+    lake.materialize(placed, Table(key=("at", "id"), partition_by="at"))
+    assert lake.rows("placed") == lake.rows("src")

@@ -64,7 +64,8 @@ class Result:
         """Its section of the document, where the goals of all of them stand together."""
         parts = [f"## {self.title}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
         told = "; ".join(f"{key} {value}" for key, value in self.machine.items())
-        parts.append(f"`python -m benchmarks {self.name}`: {told}.")
+        name, large = self.name.removesuffix("_large"), " --large" * self.name.endswith("_large")
+        parts.append(f"`python -m benchmarks {name}{large}`: {told}.")
         return "\n\n".join(parts) + "\n"
 
 

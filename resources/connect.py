@@ -67,10 +67,8 @@ def _leave(root: Path) -> None:
     """Gives the session back, so that the server need not wait for its time to be up; without a word where it hangs."""
     connected = _connected.pop(root)
     connected.used.let_go()
-    if _answers(connected.channel, LEAVES_WITHIN):
-        connected.session.stop()
-    else:
-        connected.session.client.close()
+    connected.session.release_session_on_close = _answers(connected.channel, LEAVES_WITHIN)
+    connected.session.stop()
 
 
 def leave_all() -> None:

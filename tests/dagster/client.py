@@ -5,6 +5,7 @@ It prints its server's JVM and what the action gave, as JSON.
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -69,6 +70,24 @@ def copy(lake: Lake, hold: str) -> dict[str, Any]:
     return {"outcome": type(outcome).__name__, "recovered": recovered, "rows": lake.rows("totals")}
 
 
+def outlive(lake: Lake) -> None:
+    """A step whose server is killed while its function computes; what it is given next is another server's session."""
+
+    def totals(source: Changes) -> Merge:
+        touched = source.touched("key")
+        return Merge(touched.rows.groupBy("key").agg(F.sum("value").alias("total")), touched)
+
+    step = lake.begin(totals, Table(key="key"))
+    step.spark = lambda: local_spark(lake.root).spark_session
+    write = totals(**lake.read(step, totals))  # type: ignore[arg-type]
+    state = Rendezvous(lake.root / "_spark").state()
+    assert state is not None
+    os.kill(state.jvm, signal.SIGKILL)
+    while Rendezvous(lake.root / "_spark").jvm().is_held():
+        time.sleep(0.01)
+    step.commit(write, lake.retry)
+
+
 def beside(lake: Lake, name: str) -> Lake:
     """A directory of its own in the same root."""
     below = Lake(lake.spark, lake.root / name)
@@ -100,7 +119,7 @@ def exhaust(lake: Lake) -> None:
 
 
 ACTIONS: dict[str, Callable[..., Any]] = {
-    action.__name__: action for action in (insert, call, copy, begin, write, history, exhaust)
+    action.__name__: action for action in (insert, call, copy, outlive, begin, write, history, exhaust)
 }
 
 

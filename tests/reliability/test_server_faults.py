@@ -48,6 +48,16 @@ def test_killed_before_the_commit_nothing_is_written_and_the_next_run_is_exact(h
     assert house.version("totals") == before + 1
 
 
+def test_killed_between_the_inputs_and_the_result_the_run_may_be_tried_again(house: House):
+    house.write("source", key=[2, 3], value=[1, 30])
+    run, before = house.start("outlive"), house.version("totals")
+    error = run.communicate(timeout=300)[1]
+    assert run.returncode == 1
+    assert "SessionEndedError: The Spark session in which the inputs of 'totals' were read has ended" in error
+    assert house.version("totals") == before
+    assert house.run("copy", "straight")["said"]["rows"] == [[1, 10], [2, 21], [3, 30]]
+
+
 def test_killed_when_the_commit_is_in_the_log_it_is_found_there_and_not_made_twice(house: House):
     house.write("source", key=[2, 3], value=[1, 30])
     run, version = house.start("copy", "hold"), house.version("totals") + 1

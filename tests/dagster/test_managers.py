@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, checks, validate
 from tests.dagster.lakehouse import House, Running, metadata
-from tests.dagster.tables import DAY_1, DAY_2, DAY_3, orders
+from tests.dagster.tables import DAY_1, DAY_2, DAY_3, copies, orders
 from tests.lake import Lake
 
 MONTHS = dg.MonthlyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
@@ -113,3 +113,13 @@ def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: La
     assert "other partitions of it are mapped to this run" in metadata(result, "monthly")["read"][0]["how"]
     lake.insert("orders", [(6, DAY_1, 60)])
     assert metadata(materialized("2013-01-04"), "monthly")["read"][0]["how"] == "change feed"
+
+
+def test_a_check_that_takes_rows_is_given_the_table(house: House) -> None:
+    @dg.asset_check(asset="copies")
+    def filled(copies: DataFrame) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=copies.count() == 3)
+
+    resources = {"io_manager": house.io_manager}
+    result = dg.materialize([orders, copies, filled], resources=resources, instance=house.instance)
+    assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True]

@@ -1,6 +1,7 @@
 """The position is what the table really holds, whatever happened to it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -32,6 +33,13 @@ def test_upkeep_and_foreign_commits_do_not_hide_the_position(history: History):
         history.append()
         history.add("OPTIMIZE")
         history.say("somebody's note")
+    assert (read_to(history), known(history).version) == (4, 0)
+
+
+def test_a_compaction_that_delta_adds_behind_our_commit_is_not_ours(history: History):
+    """It says of itself what the session said for ours."""
+    history.own(4)
+    history.entries.append(replace(history.entries[-1], version=1, operation="OPTIMIZE"))
     assert (read_to(history), known(history).version) == (4, 0)
 
 

@@ -1,7 +1,6 @@
 """Inputs and moments at which a table could silently stop being what a full recompute gives."""
 
 import shutil
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -380,21 +379,3 @@ def test_a_step_that_is_repeated_is_still_told_that_it_was_done(lake: Lake) -> N
     lake.create("src", ROWS, SRC)
     lake.materialize(whole, KEYED, run="one")
     assert isinstance(lake.materialize(whole, KEYED, run="one"), AlreadyApplied)
-
-
-def test_a_compaction_that_delta_adds_behind_a_merge_is_no_rival(lake: Lake) -> None:
-    table = Table(key="id", statement="merge", properties={"delta.autoOptimize.autoCompact": "true"})
-    lake.spark.conf.set("spark.databricks.delta.autoCompact.minNumFiles", "2")
-    try:
-        lake.create("src", ROWS, SRC)
-        lake.materialize(copy, table)
-        for number in range(3):
-            lake.sql(f"UPDATE {{src}} SET v = {number} WHERE id = 1")
-            outcome = lake.materialize(copy, replace(table, on_same_rows="fail"))
-            assert isinstance(outcome, Committed)
-            assert outcome.commit.operation == "MERGE"
-    finally:
-        lake.spark.conf.unset("spark.databricks.delta.autoCompact.minNumFiles")
-    assert "OPTIMIZE" in {commit.operation for commit in lake.commits("copy")}
-    assert not lake.told
-    assert lake.rows("copy") == lake.rows("src")

@@ -100,6 +100,15 @@ class Touched:
             and any(c.name.lower() == column.lower() and isinstance(c.dataType, StringType) for c in schema.fields)
         )
 
+    def _touches_more(self, found: Local) -> bool:
+        """Whether there may be keys among these that no change was found of: an empty text for NULL, or the reverse."""
+        texts, values = self._texts(found.schema), self.values
+        if not texts or values is None:
+            return bool(texts)
+        return any(
+            value in ("", None) for key in values for c, value in zip(self.columns, key, strict=True) if c in texts
+        )
+
     @cached_property
     def _held(self) -> Local | DataFrame:
         """Rows with the keys: as they were found where those can be said as literals, else distinct."""
@@ -139,7 +148,7 @@ class Touched:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
             )
-        if self.identify and isinstance(self.found, Local) and not self._texts(self.found.schema):
+        if self.identify and isinstance(self.found, Local) and not self._touches_more(self.found):
             told = rows_after(self.found, self.columns, self.source.columns)
             if told is not None:
                 return told.frame

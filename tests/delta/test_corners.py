@@ -82,6 +82,7 @@ def test_empty_texts_and_nulls_in_a_partition_column_share_it_without_loss(
         monkeypatch.setattr("lakehouse.touched.small", lambda _: None)
     schema = f"{SRC}, at timestamp"
     lake.create("src", [(1, "", 10, None), (2, None, 20, None), (3, "b", 30, None)], schema)
+    lake.keys["src"] = ("g", "id")
     table = Table(key=("g", "id"), partition_by="g")
 
     def placed(src: Changes) -> Merge:

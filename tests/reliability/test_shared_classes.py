@@ -19,6 +19,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (jvm, shared_classes):
         monkeypatch.setattr(module, "class_archive", lambda _: path)
     monkeypatch.setenv("LAKEHOUSE_SPARK", "server")
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as making it does, and gone again for the tests behind it
     return path
 
 

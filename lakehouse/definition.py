@@ -49,15 +49,15 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
 
 
 def writes_nothing(asset: dg.AssetsDefinition) -> bool:
-    """Whether the asset is annotated `-> None`: then Dagster hands its result to no IO manager. A check's is none."""
+    """Whether the asset is annotated `-> None`: its result goes to no IO manager. Its checks do not count."""
     return all(asset.op.output_def_named(name).dagster_type.is_nothing for name in asset.keys_by_output_name)
 
 
 def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
     """Whether a run reads only those of the source's partitions that are mapped to it.
 
-    An asset without partitions reads the whole table, and so does one that says that it maps all of them, whose keys
-    grow from day to day: unless it names others.
+    An asset without partitions reads the whole table, unless it names a mapping. One that maps all of them does, too:
+    their keys grow from day to day, and a row of none is no less in the table.
     """
     mapping = asset.get_partition_mapping_for_dep(source)
     if isinstance(mapping, dg.AllPartitionMapping):

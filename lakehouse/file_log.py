@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, Head, Layout, numbers, texts
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head, numbers, texts
 from lakehouse.size import Size, total
 
 
@@ -52,14 +52,14 @@ class FileLog:
         each = (None if rows is None else Size(rows, size or 0) for rows, size in zip(counts, sizes, strict=True))
         return total([Size(0, 0), *each])
 
-    def layout(self, version: int) -> Layout | None:
+    def file_schema(self, version: int) -> FileSchema | None:
         try:
             delta = DeltaTable(self._path, version=version)
             fields: list[dict[str, Any]] = json.loads(delta.schema().to_json())["fields"]
             partition_columns = tuple(delta.metadata().partition_columns)
         except (DeltaError, OSError, ValueError):
             return None
-        return Layout(partition_columns, {field["name"].lower(): json.dumps(field["type"]) for field in fields})
+        return FileSchema(partition_columns, {field["name"].lower(): json.dumps(field["type"]) for field in fields})
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         for version in range(newest, oldest - 1, -1):

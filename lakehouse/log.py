@@ -238,8 +238,8 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How a version of a table lays its rows out in files.
+class FileSchema:
+    """By what the files of one version of a table are read.
 
     Args:
         partition_columns: What it is partitioned by.
@@ -251,11 +251,8 @@ class Layout:
 
     def reads_as(self, older: Self) -> bool:
         """Whether files of the older version say the same when they are read by this one."""
-        common = self.types.keys() & older.types.keys()
-        partitions = ({name.lower() for name in of.partition_columns} for of in (self, older))
-        return len(set(map(frozenset, partitions))) == 1 and all(
-            self.types[name] == older.types[name] for name in common
-        )
+        now, then = ({name.lower() for name in of.partition_columns} for of in (self, older))
+        return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
 
 
 class Log(Protocol):
@@ -269,8 +266,8 @@ class Log(Protocol):
         """How much the table holds now, nothing where there is none; None: this log cannot say."""
         ...
 
-    def layout(self, version: int) -> Layout | None:
-        """How a version lays its rows out; None: this log cannot say, or not any more."""
+    def file_schema(self, version: int) -> FileSchema | None:
+        """By what the files of a version are read; None: this log cannot say, or not any more."""
         ...
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:

@@ -13,6 +13,7 @@ from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
 from lakehouse.errors import FULL_REFRESH, GapError, WriteError
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Reader, Source, read_changes
+from lakehouse.log import Head
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
 from lakehouse.prefetch import prefetch
@@ -79,8 +80,7 @@ class Materialization:
     feeds: Feeds = field(default_factory=Feeds)
     cursor: Cursor = field(init=False)
     began: float = field(init=False, default_factory=time.monotonic)
-    _began_at: int = field(init=False)
-    _partitioned_by: tuple[str, ...] = field(init=False)
+    _head: Head | None = field(init=False)
     _prefetched: bool = field(init=False, default=False)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
@@ -88,10 +88,8 @@ class Materialization:
 
     def __post_init__(self) -> None:
         log = self.asset.ref.log(self.spark)
-        head = log.head()
+        self._head = head = log.head()
         partitions = self.slice.keys if self.slice else ()
-        self._began_at = -1 if head is None else head.version
-        self._partitioned_by = self.asset.table.partition_columns if head is None else head.partition_columns
         self.cursor = find_cursor(
             log, head, self.asset.name, partitions, reads=self.asset.incremental, compare=self.compare is not None
         )
@@ -133,7 +131,7 @@ class Materialization:
             ahead=self._prefetch,
         )
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
-        changes = replace(changes, alike=frozenset(column.lower() for column in self._partitioned_by))
+        changes = replace(changes, alike=frozenset(map(str.lower, asset.table.partitioned_by(self._head))))
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.are_at_the_driver else None)
         self._changes.append(changes)
@@ -154,7 +152,7 @@ class Materialization:
             slice=self.slice,
             code_version=self.asset.code_version,
             compare=self.compare,
-            began_at=self._began_at,
+            began_at=-1 if self._head is None else self._head.version,
             inputs=total(self._sizes),
         )
 
@@ -168,7 +166,7 @@ class Materialization:
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""
-        if self._began_at >= 0 and not self._prefetched:
+        if self._head is not None and not self._prefetched:
             self._prefetched = True
             prefetch(self.spark(), self.asset.ref)
 

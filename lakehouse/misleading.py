@@ -14,7 +14,7 @@ def laid_out_anew(log: Log, commits: Iterable[Commit]) -> Commit | None:
     for commit in commits:
         if commit.is_quiet or not commit.may_lay_out_anew:
             continue
-        before, after = log.layout(commit.version - 1), log.layout(commit.version)
+        before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
         if before is None or after is None or not after.reads_as(before):
             return commit
     return None

@@ -27,8 +27,9 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         MissingKeyError: A write by key, and no key.
     """
     check_new(run.asset, write.rows, run.table)
-    check_zone(run.asset, write.rows, run.table.partition_columns if head is None else head.partition_columns)
-    write = stored(write, run.table.partition_columns if head is None else head.partition_columns)
+    partition_columns = run.table.partitioned_by(head)
+    check_zone(run.asset, write.rows, partition_columns)
+    write = stored(write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
     if run.changes and not run.moves and not (isinstance(write, Overwrite) and run.looks_up_anew):

@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse.conflicts import first_line, message
 from lakehouse.errors import LakehouseError, UnreadableLogError
-from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, Head, Layout, newest_first, numbers, texts
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head, newest_first, numbers, texts
 from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
@@ -56,7 +56,7 @@ class SparkLog:
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)
 
-    def layout(self, version: int) -> Layout | None:
+    def file_schema(self, version: int) -> FileSchema | None:
         return None  # SQL tells how a table is partitioned now, and not how it was
 
     def epoch(self, application_id: str) -> int | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from lakehouse.declared import Declared
+from lakehouse.log import Head
 from lakehouse.operations import Engine, Isolation, Layout
 
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
@@ -85,6 +86,10 @@ class Table(Declared):
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return cast("tuple[str, ...]", self.partition_by)
+
+    def partitioned_by(self, head: Head | None) -> tuple[str, ...]:
+        """The columns that the table is partitioned by as it stands, or will be when it is created."""
+        return self.partition_columns if head is None else head.partition_columns
 
     @property
     def cluster_columns(self) -> tuple[str, ...]:

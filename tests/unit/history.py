@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakehouse.cursor import Cursor, Known, find_cursor
-from lakehouse.log import Commit, Head, Layout, newest_first
+from lakehouse.log import Commit, FileSchema, Head, newest_first
 from lakehouse.mark import Mark, Position
 from lakehouse.size import Size
 
@@ -37,7 +37,7 @@ class History:
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         return newest_first(self._page, newest, oldest)
 
-    def layout(self, version: int) -> Layout | None:
+    def file_schema(self, version: int) -> FileSchema | None:
         return None
 
     def epoch(self, application_id: str) -> int | None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import REPLACING, WITHOUT_ROWS, Commit, Head, Layout, commits_between, newest_first
+from lakehouse.log import REPLACING, WITHOUT_ROWS, Commit, FileSchema, Head, commits_between, newest_first
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.size import Size
 from tests.unit.history import History
@@ -201,7 +201,7 @@ class Listed:
     def head(self) -> Head | None:
         return Head(max(self.versions), "t", {}, ())
 
-    def layout(self, version: int) -> Layout | None:
+    def file_schema(self, version: int) -> FileSchema | None:
         return None
 
     def epoch(self, application_id: str) -> int | None:

@@ -53,6 +53,21 @@ def writes_nothing(asset: dg.AssetsDefinition) -> bool:
     return all(asset.op.output_def_named(name).dagster_type.is_nothing for name in asset.keys_by_output_name)
 
 
+def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
+    """The key of the IO manager of each table: Dagster has it read the table wherever it is an input.
+
+    Args:
+        definitions: Asset definitions, and the specs of tables that no asset makes.
+    """
+    found: dict[dg.AssetKey, str] = {}
+    for asset in definitions:
+        if isinstance(asset, dg.AssetSpec):
+            found[asset.key] = asset.metadata.get("dagster/io_manager_key", "io_manager")
+        elif isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
+            found |= {key: asset.get_io_manager_key_for_asset_key(key) for key in asset.keys}
+    return found
+
+
 def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
     """Whether a run reads only those of the source's partitions that are mapped to it.
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.changes import Changes, Everything
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import is_function, maps_partitions, table_ref, writes_nothing
+from lakehouse.definition import is_function, manager_keys, maps_partitions, table_ref, writes_nothing
 from lakehouse.difference import bag_difference
 from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.io_manager import DeltaIOManager
@@ -43,12 +43,7 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
     listed = list(assets)
     specs = [spec for asset in listed for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
     tables = {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
-    managers = {
-        key: asset.get_io_manager_key_for_asset_key(key)
-        for asset in listed
-        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable
-        for key in asset.keys
-    }
+    managers = manager_keys(listed)
     return [_check(asset, tables, managers) for asset in listed if _is_incremental(asset)]
 
 
@@ -75,7 +70,7 @@ def _check(
 ) -> dg.AssetChecksDefinition:
     manager = managers[asset.key]
     read_by = {
-        key: input_.input_manager_key or managers.get(key, "io_manager")  # Dagster's for a table that no asset makes
+        key: input_.input_manager_key or managers.get(key, "io_manager")
         for input_ in asset.op.input_defs
         if (key := asset.keys_by_input_name.get(input_.name)) is not None
     }

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import dagster as dg
 
 from lakehouse.changes import Changes
-from lakehouse.definition import input_kind, is_function, partition_columns, table_ref, write_kind
+from lakehouse.definition import input_kind, is_function, manager_keys, partition_columns, table_ref, write_kind
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.read import Read
@@ -38,12 +38,13 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def _external(definitions: dg.Definitions) -> Iterator[TableRef]:
-    """The tables that no asset of the location makes, below each root that there is: any of them may be read there."""
-    roots = {manager.root for manager in (definitions.resources or {}).values() if isinstance(manager, DeltaIOManager)}
-    for spec in definitions.assets or []:
-        if isinstance(spec, dg.AssetSpec):
-            for root in roots:
-                yield table_ref(root, spec.key, Table.from_metadata(spec.metadata))
+    """The tables that no asset of the location makes."""
+    specs = [spec for spec in definitions.assets or [] if isinstance(spec, dg.AssetSpec)]
+    keys = manager_keys(specs)
+    for spec in specs:
+        manager = (definitions.resources or {}).get(keys[spec.key])
+        if isinstance(manager, DeltaIOManager):
+            yield table_ref(manager.root, spec.key, Table.from_metadata(spec.metadata))
 
 
 def _refuse_changes(asset: dg.AssetsDefinition) -> None:

@@ -51,6 +51,24 @@ def test_a_table_under_another_root_than_its_source_keeps_its_own_position(house
     assert [evaluation.passed for evaluation in checked.get_asset_check_evaluations()] == [True]
 
 
+def test_a_table_that_no_asset_makes_is_read_and_checked_by_the_manager_that_it_names(
+    house: House, elsewhere: Lake
+) -> None:
+    @dg.asset(metadata=Table(key="id"))
+    def copied_here(far: Changes) -> Merge:
+        touched = far.touched("id")
+        return Merge(touched.rows, touched)
+
+    elsewhere.create("far", [(1, 10)], "id int, v int")
+    far = dg.AssetSpec("far").with_io_manager_key("elsewhere")
+    given = resources(house, elsewhere)
+    validate(dg.Definitions(assets=[far, copied_here], resources=given))
+    assets = [far, copied_here, *checks([far, copied_here])]
+    checked = dg.materialize(assets, resources=given, instance=house.instance)
+    assert [evaluation.passed for evaluation in checked.get_asset_check_evaluations()] == [True]
+    assert house.lake.rows("copied_here") == [(1, 10)]
+
+
 def test_an_asset_that_another_manager_writes_reads_tables_as_they_are(house: House) -> None:
     @dg.asset(io_manager_key="memory")
     def count(orders: DataFrame) -> int:

@@ -88,6 +88,15 @@ def outlive(lake: Lake) -> None:
     step.commit(write, lake.retry)
 
 
+def freeze(lake: Lake) -> None:
+    """Ends while its server hangs."""
+    lake.spark.range(1).collect()
+    state = Rendezvous(lake.root / "_spark").state()
+    assert state is not None
+    time.sleep(1)  # so that it has answered that the query's result may be let go of, which PySpark asks in a thread
+    os.kill(state.jvm, signal.SIGSTOP)
+
+
 def beside(lake: Lake, name: str) -> Lake:
     """A directory of its own in the same root."""
     below = Lake(lake.spark, lake.root / name)
@@ -119,7 +128,7 @@ def exhaust(lake: Lake) -> None:
 
 
 ACTIONS: dict[str, Callable[..., Any]] = {
-    action.__name__: action for action in (insert, call, copy, outlive, begin, write, history, exhaust)
+    action.__name__: action for action in (insert, call, copy, outlive, freeze, begin, write, history, exhaust)
 }
 
 

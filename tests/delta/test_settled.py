@@ -114,3 +114,18 @@ def test_a_run_goes_on_beside_one_that_wrote_other_partitions(rows: Lake) -> Non
     rows.materialize(kept, BY_G, slice=of("q", "r"))
     assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
     assert rows.rows("kept") == [(1, "p", 11), (2, "q", 22)]
+
+
+def test_a_partition_that_somebody_overwrote_dynamically_keeps_the_position(rows: Lake) -> None:
+    """Delta's name for it in the commit is its own; an overwrite of everything would end what an Append can tell."""
+
+    def copied(src: Changes) -> Append:
+        return Append(src.appended())
+
+    table = Table(partition_by="g")
+    rows.materialize(copied, table)
+    by_hand = rows.values([(2, "q", 21)], SRC).write.format("delta").mode("overwrite").partitionBy("g")
+    by_hand.option("partitionOverwriteMode", "dynamic").save(str(rows.root / "copied"))
+    rows.insert("src", [(3, "p", 30)])
+    rows.materialize(copied, table)
+    assert rows.rows("copied") == [(1, "p", 10), (2, "q", 21), (3, "p", 30)]

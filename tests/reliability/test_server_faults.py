@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from resources.lifecycle import stop
+from resources.rendezvous import Rendezvous
 from tests.dagster.house import House, programs
 
 __all__ = ["programs"]  # a fixture
@@ -56,6 +57,19 @@ def test_killed_between_the_inputs_and_the_result_the_run_may_be_tried_again(hou
     assert "SessionEndedError: The Spark session in which the inputs of 'totals' were read has ended" in error
     assert house.version("totals") == before
     assert house.run("copy", "straight")["said"]["rows"] == [[1, 10], [2, 21], [3, 30]]
+
+
+def test_a_process_ends_although_its_server_hangs_and_leaves_it_to_others(house: House):
+    run = house.start("freeze")
+    try:
+        _, said = run.communicate(timeout=60)
+        assert run.returncode == 0, said
+        used = Rendezvous(house.root / "_spark").used()
+        assert used.take(1), "the process that has ended still has the server"
+        used.let_go()
+    finally:
+        run.kill()
+        os.kill(house.jvm, signal.SIGCONT)
 
 
 def test_killed_when_the_commit_is_in_the_log_it_is_found_there_and_not_made_twice(house: House):

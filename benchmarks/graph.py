@@ -16,7 +16,7 @@ from benchmarks.lab import Lab
 from benchmarks.meter import Cost, medians
 from benchmarks.ours import Lake
 from benchmarks.report import Goal, Result
-from lakehouse import Changes, Merge, Table
+from lakehouse import Aggregate, Changes, Merge, Table
 from lakehouse.feeds import Feeds
 
 ORDERS, CUSTOMERS, PARTS, LINES = 1_500_000, 150_000, 200_000, 4
@@ -68,25 +68,20 @@ def order_lines(lineitem: Changes, orders: Changes) -> Merge:
     return Merge(joined.select(*lineitem.source.columns, "custkey", "orderdate"), touched)
 
 
-def revenue_by_day(order_lines: Changes) -> Merge:
-    touched = order_lines.touched("orderdate")
-    return Merge(summed(touched.rows, "orderdate"), touched)
+def revenue_by_day(order_lines: Changes) -> Aggregate:
+    return summed(order_lines, "orderdate")
 
 
-def revenue_by_customer(order_lines: Changes) -> Merge:
-    touched = order_lines.touched("custkey")
-    return Merge(summed(touched.rows, "custkey"), touched)
+def revenue_by_customer(order_lines: Changes) -> Aggregate:
+    return summed(order_lines, "custkey")
 
 
-def demand_by_part(order_lines: Changes) -> Merge:
-    touched = order_lines.touched("partkey")
-    return Merge(summed(touched.rows, "partkey"), touched)
+def demand_by_part(order_lines: Changes) -> Aggregate:
+    return summed(order_lines, "partkey")
 
 
-def summed(rows: DataFrame, by: str) -> DataFrame:
-    return rows.groupBy(by).agg(
-        F.count("*").alias("lines"), F.sum("quantity").alias("quantity"), F.sum("price").alias("revenue")
-    )
+def summed(order_lines: Changes, by: str) -> Aggregate:
+    return Aggregate(order_lines, by, count="lines", sums={"quantity": "quantity", "revenue": "price"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 The type of an input says how to read, the type of the result how to write; see README.md.
 """
 
+from lakehouse.aggregate import Aggregate
 from lakehouse.changes import Changes
 from lakehouse.errors import LakehouseError
 from lakehouse.io_manager import DeltaIOManager
@@ -17,6 +18,7 @@ from lakehouse.versions import VersionRange
 from lakehouse.writes import Append, Merge, Overwrite
 
 __all__ = [
+    "Aggregate",
     "Append",
     "Changes",
     "DeltaIOManager",

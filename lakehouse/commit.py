@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from lakehouse.aggregate import Aggregate
 from lakehouse.conflicts import Conflict, Kind, classify, first_line
 from lakehouse.cursor import Fresh, Known
 from lakehouse.difference import broken_promise
@@ -36,8 +37,9 @@ from lakehouse.run import Run
 from lakehouse.settled import settled_by
 from lakehouse.size import total
 from lakehouse.statement import Skip, Statement, execute, is_compared
+from lakehouse.sums import why_anew
 from lakehouse.table import UNSAFE_PROPERTIES
-from lakehouse.writes import Write
+from lakehouse.writes import Overwrite, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class _Writing:
             if isinstance(statement, Skip):
                 assert head is not None
                 return self.done or Unchanged(head.version)
-            mark = self.run.mark(uuid4().hex, -1 if head is None else head.version, compared=is_compared(statement))
+            mark = self._mark(head, statement)
             started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
         own = _find_attempt(self.log, mark, self.run, error)
         if own is None:
@@ -163,11 +165,21 @@ class _Writing:
         self._mend(mark, own, slipped)
         return None
 
+    def _mark(self, head: Head | None, statement: Statement) -> Mark:
+        base, compared = -1 if head is None else head.version, is_compared(statement)
+        digest = self.write.digest if isinstance(self.write, Aggregate) else None
+        return self.run.mark(uuid4().hex, base, compared=compared, aggregate=digest)
+
     def _statement(self, head: Head | None) -> Statement:
         if self.kept is not None and self.kept.head == head:
             return self.kept.statement
+        write = self.write
+        anew = why_anew(self.log, head, self.run, write) if isinstance(write, Aggregate) else None
         try:
-            return plan(self.spark, self.run, self.write, head)
+            if isinstance(write, Aggregate) and anew is not None:
+                self.tell(f"{self.run.asset} computes all its sums anew: {anew}.")
+                write = Overwrite(write.rows)
+            return plan(self.spark, self.run, write, head)
         except LakehouseError:
             raise
         except Exception as error:
@@ -189,7 +201,9 @@ class _Writing:
         number, elapsed = len(self.lost), self.clock.now() - self.began
         if is_disputed(self.run, attempt.verdict) or not self.retry.allows(number, elapsed):
             raise self._defeat(attempt, elapsed, error) from error
-        holds = mark.compared and conflict.kind is Kind.FILES and attempt.verdict is Verdict.OTHER_ROWS
+        # Sums are added only to what no rival has written to, whichever rows.
+        may_hold = mark.compared and mark.aggregate is None and conflict.kind is Kind.FILES
+        holds = may_hold and attempt.verdict is Verdict.OTHER_ROWS
         self.kept = _Kept(statement, head) if holds else None
         wait = self.retry.wait(number, self.clock.random)
         self.tell(f"{sentence(self.run, attempt, number)} Attempt {number + 1} in {wait:.1f} s.")

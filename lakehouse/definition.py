@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, TypeGuard
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from lakehouse.aggregate import Aggregate
 from lakehouse.changes import Changes
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
 from lakehouse.partitions import PartitionKey, Slice, Window
@@ -14,12 +15,12 @@ from lakehouse.tables import TableRef
 from lakehouse.writes import Append, Merge, Overwrite
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
-WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge]
+WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate]
 
 _READS = ("Changes", "DataFrame")
 _SPARKS_OWN = "_spark"
 """Where a local Spark keeps its files, below the root of the tables."""
-_WRITES = ("Append", "Overwrite", "Merge", "DataFrame")
+_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "DataFrame")
 
 
 def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
@@ -41,7 +42,7 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
     Raises:
         UnsupportedAnnotationError: The annotation is no write, or there is none.
     """
-    if annotation in (Append, Overwrite, Merge):
+    if annotation in (Append, Overwrite, Merge, Aggregate):
         return annotation
     if _is_frame(annotation):
         return Overwrite

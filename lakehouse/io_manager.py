@@ -33,7 +33,7 @@ from lakehouse.retry import Retry
 from lakehouse.schema import column_types
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
-from lakehouse.writes import Append, Merge, Overwrite, Write
+from lakehouse.writes import Append, Overwrite, Write
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key behind it: which run cannot read the asset's feeds, and why. Set by that run."""
@@ -76,7 +76,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 run.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
 
-    def handle_output(self, context: dg.OutputContext, obj: Append | Overwrite | Merge | DataFrame) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame) -> None:
         """Makes the result one Delta commit, and the materialization's metadata out of it."""
         run = cast("dg.AssetExecutionContext", _asset_context())
         write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj

@@ -68,26 +68,55 @@ def keyed(
     # A run without partitions of its own may yet write into few of them. A key that is elsewhere must still be found.
     partitions = head.partition_columns if within is None and within_key else ()
     changed = _compared(run.asset, rows, touched, target, key, partitions)
-    counts, same_columns = _counts(changed), len(rows.columns) == len(target.columns)
+    same_columns, least = len(rows.columns) == len(target.columns), rest
+    if not same_columns:
+        least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
+    return written(run, changed, target.schema, head, least, within_key=within_key, same_columns=same_columns)
+
+
+def written(
+    run: Run,
+    changed: Local | DataFrame,
+    schema: StructType,
+    head: Head,
+    rest: Statement,
+    *,
+    within_key: bool = True,
+    same_columns: bool = True,
+) -> Statement:
+    """The statement that writes a difference.
+
+    Args:
+        run: The run.
+        changed: The rows that differ, in the form of `difference`.
+        schema: The table's columns.
+        head: The table.
+        rest: What remains to be done where no row differs.
+        within_key: Whether the keys of these rows tell where the table may hold them.
+        same_columns: Whether these are the table's columns.
+    """
+    counts = _counts(changed)
     if counts == NO_ROWS:
-        return rest if same_columns else Insert(rows.limit(0), "new columns: no row differs", compared=True)
+        return rest
+    key = run.table.key_columns
+    partitions = head.partition_columns if run.slice is None and within_key else ()
     differing = (changed.frame if isinstance(changed, Local) else changed).drop(HELD)
     if within_key and counts.total == counts.inserted:
         return Insert(differing.drop(OPERATION), "append: every row that differs is new", compared=True)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
     if within_key and same_columns and run.table.statement == "auto":
-        written = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
-        where = _narrow(run, changed, partitions, target.schema)
+        held = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
+        where = _narrow(run, changed, partitions, schema)
         if where.is_exact:
-            return ReplaceRows(written, where.sql, counts)
-        if _is_one_pass(run, head, counts, rows.sparkSession):
+            return ReplaceRows(held, where.sql, counts)
+        if _is_one_pass(run, head, counts, differing.sparkSession):
             if counts.total == counts.deleted:
                 return DeleteMatched(differing.select(*map(quote, key)), counts, nulls)
             on = _matching(key, changed, counts, nulls=nulls)
             if on is not None:
-                return ReplaceMatched(written, on, counts)
-    narrow = _narrow(run, changed, partitions, target.schema, "t.").sql or None
+                return ReplaceMatched(held, on, counts)
+    narrow = _narrow(run, changed, partitions, schema, "t.").sql or None
     return MergeRows(differing, counts, narrow, few, nulls)
 
 
@@ -174,7 +203,8 @@ def _compared(
 ) -> DataFrame | Local:
     """The difference; at the driver where it is small."""
     if touched is not None and not touched.is_everything:
-        if _is_bounded(touched, key):
+        by_key = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+        if by_key and is_one_task(touched):
             mine, there = promised(asset, rows, touched), touched.of(target)
             changed = difference(mine, there, key, one_task=True, held=partitions)
             return small(changed) or changed.localCheckpoint()
@@ -191,8 +221,7 @@ def _compared(
     return small(changed) or changed
 
 
-def _is_bounded(touched: Touched, key: tuple[str, ...]) -> bool:
-    """Whether so few rows can be meant that one task computes and compares them all."""
-    same_columns = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+def is_one_task(touched: Touched) -> bool:
+    """Whether the keys are so few that one task computes and compares what they identify."""
     count = touched.count_if_few()
-    return same_columns and count is not None and count <= ONE_TASK
+    return count is not None and count <= ONE_TASK

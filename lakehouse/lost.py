@@ -6,6 +6,7 @@ from enum import Enum
 
 from pyspark.sql import SparkSession
 
+from lakehouse.aggregate import Aggregate
 from lakehouse.conflicts import Conflict, causes, first_line, message
 from lakehouse.difference import broken_promise
 from lakehouse.errors import LakehouseError, LateGapError, PlanError, SessionEndedError
@@ -55,10 +56,10 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
         return Verdict.UNKNOWN
-    write = stored(write, head.partition_columns)
+    write = write if isinstance(write, Aggregate) else stored(write, head.partition_columns)
     try:
         changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
-        if isinstance(write, Merge) and not write.touched.is_everything:
+        if isinstance(write, Merge | Aggregate) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         within = run.within(changed.schema)
         if within is not None:

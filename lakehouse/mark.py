@@ -54,6 +54,7 @@ class Mark:
         compared: Whether the rows follow from a comparison with the table at `base`, so that a rival's commit between
             `base` and this one may have undone it in part.
         key: The columns of which that comparison left one row for each value that it touched; empty where it had none.
+        aggregate: The digest of the `Aggregate` whose sums the table holds; None where it holds none.
     """
 
     asset: str
@@ -67,6 +68,7 @@ class Mark:
     reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
     compared: bool = False
     key: tuple[str, ...] = ()
+    aggregate: str | None = None
 
     @property
     def application_id(self) -> str:
@@ -94,6 +96,7 @@ class Mark:
                 }
                 | ({"compared": True} if self.compared else {})
                 | ({"key": list(self.key)} if self.key else {})
+                | ({"aggregate": self.aggregate} if self.aggregate is not None else {})
             },
             separators=(",", ":"),
         )
@@ -137,6 +140,7 @@ class Mark:
                 },
                 compared=body.get("compared", False) is True,
                 key=_texts(body.get("key", [])),
+                aggregate=None if body.get("aggregate") is None else _text(body["aggregate"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.aggregate import Aggregate, unsummed
 from lakehouse.archive import archive_of
 from lakehouse.changes import Changes, Everything
 from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
@@ -83,6 +84,7 @@ class Materialization:
     _head: Head | None = field(init=False)
     _prefetched: bool = field(init=False, default=False)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
+    _partial: set[str] = field(init=False, default_factory=set[str])
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
 
@@ -135,6 +137,8 @@ class Materialization:
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.are_at_the_driver else None)
         self._changes.append(changes)
+        if not read.is_whole:
+            self._partial.add(name)
         return changes
 
     def planned(self) -> Run:
@@ -162,6 +166,8 @@ class Materialization:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit`."""
         run = self.planned()
         self._refuse_doubling(run, write)
+        if isinstance(write, Aggregate) and write.changes.name in self._partial:
+            raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
         return commit(self.spark(), run, write, retry, clock, tell)
 
     def _prefetch(self) -> None:

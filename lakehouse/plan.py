@@ -7,6 +7,7 @@ from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.aggregate import Aggregate
 from lakehouse.difference import OPERATION, bag_difference, difference, missing_from, promised
 from lakehouse.errors import MissingKeyError
 from lakehouse.keyed import keyed
@@ -15,8 +16,9 @@ from lakehouse.run import Run
 from lakehouse.schema import check_new, check_padding, check_zone, fit
 from lakehouse.statement import Create, Insert, Replace, Skip, Statement, Touch
 from lakehouse.stored import stored
+from lakehouse.sums import check, summed_up
 from lakehouse.tables import Pinned
-from lakehouse.writes import Append, Merge, Overwrite, Write
+from lakehouse.writes import Append, Merge, Overwrite, Stated, Write
 
 
 def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement:
@@ -26,6 +28,14 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         SchemaError: The result does not fit the table.
         MissingKeyError: A write by key, and no key.
     """
+    if not isinstance(write, Aggregate):
+        return _stated(spark, run, write, head)
+    check(run, write, head)
+    told = None if head is None or write.changes.is_initial else summed_up(spark, run, write, head)
+    return told or _stated(spark, run, Overwrite(write.rows), head)
+
+
+def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None) -> Statement:
     check_new(run.asset, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.asset, write.rows, partition_columns)
@@ -63,7 +73,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
             assert_never(write)
 
 
-def _whole(run: Run, write: Write) -> DataFrame:
+def _whole(run: Run, write: Stated) -> DataFrame:
     """The rows of a new table; the promises hold for them too."""
     within, key = run.within(write.rows.schema), run.table.key_columns
     match write:
@@ -80,6 +90,6 @@ def _whole(run: Run, write: Write) -> DataFrame:
     return whole if within is None else whole.where(within)
 
 
-def _may_add(write: Write) -> bool:
+def _may_add(write: Stated) -> bool:
     """Whether the result may bring the table new columns: one that is about some of its rows may not."""
     return not isinstance(write, Merge) or write.touched.is_everything

@@ -63,6 +63,11 @@ class Read(Declared):
                 stored[self._PREFIX + f.name] = _to_metadata(value)
         object.__setattr__(self, "_stored", stored)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every change of the source is read, sooner or later: none is before the start, none left out."""
+        return self.start == "snapshot" and not self.exclude
+
 
 def _is_start(value: Any) -> bool:
     return isinstance(value, int | datetime | str) and not isinstance(value, bool)

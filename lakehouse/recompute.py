@@ -55,14 +55,12 @@ def _is_incremental(asset: Any) -> bool:
     inputs = asset.op.input_defs
     write = asset.op.output_defs[0].dagster_type.typing_type
     only_inputs = set(signature(_function(asset)).parameters) == {input_.name for input_ in inputs}
-    only_changes = all(input_.dagster_type.typing_type is Changes and _reads_all(input_) for input_ in inputs)
+    only_changes = all(input_.dagster_type.typing_type is Changes and _is_whole(input_) for input_ in inputs)
     return bool(inputs) and only_changes and only_inputs and write is not Append
 
 
-def _reads_all(input_: Any) -> bool:
-    """Whether the input reads every change of its source: one that starts late or leaves commits out does not."""
-    read = Read.from_metadata(input_.metadata or {})
-    return read.start == "snapshot" and not read.exclude
+def _is_whole(input_: Any) -> bool:
+    return Read.from_metadata(input_.metadata or {}).is_whole
 
 
 def _check(

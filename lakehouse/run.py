@@ -123,7 +123,7 @@ class Run:
             for source, ours in self.reads.items()
         )
 
-    def mark(self, attempt: str, base: int, *, compared: bool) -> Mark:
+    def mark(self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None) -> Mark:
         return Mark(
             asset=self.asset,
             partitions=self.partitions,
@@ -136,6 +136,7 @@ class Run:
             reads=self.reads,
             compared=compared,
             key=self.table.key_columns if compared else (),
+            aggregate=aggregate,
         )
 
 

@@ -12,10 +12,10 @@ from pyspark.sql.types import StringType
 
 from lakehouse.sql import quote
 from lakehouse.touched import Touched
-from lakehouse.writes import Append, Merge, Overwrite, Write
+from lakehouse.writes import Append, Merge, Overwrite, Stated
 
 
-def stored(write: Write, partition_columns: Collection[str]) -> Write:
+def stored(write: Stated, partition_columns: Collection[str]) -> Stated:
     """The write with the values that a table which is partitioned by these columns gives back.
 
     Args:

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
+from lakehouse.aggregate import Aggregate, unsummed
 from lakehouse.changes import Changes
 from lakehouse.definition import input_kind, is_function, manager_keys, partition_columns, table_ref, write_kind
 from lakehouse.errors import DefinitionError, MissingKeyError
@@ -83,14 +84,16 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
             f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
         )
     write = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
-    if write is Merge and not table.key_columns:
-        raise MissingKeyError(name, "Merge")
+    if write in (Merge, Aggregate) and not table.key_columns:
+        raise MissingKeyError(name, write.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, table, asset.partitions_def)
     for input_ in asset.op.input_defs:
         if input_.dagster_type.is_nothing:
             continue
         kind = input_kind(name, input_.name, input_.dagster_type.typing_type)
+        if write is Aggregate and kind is Changes and not Read.from_metadata(input_.metadata or {}).is_whole:
+            raise DefinitionError(unsummed(name, input_.name))
         if len(Read.from_metadata(input_.metadata or {})) and kind is not Changes:
             raise DefinitionError(
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "

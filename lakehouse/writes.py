@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
+from lakehouse.aggregate import Aggregate
 from lakehouse.touched import Touched
 
 
@@ -51,4 +52,6 @@ class Merge:
     touched: Touched
 
 
-Write: TypeAlias = Append | Overwrite | Merge
+Stated: TypeAlias = Append | Overwrite | Merge
+"""The writes that state rows which the table is to hold."""
+Write: TypeAlias = Stated | Aggregate

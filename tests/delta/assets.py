@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Merge, Overwrite, Table
+from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table
 from tests.delta.model import Row
 
 
@@ -29,6 +30,14 @@ def totals(src: Changes) -> Merge:
     touched = src.touched("k")
     grouped = touched.rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("total"), F.max("v").alias("top"))
     return Merge(grouped, touched)
+
+
+def sums(src: Changes) -> Aggregate:
+    return Aggregate(src, "k", "n", {"total": "v", "half": "CAST(v / 2 AS DECIMAL(5,1))"})
+
+
+def tens(src: Changes) -> Aggregate:
+    return Aggregate(src, {"ten": "v div 10", "k": "upper(k)"}, "n", {"odd": "v % 2"}, where="id > 1 OR v < 70")
 
 
 def members(src: Changes) -> Merge:
@@ -67,6 +76,21 @@ def _totals(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
     return result
 
 
+def _sums(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for _id, k, v in src:
+        groups[k].append(v or 0)
+    return [(k, len(vs), sum(vs), Decimal(5 * sum(vs)).scaleb(-1)) for k, vs in groups.items()]
+
+
+def _tens(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for id_, k, v in src:
+        if (id_ is not None and id_ > 1) or (v is not None and v < 70):
+            groups[None if v is None else v // 10, k and k.upper()].append(0 if v is None else v % 2)
+    return [(*group, len(odds), sum(odds)) for group, odds in groups.items()]
+
+
 def _members(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
     return [(k, id_, v) for id_, k, v in src]
 
@@ -95,6 +119,8 @@ class Case:
 CASES = [
     Case(kept, Table(key="id"), _kept),
     Case(totals, Table(key="k"), _totals),
+    Case(sums, Table(key="k"), _sums),
+    Case(tens, Table(key=["ten", "k"]), _tens),
     Case(members, Table(key=["k", "id"]), _members),
     Case(named, Table(key="id"), _named),
     Case(latest, Table(key="id"), _latest),

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import functions as F
-
-from lakehouse import Append, Changes, Merge, Table
+from lakehouse import Aggregate, Append, Changes, Merge, Table
 from tests.lake import Lake
 from tests.reliability.checker import Asset
 from tests.reliability.delta_files import Row
@@ -33,11 +31,9 @@ def archive(src: Changes) -> Append:
     return Append(kept.select("id", "token", "commit_version"))
 
 
-def totals(current: Changes) -> Merge:
+def totals(current: Changes) -> Aggregate:
     """Rows and their sum by k, of `current`."""
-    touched = current.touched("k")
-    grouped = touched.rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
-    return Merge(grouped, touched)
+    return Aggregate(current, by="k", count="n", sums={"total": "v"})
 
 
 def _current(sources: Mapping[str, list[Row]]) -> list[Row]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse import Append, Changes, Merge, Table
-from tests.delta.assets import _totals, totals
+from tests.delta.assets import _sums, _totals, sums, totals
 from tests.delta.model import Row
 from tests.reliability.laws import differs
 
@@ -28,6 +28,10 @@ def _kept(src: list[Row]) -> Rows:
 
 def _grouped(src: list[Row]) -> Rows:
     return [dict(zip(("k", "n", "total", "top"), row, strict=True)) for row in _totals(src, [])]
+
+
+def _summed(src: list[Row]) -> Rows:
+    return [dict(zip(("k", "n", "total", "half"), row, strict=True)) for row in _sums(src, [])]
 
 
 def _replayed(log: Rows) -> Counter[Row]:
@@ -66,6 +70,7 @@ TARGETS = {
     for target in (
         Target(kept, Table(key="id"), lambda src, rows: differs(_kept(src), rows)),
         Target(totals, Table(key="k"), lambda src, rows: differs(_grouped(src), rows)),
+        Target(sums, Table(key="k"), lambda src, rows: differs(_summed(src), rows)),
         Target(archive, Table(), _archived),
     )
 }

@@ -37,6 +37,7 @@ RINGS = {
         "versions",
     },
     "spark": {
+        "aggregate",
         "archive",
         "changes",
         "commit",
@@ -62,6 +63,7 @@ RINGS = {
         "settled",
         "spark_log",
         "statement",
+        "sums",
         "tables",
         "touched",
         "uniqueness",

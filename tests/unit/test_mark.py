@@ -25,6 +25,7 @@ marks = st.builds(
     reads=st.dictionaries(texts, positions, max_size=3),
     compared=st.booleans(),
     key=st.lists(texts, max_size=2).map(tuple),
+    aggregate=st.none() | texts,
 )
 MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
 

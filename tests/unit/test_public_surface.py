@@ -7,7 +7,7 @@ import lakehouse
 
 PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange"},
-    "writes": {"Append", "Merge", "Overwrite"},
+    "writes": {"Aggregate", "Append", "Merge", "Overwrite"},
     "tables": {"Table"},
     "dagster": {"DeltaIOManager", "Retry", "change_sensor", "checks", "validate"},
     "errors": {"LakehouseError"},

@@ -1,0 +1,184 @@
+"""`Aggregate`: counts and sums that a step adds to, instead of computing its groups anew."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from lakehouse.changes import Changes
+from lakehouse.errors import SchemaError
+from lakehouse.images import BEFORE, CHANGE, DELETE
+from lakehouse.sql import literal, quote
+from lakehouse.touched import Touched
+
+COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_in_doubt"
+REPLACED = "\ufffd"
+"""What Java has for bytes that are no UTF-8."""
+_STAR = re.compile(r"[(,.]\s*\*")
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_SAFE = (*_WHOLE, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
+"""What the feed tells exactly, whatever its value; see `lakehouse.images`."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """For every group of the source's rows the table holds one row: how many they are, and sums over them.
+
+    What the changes bring and take away is added to what the table holds, so a step reads neither the source nor the
+    other groups. Where the table may not hold the sums as of its position, because somebody else wrote to it, it was
+    restored or other sums are asked for, all of them are computed anew and compared.
+
+    Args:
+        changes: The source's changes, read without `start` and `exclude`.
+        by: The columns by which rows are grouped: the table's key. As a mapping, that key's columns with the SQL
+            expression of each.
+        count: The column that counts the rows of a group. A group of which none is left leaves the table.
+        sums: Columns, each with the SQL expression over a row whose values are summed: whole numbers or decimals. NULL
+            adds nothing, and the sum of nothing is 0.
+        where: A SQL condition on the rows that count; None for all of them.
+
+    Raises:
+        ValueError: No column to group by, or two columns of one name.
+
+    Sums of changes: Gupta and Mumick, "Maintenance of Materialized Views" (1995), the counting algorithm.
+    """
+
+    changes: Changes
+    by: str | Sequence[str] | Mapping[str, str]
+    count: str
+    sums: Mapping[str, str] = field(default_factory=dict[str, str])
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
+        if not self.groups or len(set(names)) < len(names):
+            raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The columns of the groups, each as SQL."""
+        if isinstance(self.by, Mapping):
+            return dict(self.by)
+        return {name: quote(name) for name in ((self.by,) if isinstance(self.by, str) else self.by)}
+
+    @property
+    def digest(self) -> str:
+        """The same for the same groups, sums and condition: the table's commits say by which they were summed."""
+        said = json.dumps([list(self.groups.items()), self.count, sorted(self.sums.items()), self.where])
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """Every group of the source, as of the end of the range."""
+        nothing = {name: f"CAST(0 AS {kind.simpleString()})" for name, kind in self._kinds.items()}
+        summed = {name: f"coalesce({sql}, {nothing[name]})" for name, sql in self.sums.items()}
+        sums = [F.sum(quote(name)).alias(name) for name in self.sums]
+        rows = self._of(self.changes.source, self.groups | summed)
+        return rows.groupBy(*map(quote, self.groups)).agg(F.count("*").alias(self.count), *sums)
+
+    @cached_property
+    def images(self) -> DataFrame:
+        """What each image of the feed adds to the count and the sums of its group, and whether it may tell it wrong."""
+        minus = f"{CHANGE} IN ('{DELETE}', '{BEFORE}')"
+        added = {name: f"coalesce(CAST({sql} AS {self.exact(name)}), 0)" for name, sql in self.sums.items()}
+        signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
+        doubts = [doubt for column in self._used for doubt in _doubts(quote(column.name), column.dataType)]
+        own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: f"coalesce({' OR '.join(doubts) or 'FALSE'}, FALSE)"}
+        return self._of(self.changes.feed, self.groups | signed | own)
+
+    @property
+    def touched(self) -> Touched:
+        """The groups that the range's changes are about."""
+        changes, names = self.changes, tuple(self.groups)
+        if not isinstance(self.by, Mapping):
+            return changes.touched(*names)
+        found = None if changes.is_initial else self.images.select(*map(quote, names))
+        return Touched(names, found, None, changes.name, changes.are_at_the_driver, alike=changes.alike)
+
+    def exact(self, name: str) -> str:
+        """The type in which a sum is added up: the decimals of its values, and all the digits that there are."""
+        kind = self._kinds[name]
+        return f"DECIMAL(38,{kind.scale if isinstance(kind, DecimalType) else 0})"
+
+    def check(self, asset: str) -> None:
+        """Refuses what would not be the same in another order.
+
+        Raises:
+            SchemaError: A sum of something else than whole numbers or decimals.
+        """
+        problems = {
+            name: f"sums {kind.simpleString()}"
+            for name, kind in self._kinds.items()
+            if not isinstance(kind, (*_WHOLE, DecimalType))
+        }
+        if problems:
+            raise SchemaError(asset, problems, "An Aggregate sums whole numbers and decimals: CAST the values to one.")
+
+    @cached_property
+    def _kinds(self) -> dict[str, DataType]:
+        """The type of each sum's values."""
+        fields = self._of(self.changes.source, self.sums).schema.fields
+        return {name: column.dataType for name, column in zip(self.sums, fields, strict=True)}
+
+    @property
+    def _used(self) -> list[StructField]:
+        """The source's columns that the groups, the sums and the condition may name."""
+        said = " , ".join((*self.groups.values(), *self.sums.values(), self.where or "")).lower()
+        names = {column: {column.name.lower(), quote(column.name).lower()} for column in self.changes.source.schema}
+        return [column for column, forms in names.items() if _STAR.search(said) or any(form in said for form in forms)]
+
+    def _of(self, frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+        """Columns of the rows that count."""
+        counting = frame if self.where is None else frame.where(self.where)
+        return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
+
+
+def unsummed(asset: str, source: str) -> str:
+    """What is wrong with sums over a source of which not every change is read."""
+    return (
+        f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude=...) would leave some out. Say by "
+        f"Aggregate(where=...) which rows count, or return a Merge."
+    )
+
+
+def _doubts(value: str, kind: DataType) -> list[str]:
+    """When a value of the feed may be another than the source's: Delta hands it out as one of Java's objects."""
+    match kind:
+        case StringType():
+            return [f"contains({value}, {literal(REPLACED)})"]
+        case DateType():
+            return [f"{value} < DATE'1600-01-01'"]
+        case TimestampType():
+            return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
+        case StructType():
+            return [doubt for part in kind.fields for doubt in _doubts(f"{value}.{quote(part.name)}", part.dataType)]
+        case ArrayType() if not _doubts(value, kind.elementType):
+            return []
+        case _ if isinstance(kind, _SAFE):
+            return []
+        case _:
+            return ["TRUE"]

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from assets import flights as silver
 from assets.flight_events import DAYS
-from lakehouse import Changes, Merge, Overwrite, Table
+from lakehouse import Aggregate, Changes, Merge, Overwrite, Table
 
 SILVER = dg.AssetIn(key_prefix="silver")
 REFERENCE = dg.AssetIn(key_prefix="reference")
@@ -30,6 +30,12 @@ ROUTE_PUNCTUALITY = {
     "arrived": "Flights that arrived, diverted ones left out",
     "on_time": "Flights that arrived less than 15 minutes late",
     "punctuality": "Share of the arrived flights that were on time",
+}
+PLANE_HOURS = {
+    "tailnum": "The plane's tail number",
+    "flights": "Flights that arrived",
+    "miles": "Miles between their airports",
+    "minutes": "Minutes in the air, those of diverted flights left out",
 }
 BUSIEST_HOURS = {
     "origin": "EWR, JFK or LGA",
@@ -82,6 +88,18 @@ def route_punctuality(flights_enriched: Changes) -> Merge:
         (F.count_if(on_time) / F.nullif(F.count_if(arrived), F.lit(0))).cast("decimal(5,4)").alias("punctuality"),
     )
     return Merge(rows, touched)
+
+
+@dg.asset(key_prefix="gold", ins={"flights": SILVER}, metadata=Table(key="tailnum", columns=PLANE_HOURS))
+def plane_hours(flights: Changes) -> Aggregate:
+    """What each plane has flown. Its flights lie on all days; of these only those that changed are read."""
+    return Aggregate(
+        flights,
+        by="tailnum",
+        count="flights",
+        sums={"miles": "distance", "minutes": "air_time"},
+        where="status = 'arrived'",
+    )
 
 
 @dg.asset(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -38,7 +39,14 @@ from lakehouse.touched import Touched
 COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_in_doubt"
 REPLACED = "\ufffd"
 """What Java has for bytes that are no UTF-8."""
-_STAR = re.compile(r"[(,.]\s*\*")
+_TEXT = re.compile(r"'[^']*'")
+_NOT_OF_THE_ROW = re.compile(
+    r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\b(?:localtimestamp|session_user)\b|"
+    r"\bcurrent_(?:date|time|timestamp|timezone|user|catalog|database|schema|path)\b|"
+    r"\b(?:now|curdate|user|version|input_file_\w+)\s*\(|\bunix_timestamp\s*\(\s*\)",
+    re.IGNORECASE,
+)
+"""Stars, which name columns that are not there yet, other tables, and the circumstances of a run."""
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _SAFE = (*_WHOLE, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
 """What the feed tells exactly, whatever its value; see `lakehouse.images`."""
@@ -62,7 +70,8 @@ class Aggregate:
         where: A SQL condition on the rows that count; None for all of them.
 
     Raises:
-        ValueError: No column to group by, or two columns of one name.
+        ValueError: No column to group by, two columns of one name, or SQL that goes by more than a row's columns.
+        TypeError: Something else than SQL.
 
     Sums of changes: Gupta and Mumick, "Maintenance of Materialized Views" (1995), the counting algorithm.
     """
@@ -77,6 +86,11 @@ class Aggregate:
         names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
         if not self.groups or len(set(names)) < len(names):
             raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")
+        for sql in cast("tuple[Any, ...]", self._said):
+            if not isinstance(sql, str):
+                raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
+            if found := _NOT_OF_THE_ROW.search(_names_in(sql)):
+                raise ValueError(f"An Aggregate goes by the columns of one row; {sql!r} says {found[0].strip()!r}.")
 
     @property
     def groups(self) -> dict[str, str]:
@@ -85,11 +99,13 @@ class Aggregate:
             return dict(self.by)
         return {name: quote(name) for name in ((self.by,) if isinstance(self.by, str) else self.by)}
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """The same for the same groups, sums and condition: the table's commits say by which they were summed."""
-        said = json.dumps([list(self.groups.items()), self.count, sorted(self.sums.items()), self.where])
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
+        """The same for the same sums of the same columns: the table's commits say of which it holds the sums."""
+        used = [(column.name, column.dataType.simpleString()) for column in self._used]
+        zone = self.changes.source.sparkSession.conf.get("spark.sql.session.timeZone")
+        own = [self.changes.name, list(self.groups.items()), self.count, sorted(self.sums.items()), self.where]
+        return hashlib.sha256(json.dumps([*own, used, zone]).encode()).hexdigest()[:16]
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -97,7 +113,7 @@ class Aggregate:
         nothing = {name: f"CAST(0 AS {kind.simpleString()})" for name, kind in self._kinds.items()}
         summed = {name: f"coalesce({sql}, {nothing[name]})" for name, sql in self.sums.items()}
         sums = [F.sum(quote(name)).alias(name) for name in self.sums]
-        rows = self._of(self.changes.source, self.groups | summed)
+        rows = self._of(self.changes.source, self.groups | summed, self.where)
         return rows.groupBy(*map(quote, self.groups)).agg(F.count("*").alias(self.count), *sums)
 
     @cached_property
@@ -107,10 +123,13 @@ class Aggregate:
         added = {name: f"coalesce(CAST({sql} AS {self.exact(name)}), 0)" for name, sql in self.sums.items()}
         signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
         doubts = [doubt for column in self._used for doubt in _doubts(quote(column.name), column.dataType)]
-        own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: f"coalesce({' OR '.join(doubts) or 'FALSE'}, FALSE)"}
-        return self._of(self.changes.feed, self.groups | signed | own)
+        doubt = f"coalesce({' OR '.join(doubts) or 'FALSE'}, FALSE)"
+        own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: doubt}
+        # A row that the feed tells wrong may count in the source although it does not here.
+        where = None if self.where is None else f"({self.where}) OR {doubt}"
+        return self._of(self.changes.feed, self.groups | signed | own, where)
 
-    @property
+    @cached_property
     def touched(self) -> Touched:
         """The groups that the range's changes are about."""
         changes, names = self.changes, tuple(self.groups)
@@ -141,20 +160,37 @@ class Aggregate:
     @cached_property
     def _kinds(self) -> dict[str, DataType]:
         """The type of each sum's values."""
-        fields = self._of(self.changes.source, self.sums).schema.fields
-        return {name: column.dataType for name, column in zip(self.sums, fields, strict=True)}
+        # In an aggregate Spark refuses what is not of the row alone: windows, aggregates, generators, chance.
+        sums = [f"max({sql})" for sql in self.sums.values()]
+        others = [f"max(({sql}) IS NULL)" for sql in self._said]
+        fields = self.changes.source.selectExpr(*sums, *others).schema.fields
+        return {name: column.dataType for name, column in zip(self.sums, fields, strict=False)}
 
     @property
+    def _said(self) -> tuple[str, ...]:
+        """All that it says in SQL."""
+        return (*self.groups.values(), *self.sums.values(), *(() if self.where is None else (self.where,)))
+
+    @cached_property
     def _used(self) -> list[StructField]:
         """The source's columns that the groups, the sums and the condition may name."""
-        said = " , ".join((*self.groups.values(), *self.sums.values(), self.where or "")).lower()
-        names = {column: {column.name.lower(), quote(column.name).lower()} for column in self.changes.source.schema}
-        return [column for column, forms in names.items() if _STAR.search(said) or any(form in said for form in forms)]
+        said = " , ".join(map(_names_in, self._said)).lower()
+        return [
+            column
+            for column in self.changes.source.schema.fields
+            if quote(column.name).lower() in said
+            or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", said) is not None
+        ]
 
-    def _of(self, frame: DataFrame, columns: Mapping[str, str]) -> DataFrame:
+    def _of(self, frame: DataFrame, columns: Mapping[str, str], where: str | None = None) -> DataFrame:
         """Columns of the rows that count."""
-        counting = frame if self.where is None else frame.where(self.where)
+        counting = frame if where is None else frame.where(where)
         return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
+
+
+def _names_in(sql: str) -> str:
+    """The SQL without its texts; all of it where a backslash or a comment makes it hard to say where a text ends."""
+    return sql if any(sign in sql for sign in ("\\", "--", "/*")) else _TEXT.sub("''", sql)
 
 
 def unsummed(asset: str, source: str) -> str:
@@ -176,8 +212,9 @@ def _doubts(value: str, kind: DataType) -> list[str]:
             return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
         case StructType():
             return [doubt for part in kind.fields for doubt in _doubts(f"{value}.{quote(part.name)}", part.dataType)]
-        case ArrayType() if not _doubts(value, kind.elementType):
-            return []
+        case ArrayType():
+            each = _doubts("each", kind.elementType)
+            return [f"exists({value}, each -> {' OR '.join(each)})"] if each else []
         case _ if isinstance(kind, _SAFE):
             return []
         case _:

@@ -56,6 +56,8 @@ class Feed:
         return self.found.frame if isinstance(self.found, Local) else self.found
 
 
+ARCHIVE = "the archive"
+"""The `via` of a feed that an archive has kept."""
 Content: TypeAlias = Everything | Nothing | Feed
 
 

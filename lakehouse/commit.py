@@ -37,9 +37,8 @@ from lakehouse.run import Run
 from lakehouse.settled import settled_by
 from lakehouse.size import total
 from lakehouse.statement import Skip, Statement, execute, is_compared
-from lakehouse.sums import why_anew
 from lakehouse.table import UNSAFE_PROPERTIES
-from lakehouse.writes import Overwrite, Write
+from lakehouse.writes import Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +172,8 @@ class _Writing:
     def _statement(self, head: Head | None) -> Statement:
         if self.kept is not None and self.kept.head == head:
             return self.kept.statement
-        write = self.write
-        anew = why_anew(self.log, head, self.run, write) if isinstance(write, Aggregate) else None
         try:
-            if isinstance(write, Aggregate) and anew is not None:
-                self.tell(f"{self.run.asset} computes all its sums anew: {anew}.")
-                write = Overwrite(write.rows)
-            return plan(self.spark, self.run, write, head)
+            return plan(self.spark, self.run, self.write, head, self.tell)
         except LakehouseError:
             raise
         except Exception as error:

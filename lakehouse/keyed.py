@@ -5,6 +5,7 @@ append, a replacement and a `MERGE` (ADR 4, 8, 13).
 """
 
 from collections import Counter
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -176,7 +177,8 @@ def _narrow(
         return KeyPredicate(terms[0] or "", is_exact=False)
     go = changed.values(partitions) if partitions else None
     if go is not None:
-        came = [tuple(row.values()) for rows in changed.arrow.column(HELD).to_pylist() for row in rows]
+        held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
+        came = [tuple(row.values()) for rows in held for row in rows]
         terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix).sql)
     keys = changed.values(run.table.key_columns)
     these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix)

@@ -3,6 +3,7 @@
 Planned anew for every attempt, against the table as that attempt finds it; the inputs stay pinned.
 """
 
+from collections.abc import Callable
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +17,22 @@ from lakehouse.run import Run
 from lakehouse.schema import check_new, check_padding, check_zone, fit
 from lakehouse.statement import Create, Insert, Replace, Skip, Statement, Touch
 from lakehouse.stored import stored
-from lakehouse.sums import check, summed_up
+from lakehouse.sums import Anew, added, check
 from lakehouse.tables import Pinned
 from lakehouse.writes import Append, Merge, Overwrite, Stated, Write
 
 
-def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement:
+def plan(
+    spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
+) -> Statement:
     """The statement that makes a write true of the table as `head` found it.
+
+    Args:
+        spark: The session.
+        run: The run.
+        write: What the asset returned.
+        head: The table; None where there is none.
+        tell: Takes a line about work that nobody would expect.
 
     Raises:
         SchemaError: The result does not fit the table.
@@ -31,20 +41,25 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
     if not isinstance(write, Aggregate):
         return _stated(spark, run, write, head)
     check(run, write, head)
-    told = None if head is None or write.changes.is_initial else summed_up(spark, run, write, head)
-    return told or _stated(spark, run, Overwrite(write.rows), head)
+    due = Anew() if head is None else added(spark, run, write, head)
+    if not isinstance(due, Anew):
+        return due
+    if due.reason is not None:
+        tell(f"{run.asset} computes all its sums anew: {due.reason}.")
+    return _stated(spark, run, Overwrite(write.rows), head, anew=due.reason is not None)
 
 
-def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None) -> Statement:
+def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement:
     check_new(run.asset, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.asset, write.rows, partition_columns)
     write = stored(write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
-    if run.changes and not run.moves and not (isinstance(write, Overwrite) and run.looks_up_anew):
+    due = run.moves or anew
+    if run.changes and not due and not (isinstance(write, Overwrite) and run.looks_up_anew):
         return Skip()
-    rest = Touch() if run.moves else Skip()
+    rest = Touch() if due else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))

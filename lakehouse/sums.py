@@ -4,54 +4,45 @@ A `Merge` may read a change twice; a sum must not. So before anything is added, 
 holds the sums as of its position. Where it does not, all of them are computed anew and compared.
 """
 
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
 from lakehouse.aggregate import COUNT, IN_DOUBT, Aggregate
-from lakehouse.changes import Nothing
+from lakehouse.changes import ARCHIVE, Feed
 from lakehouse.cursor import Known
-from lakehouse.difference import DELETE, HELD, INSERT, OPERATION, UPDATE
-from lakehouse.errors import MissingKeyError, WriteError
+from lakehouse.difference import DELETE, INSERT, OPERATION, UPDATE
+from lakehouse.errors import MissingKeyError, PlanError, WriteError
+from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.keyed import is_one_task, written
 from lakehouse.local import Local, small
 from lakehouse.log import Head, Log, commits_between
+from lakehouse.lost import explained
 from lakehouse.run import Run
-from lakehouse.schema import check_padding, fit
+from lakehouse.schema import check_padding, check_zone, fit
 from lakehouse.slip import may_concern
 from lakehouse.sql import quote
 from lakehouse.statement import Skip, Statement, Touch
 from lakehouse.tables import Pinned
+from lakehouse.touched import Touched
 
 _DOUBT = "doubt"
 """The `OPERATION` of a group whose count or sum cannot be right."""
 _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
+_OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 
 
-def why_anew(log: Log, head: Head | None, run: Run, write: Aggregate) -> str | None:
-    """Why the table may not hold the sums as of its position; None where it does, or everything is compared anyway.
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """All sums are to be computed from the source and compared.
 
     Args:
-        log: The log of the run's table.
-        head: Where that table stands.
-        run: The run.
-        write: What the asset returned.
+        reason: Why, as the second half of a sentence; None where everything is read anyway.
     """
-    changes, known = write.changes, run.cursor
-    if head is None or changes.is_initial:
-        return None
-    if len(run.partitions) > 1:
-        return "each of the run's partitions has a position of its own"
-    if not isinstance(known, Known) or known.mark.aggregate != write.digest:
-        return "its last commit had other sums, or none"
-    read = known.mark.reads.get(changes.name)
-    if read is None or read.version != changes.range.after:
-        return "its last commit had read on, and has to be seen again"
-    since = commits_between(log, run.asset, known.mark.base, head.version)
-    if since is None:
-        return "the log was cleaned up to its last commit"
-    others = [c for c in since if c.version != known.version and may_concern(c, run.asset, run.partitions)]
-    return f"version {others[-1].version} ({others[-1].operation}) is none of its own" if others else None
+
+    reason: str | None = None
 
 
 def check(run: Run, write: Aggregate, head: Head | None) -> None:
@@ -62,13 +53,13 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
         WriteError: The groups are not the table's key, or its partitions are no groups.
         SchemaError: A sum of something else than whole numbers or decimals.
     """
-    groups = {name.lower() for name in write.groups}
-    if not run.table.key_columns:
+    groups, key = {name.lower() for name in write.groups}, run.table.key_columns
+    if not key:
         raise MissingKeyError(run.asset, "Aggregate")
-    if groups != {column.lower() for column in run.table.key_columns}:
+    if groups != {column.lower() for column in key}:
         raise WriteError(
-            f"'{run.asset}' groups by {', '.join(write.groups)}, and the key of its table is "
-            f"{', '.join(run.table.key_columns)}. Nothing was written. Make them the same."
+            f"'{run.asset}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}. Nothing "
+            f"was written. Make them the same."
         )
     partitions = run.table.partitioned_by(head)
     if not groups >= {column.lower() for column in partitions}:
@@ -79,93 +70,146 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
     write.check(run.asset)
 
 
-def summed_up(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | None:
-    """The statement that adds the changes to the table's sums; None where one is in doubt: compute them all anew.
+def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Anew:
+    """The statement that adds the changes to the table's sums, if these are known to be the sums as of the position.
 
     Args:
         spark: The session.
         run: The run.
         write: What the asset returned.
-        head: The table, which holds the sums as of the position.
+        head: The table.
 
     Raises:
         SchemaError: The result does not fit the table.
     """
+    changes = write.changes
+    if changes.is_initial:
+        return Anew()
+    reason = _why_anew(run.ref.log(lambda: spark), head, run, write)
+    if reason is not None:
+        return Anew(reason)
     if not run.moves:
         return Skip()
-    if isinstance(write.changes.content, Nothing):
+    if not isinstance(changes.content, Feed):
         return Touch()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
+    check_zone(run.asset, write.rows, head.partition_columns)
     fit(run.asset, write.rows, target.schema, may_add=False)
-    within = run.within(target.schema)
-    found = _changed(write, target if within is None else target.where(within), head.partition_columns)
-    found = found if within is None else found.where(within)
-    changed = small(found) or found.localCheckpoint()
-    if _is_in_doubt(changed):
-        return None
+    try:
+        return _added(run, write, target, head)
+    except Exception as error:
+        told = explained(run, error)
+        if not isinstance(told, PlanError):
+            raise
+        # The images before may say what no row says any more: if it is wrong still, the recompute says so.
+        return Anew(f"the changes cannot be added ({told.problem[:160]})")
+
+
+def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
+    """Why the table may not hold the sums as of the position; None where the log shows that it does."""
+    changes, known = write.changes, run.cursor
+    if not isinstance(known, Known) or known.mark.aggregate != write.digest:
+        return "its last commit had other sums, or none"
+    if len(run.partitions) > 1 or (changes.source_at.where is not None and known.mark.partitions != run.partitions):
+        return "a run of several partitions has other positions, or reads other rows, than a run of one"
+    read = known.mark.reads.get(changes.name)
+    if read is None or read.version != changes.range.after:
+        return "another's rows came into its last commit"
+    if isinstance(changes.content, Feed) and changes.content.via == ARCHIVE:
+        return "an archive need not hold each change once, as it was"
+    since = commits_between(log, run.asset, known.mark.base, head.version)
+    if since is None:
+        return "the log was cleaned up to its last commit"
+    for commit in reversed(since):
+        if commit.operation in _OF_COLUMNS:
+            return f"version {commit.version} ({commit.operation}) changed its columns"
+        if commit.version != known.version and may_concern(commit, run.asset, run.partitions):
+            return f"version {commit.version} ({commit.operation}) is none of its own"
+    return None
+
+
+def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Anew:
+    within, few = run.within(target.schema), write.changes.are_at_the_driver
+    found = _computed(_by_group(write, within, head.partition_columns), few=few)
+    if isinstance(found, Local) and not found.rows:
+        return Touch()
+    if _holds(found, IN_DOUBT, value=True):
+        return Anew("a value of the changes may be another one in the source, or in the table")
+    held = target if within is None else target.where(within)
+    changed = _computed(_operations(_beside(write, found, held), write, target.schema), few=few)
+    if _holds(changed, OPERATION, value=_DOUBT):
+        return Anew("what it holds and what has changed do not fit together")
     return written(run, changed, target.schema, head, Touch())
 
 
-def _is_in_doubt(changed: Local | DataFrame) -> bool:
-    if isinstance(changed, Local):
-        return _DOUBT in changed.column(OPERATION).to_pylist()
-    return not changed.where(f"{OPERATION} = '{_DOUBT}'").isEmpty()
+def _computed(frame: DataFrame, *, few: bool) -> Local | DataFrame:
+    """The rows, computed once: at the driver where they are few."""
+    if few:
+        return small(frame) or frame.localCheckpoint()
+    kept = frame.localCheckpoint()
+    return small(kept) or kept
 
 
-def _changed(write: Aggregate, target: DataFrame, partitions: tuple[str, ...]) -> DataFrame:
-    """What the changes make of the table's groups, in the form of `difference`, with one more operation."""
-    groups = [quote(name) for name in write.groups]
-    sums = {quote(name): write.exact(name) for name in write.sums}
-    touched = write.touched
-    totals = {name: f"try_cast({name} AS {kind})" for name, kind in sums.items()}
-    was = ", ".join([f"{quote(write.count)} AS {COUNT}", *(f"{total} AS {name}" for name, total in totals.items())])
-    there = touched.of(target).selectExpr(
-        *groups,
-        *(f"{total} AS {name}" for name, total in totals.items()),
-        f"CAST({quote(write.count)} AS BIGINT) AS {COUNT}",
-        f"FALSE AS {IN_DOUBT}",
-        f"struct({was}) AS {_WAS}",
+def _holds(found: Local | DataFrame, column: str, *, value: object) -> bool:
+    if isinstance(found, Local):
+        return value in found.column(column).to_pylist()
+    return not found.where(F.col(column) == F.lit(value)).isEmpty()
+
+
+def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
+    """What the changes add to each group to which they add something, or of which that is in doubt."""
+    images = write.images if within is None else write.images.where(f"({within}) OR {IN_DOUBT}")
+    texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
+    # The table holds an empty text as NULL there, so these two groups are one row or two of one key.
+    doubts = [IN_DOUBT, *(f"coalesce({quote(c)}, '') = ''" for c in partitions if c.lower() in texts)]
+    sums = [quote(name) for name in write.sums]
+    grouped = images.withColumn(IN_DOUBT, F.expr(" OR ".join(doubts))).groupBy(*map(quote, write.groups))
+    totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
+    added = grouped.agg(*map(F.expr, [*totals, f"max({IN_DOUBT}) AS {IN_DOUBT}"]))
+    return added.where(" OR ".join([IN_DOUBT, f"{COUNT} <> 0", *(f"coalesce({name} <> 0, TRUE)" for name in sums)]))
+
+
+def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> DataFrame:
+    """The touched groups: what they come to, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
+    few, groups = isinstance(found, Local), tuple(write.groups)
+    most = found.rows if isinstance(found, Local) else None
+    touched = Touched(groups, found, None, write.changes.name, few, most, alike=write.changes.alike)
+    totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
+    totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
+    was = ", ".join(f"{total} AS {name}" for name, total in totals.items())
+    there = touched.of(held).selectExpr(
+        *map(quote, groups), *(f"{total} AS {name}" for name, total in totals.items()), f"struct({was}) AS {_WAS}"
     )
-    both = there.unionByName(write.images, allowMissingColumns=True)
-    grouped = (both.coalesce(1) if is_one_task(touched) else both).groupBy(*groups)
-    seen = [
-        f"sum({COUNT}) AS {COUNT}",
-        f"max({IN_DOUBT}) AS {IN_DOUBT}",
-        f"count({_WAS}) AS {_ROWS}",
-        f"first({_WAS}, TRUE) AS {_WAS}",
-        *(f"try_sum({name}) AS {name}" for name in sums),
-    ]
-    return _operations(grouped.agg(*map(F.expr, seen)), write, target, partitions)
+    frame = (found.frame if isinstance(found, Local) else found).drop(IN_DOUBT)
+    both = there.unionByName(frame, allowMissingColumns=True)
+    grouped = (both.coalesce(1) if is_one_task(touched) else both).groupBy(*map(quote, groups))
+    seen = [f"count({_WAS}) AS {_ROWS}", f"first({_WAS}, TRUE) AS {_WAS}"]
+    return grouped.agg(*(F.expr(f"try_sum({name}) AS {name}") for name in totals), *map(F.expr, seen))
 
 
-def _operations(grouped: DataFrame, write: Aggregate, target: DataFrame, partitions: tuple[str, ...]) -> DataFrame:
-    """Each group's row as the table is to hold it, and what is to become of it; only those that differ."""
-    own = {name.lower(): quote(name) for name in write.groups} | {write.count.lower(): COUNT}
-    kinds = {column.name.lower(): column.dataType.simpleString() for column in target.schema.fields}
-    sums = {name.lower(): f"try_cast({quote(name)} AS {kinds[name.lower()]})" for name in write.sums}
-    was = {sums[name.lower()]: f"{_WAS}.{quote(name)}" for name in write.sums} | {COUNT: f"{_WAS}.{COUNT}"}
-    texts = {column.name.lower() for column in target.schema.fields if isinstance(column.dataType, StringType)}
+def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> DataFrame:
+    """Each touched group as the table is to hold it, and what is to become of it: the form of `difference`."""
+    fields = {column.name.lower(): column for column in schema.fields}
+    kinds = {name: fields[name.lower()].dataType.simpleString() for name in write.sums}
+    now = {f"try_cast({quote(name)} AS {kinds[name]})": f"{_WAS}.{quote(name)}" for name in write.sums}
     doubts = [
-        IN_DOUBT,
         f"{_ROWS} > 1",
         f"{COUNT} < 0",
         f"{_ROWS} = 1 AND coalesce({_WAS}.{COUNT} < 1, TRUE)",
-        *(f"{total} IS NULL OR {_ROWS} = 1 AND {was[total]} IS NULL" for total in sums.values()),
-        *(f"{COUNT} = 0 AND {total} <> 0" for total in sums.values()),
-        # The table holds an empty text as NULL there, so these two groups are one row or two of one key.
-        *(f"coalesce({own[c.lower()]}, '') = ''" for c in partitions if c.lower() in texts),
+        *(f"{total} IS NULL OR {_ROWS} = 1 AND {was} IS NULL" for total, was in now.items()),
+        *(f"{COUNT} = 0 AND {total} <> 0" for total in now),
     ]
-    differs = " OR ".join(f"{now} <> {before}" for now, before in was.items())
+    differs = " OR ".join(f"{total} <> {was}" for total, was in (now | {COUNT: f"{_WAS}.{COUNT}"}).items())
     operation = (
         f"CASE WHEN {' OR '.join(f'({doubt})' for doubt in doubts)} THEN '{_DOUBT}' "
         f"WHEN {_ROWS} = 0 AND {COUNT} > 0 THEN '{INSERT}' WHEN {_ROWS} = 1 AND {COUNT} = 0 THEN '{DELETE}' "
-        f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END"
+        f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END AS {OPERATION}"
     )
-    held = ", ".join(f"{own[column.lower()]} AS {quote(column)}" for column in partitions)
+    own = {name.lower(): quote(name) for name in (*write.groups, *write.sums)} | {write.count.lower(): COUNT}
+    told = beside.selectExpr("*", operation).where(f"{OPERATION} IS NOT NULL")
+    doubtful = F.col(OPERATION) == _DOUBT
     columns = [
-        f"CAST({(own | sums)[c.name.lower()]} AS {kinds[c.name.lower()]}) AS {quote(c.name)}"
-        for c in target.schema.fields
+        F.when(~doubtful, F.col(own[name])).cast(column.dataType).alias(column.name) for name, column in fields.items()
     ]
-    told = [f"slice(array(struct({held})), 1, CAST({_ROWS} AS INT)) AS {HELD}"] if held else []
-    return grouped.selectExpr(*columns, *told, f"{operation} AS {OPERATION}").where(f"{OPERATION} IS NOT NULL")
+    return told.select(*columns, OPERATION)

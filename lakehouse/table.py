@@ -26,7 +26,7 @@ class Table(Declared):
     """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
 
     Args:
-        key: The column or columns that identify a row. A `Merge` needs it.
+        key: The column or columns that identify a row. A `Merge` and an `Aggregate` need it.
         partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
             columns that hold its partition keys.
         cluster_by: The column or columns of liquid clustering; not together with `partition_by`.

@@ -92,11 +92,13 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
         if input_.dagster_type.is_nothing:
             continue
         kind = input_kind(name, input_.name, input_.dagster_type.typing_type)
-        if write is Aggregate and kind is Changes and not Read.from_metadata(input_.metadata or {}).is_whole:
-            raise DefinitionError(unsummed(name, input_.name))
         if len(Read.from_metadata(input_.metadata or {})) and kind is not Changes:
             raise DefinitionError(
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
+    changes = [input_ for input_ in asset.op.input_defs if input_.dagster_type.typing_type is Changes]
+    partial = [input_.name for input_ in changes if not Read.from_metadata(input_.metadata or {}).is_whole]
+    if write is Aggregate and partial and len(partial) == len(changes):
+        raise DefinitionError(unsummed(name, partial[0]))
     return ref

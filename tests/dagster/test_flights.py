@@ -60,7 +60,7 @@ class Airports:
         )
         result = definitions.resolve_job_def("all_checks").execute_in_process(instance=self._instance)
         found = result.get_asset_check_evaluations()
-        assert len(found) == 5
+        assert len(found) == 6
         return [str(evaluation) for evaluation in found if not evaluation.passed]
 
 
@@ -124,6 +124,17 @@ def test_a_change_of_an_airline_reaches_its_flights_and_no_other(corrected: Mapp
     read = {source["table"]: source["changed"] for source in corrected["silver/flights_enriched"]["read"]}
     assert read["reference/airlines"] == "1 updated"
     assert read["reference/planes"] == "0 rows"
+
+
+def test_a_flight_that_was_cancelled_after_all_is_taken_from_what_its_plane_has_flown(
+    airports: Airports, corrected: Mapping[str, Mapping[str, Any]]
+) -> None:
+    assert counts(corrected["gold/plane_hours"]) == (0, 2, 0)
+    (plane,) = airports.lake.frame("silver/flights").where(F.col("flight_id") == CANCELLED).collect()
+    flown = airports.lake.frame("silver/flights").where(f"tailnum = '{plane.tailnum}' AND status = 'arrived'")
+    expected = flown.selectExpr("count(*)", "sum(distance)", "sum(air_time)").collect()
+    held = airports.lake.frame("gold/plane_hours").where(f"tailnum = '{plane.tailnum}'")
+    assert [tuple(row) for row in held.drop("tailnum").collect()] == [tuple(row) for row in expected]
 
 
 def test_every_incremental_table_is_what_a_full_recompute_gives(

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -14,9 +15,10 @@ import lakehouse.commit as module
 import lakehouse.plan
 from lakehouse import Aggregate, Append, Changes, Merge, Read, Table
 from lakehouse.commit import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.cursor import Known
 from lakehouse.errors import MissingKeyError, PlanError, SchemaError, StaleInputsError, WriteError
 from lakehouse.statement import Touch
-from lakehouse.sums import Anew
+from lakehouse.sums import Anew, _why_anew
 from tests.delta.contended import SRC, committed, ready
 from tests.delta.test_settled import of
 from tests.interleave import rivals
@@ -188,6 +190,39 @@ def test_a_source_that_went_back_is_followed(rows: Lake, anew: list[str | None])
     assert not anew
 
 
+@pytest.mark.parametrize(
+    ("meddle", "change"),
+    [
+        ("INSERT INTO {sums} VALUES ('a', 2, 40)", "UPDATE {src} SET v = v + 1"),
+        ("DELETE FROM {sums} WHERE g = 'a'", "DELETE FROM {src} WHERE id = 1"),
+        ("UPDATE {sums} SET total = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1"),
+        ("UPDATE {sums} SET total = 50 WHERE g = 'b'", "DELETE FROM {src} WHERE g = 'b'"),
+        ("UPDATE {sums} SET n = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1"),
+    ],
+    ids=["twice", "below zero", "no sum", "a sum of nothing", "no count"],
+)
+def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
+    rows: Lake, monkeypatch: pytest.MonkeyPatch, anew: list[str | None], meddle: str, change: str
+) -> None:
+    monkeypatch.setattr("lakehouse.sums._why_anew", lambda *_: None)
+    rows.sql(meddle)
+    rows.sql(change)
+    rows.materialize(sums, BY_G)
+    assert rows.rows("sums") == due(rows)
+    assert len(anew) == 1
+
+
+def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_other(rows: Lake) -> None:
+    rows.sql("UPDATE {src} SET v = v + 1")
+    step, write = ready(rows, sums, BY_G)
+    known, log = step.cursor, rows.ref("sums").log(lambda: rows.spark)
+    head = log.head()
+    assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
+    assert _why_anew(log, head, step.planned(), write) is None
+    read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
+    assert _why_anew(log, head, replace(step.planned(), cursor=replace(known, mark=read_on)), write) is not None
+
+
 # Races.
 
 
@@ -295,6 +330,16 @@ def test_partitions_have_sums_of_their_own_and_a_run_of_several_computes_them_an
         assert (len(anew) > 0) == (len(partitions) > 1)
         anew.clear()
     lake.materialize(sums, IN_G, slice=of("b"))
+    assert lake.rows("sums") == due(lake)
+
+
+def test_a_run_of_several_partitions_goes_by_the_history_of_each(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(sums, IN_G, slice=of("a"))
+    lake.sql("UPDATE {sums} SET total = 7 WHERE g = 'a'")
+    lake.materialize(sums, IN_G, slice=of("b"))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    lake.materialize(sums, IN_G, slice=of("b", "a"))
     assert lake.rows("sums") == due(lake)
 
 
@@ -464,10 +509,17 @@ def test_what_is_not_of_the_row_alone_is_refused(lake: Lake, value: str) -> None
     def ranked(src: Changes) -> Aggregate:
         return Aggregate(src, "g", "n", {"others": "v", "total": value})
 
+    def grouped(src: Changes) -> Aggregate:
+        return Aggregate(src, {"g": value}, "n", {"others": "v"})
+
+    def chosen(src: Changes) -> Aggregate:
+        return Aggregate(src, "g", "n", {"others": "v"}, where=f"{value} > 1")
+
     lake.create("src", ROWS, SRC)
-    with pytest.raises(PlanError):
-        lake.materialize(ranked, BY_G)
-    assert not (lake.root / "ranked").exists()
+    for asset in (ranked, grouped, chosen):
+        with pytest.raises(PlanError):
+            lake.materialize(asset, BY_G)
+        assert not (lake.root / asset.__name__).exists()
 
 
 @pytest.mark.parametrize("table", [Table(key="v"), Table(key=["g", "n"]), Table(key="g", partition_by="n"), Table()])

@@ -34,19 +34,26 @@ from lakehouse.changes import Changes
 from lakehouse.errors import SchemaError
 from lakehouse.images import BEFORE, CHANGE, DELETE
 from lakehouse.sql import literal, quote
-from lakehouse.touched import Touched
 
 COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_in_doubt"
 REPLACED = "\ufffd"
 """What Java has for bytes that are no UTF-8."""
-_TEXT = re.compile(r"'[^']*'")
+_TOKEN = re.compile(
+    r"`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|(?P<text>\br'[^']*'|'(?:[^'\\]|\\.)*')|"
+    r"(?P<comment>--[^\n]*|/\*.*?\*/)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
 _NOT_OF_THE_ROW = re.compile(
-    r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\b(?:localtimestamp|session_user)\b|"
-    r"\bcurrent_(?:date|time|timestamp|timezone|user|catalog|database|schema|path)\b|"
-    r"\b(?:now|curdate|user|version|input_file_\w+)\s*\(|\bunix_timestamp\s*\(\s*\)",
+    r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\(\s*(?:table|from|values)\b|"
+    r"\b(?:localtimestamp|session_user)\b|"
+    r"\bcurrent_(?:date|time|timestamp|timezone|user|catalog|database|schema|path|metastore|recipient)\b|"
+    r"\b(?:now|curdate|getdate|user|version|input_file_\w+|is_member|secret)\s*\(|\bunix_timestamp\s*\(\s*\)",
     re.IGNORECASE,
 )
 """Stars, which name columns that are not there yet, other tables, and the circumstances of a run."""
+_OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
+"""Texts that Spark takes for the day of the run, and those that it takes from the session."""
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _SAFE = (*_WHOLE, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
 """What the feed tells exactly, whatever its value; see `lakehouse.images`."""
@@ -56,9 +63,9 @@ _SAFE = (*_WHOLE, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, T
 class Aggregate:
     """For every group of the source's rows the table holds one row: how many they are, and sums over them.
 
-    What the changes bring and take away is added to what the table holds, so a step reads neither the source nor the
-    other groups. Where the table may not hold the sums as of its position, because somebody else wrote to it, it was
-    restored or other sums are asked for, all of them are computed anew and compared.
+    What the changes bring and take away is added to what the table holds, so a step does not read the source. Where the
+    table may not hold the sums as of its position, because somebody else wrote to it, it was restored or other sums are
+    asked for, all of them are computed anew and compared.
 
     Args:
         changes: The source's changes, read without `start` and `exclude`.
@@ -89,7 +96,7 @@ class Aggregate:
         for sql in cast("tuple[Any, ...]", self._said):
             if not isinstance(sql, str):
                 raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
-            if found := _NOT_OF_THE_ROW.search(_names_in(sql)):
+            if found := _OF_THE_RUN.search(sql) or _NOT_OF_THE_ROW.search(_names_in(sql)):
                 raise ValueError(f"An Aggregate goes by the columns of one row; {sql!r} says {found[0].strip()!r}.")
 
     @property
@@ -101,11 +108,13 @@ class Aggregate:
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same sums of the same columns: the table's commits say of which it holds the sums."""
+        """The same for the same sums of the same rows: the table's commits say of which it holds the sums."""
+        source, groups = self.changes.source_at, list(self.groups.items())
         used = [(column.name, column.dataType.simpleString()) for column in self._used]
-        zone = self.changes.source.sparkSession.conf.get("spark.sql.session.timeZone")
-        own = [self.changes.name, list(self.groups.items()), self.count, sorted(self.sums.items()), self.where]
-        return hashlib.sha256(json.dumps([*own, used, zone]).encode()).hexdigest()[:16]
+        sums = [(name, sql, self._kinds[name].simpleString()) for name, sql in sorted(self.sums.items())]
+        zone = source.spark.conf.get("spark.sql.session.timeZone")
+        said = [self.changes.name, source.where, groups, self.count, sums, self.where, used, zone]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -120,7 +129,8 @@ class Aggregate:
     def images(self) -> DataFrame:
         """What each image of the feed adds to the count and the sums of its group, and whether it may tell it wrong."""
         minus = f"{CHANGE} IN ('{DELETE}', '{BEFORE}')"
-        added = {name: f"coalesce(CAST({sql} AS {self.exact(name)}), 0)" for name, sql in self.sums.items()}
+        exact = {name: self.exact(name) for name in self.sums}
+        added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
         signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
         doubts = [doubt for column in self._used for doubt in _doubts(quote(column.name), column.dataType)]
         doubt = f"coalesce({' OR '.join(doubts) or 'FALSE'}, FALSE)"
@@ -128,15 +138,6 @@ class Aggregate:
         # A row that the feed tells wrong may count in the source although it does not here.
         where = None if self.where is None else f"({self.where}) OR {doubt}"
         return self._of(self.changes.feed, self.groups | signed | own, where)
-
-    @cached_property
-    def touched(self) -> Touched:
-        """The groups that the range's changes are about."""
-        changes, names = self.changes, tuple(self.groups)
-        if not isinstance(self.by, Mapping):
-            return changes.touched(*names)
-        found = None if changes.is_initial else self.images.select(*map(quote, names))
-        return Touched(names, found, None, changes.name, changes.are_at_the_driver, alike=changes.alike)
 
     def exact(self, name: str) -> str:
         """The type in which a sum is added up: the decimals of its values, and all the digits that there are."""
@@ -189,8 +190,8 @@ class Aggregate:
 
 
 def _names_in(sql: str) -> str:
-    """The SQL without its texts; all of it where a backslash or a comment makes it hard to say where a text ends."""
-    return sql if any(sign in sql for sign in ("\\", "--", "/*")) else _TEXT.sub("''", sql)
+    """The SQL without its texts and comments."""
+    return _TOKEN.sub(lambda token: "''" if token["text"] else " " if token["comment"] else token[0], sql)
 
 
 def unsummed(asset: str, source: str) -> str:

@@ -157,6 +157,11 @@ def _condition(error: BaseException, text: str) -> str | None:
     return None if found is None else ".".join(part for part in found.groups() if part)
 
 
+def is_of_the_asset(error: BaseException) -> bool:
+    """Whether Spark says that the asset's own expression or function failed."""
+    return any(_evidence(cause)[1] for cause in causes(error))
+
+
 def _evidence(error: BaseException) -> tuple[str, bool]:
     """What Spark, Delta or the wire say, and whether they say that the asset's own expression or function failed."""
     if type(error).__name__ == "PythonException":

@@ -56,10 +56,11 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
         return Verdict.UNKNOWN
-    write = write if isinstance(write, Aggregate) else stored(write, head.partition_columns)
+    if not isinstance(write, Aggregate):  # behind a rival's commit all sums are computed anew, so all rows are its
+        write = stored(write, head.partition_columns)
     try:
         changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
-        if isinstance(write, Merge | Aggregate) and not write.touched.is_everything:
+        if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         within = run.within(changed.schema)
         if within is not None:

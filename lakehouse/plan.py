@@ -41,12 +41,12 @@ def plan(
     if not isinstance(write, Aggregate):
         return _stated(spark, run, write, head)
     check(run, write, head)
-    due = Anew() if head is None else added(spark, run, write, head)
-    if not isinstance(due, Anew):
-        return due
-    if due.reason is not None:
-        tell(f"{run.asset} computes all its sums anew: {due.reason}.")
-    return _stated(spark, run, Overwrite(write.rows), head, anew=due.reason is not None)
+    told = None if head is None or write.changes.is_initial else added(spark, run, write, head)
+    if told is not None and not isinstance(told, Anew):
+        return told
+    if told is not None:
+        tell(f"{run.asset} computes all its sums anew: {told.reason}.")
+    return _stated(spark, run, Overwrite(write.rows), head, anew=told is not None)
 
 
 def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement:

@@ -12,16 +12,17 @@ from pyspark.sql.types import StringType, StructType
 
 from lakehouse.aggregate import COUNT, IN_DOUBT, Aggregate
 from lakehouse.changes import ARCHIVE, Feed
+from lakehouse.conflicts import first_line, is_of_the_asset
 from lakehouse.cursor import Known
 from lakehouse.difference import DELETE, INSERT, OPERATION, UPDATE
-from lakehouse.errors import MissingKeyError, PlanError, WriteError
+from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
 from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.keyed import is_one_task, written
+from lakehouse.ladder import why_unreadable
 from lakehouse.local import Local, small
 from lakehouse.log import Head, Log, commits_between
-from lakehouse.lost import explained
 from lakehouse.run import Run
-from lakehouse.schema import check_padding, check_zone, fit
+from lakehouse.schema import check_padding, fit
 from lakehouse.slip import may_concern
 from lakehouse.sql import quote
 from lakehouse.statement import Skip, Statement, Touch
@@ -39,10 +40,10 @@ class Anew:
     """All sums are to be computed from the source and compared.
 
     Args:
-        reason: Why, as the second half of a sentence; None where everything is read anyway.
+        reason: Why, as the second half of a sentence.
     """
 
-    reason: str | None = None
+    reason: str
 
 
 def check(run: Run, write: Aggregate, head: Head | None) -> None:
@@ -82,40 +83,37 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
     Raises:
         SchemaError: The result does not fit the table.
     """
-    changes = write.changes
-    if changes.is_initial:
-        return Anew()
+    if len(run.partitions) > 1:
+        return Anew("the partitions of the run have a position each") if run.moves else Skip()
     reason = _why_anew(run.ref.log(lambda: spark), head, run, write)
     if reason is not None:
         return Anew(reason)
     if not run.moves:
         return Skip()
-    if not isinstance(changes.content, Feed):
+    if write.changes.is_empty:
         return Touch()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
-    check_zone(run.asset, write.rows, head.partition_columns)
     fit(run.asset, write.rows, target.schema, may_add=False)
     try:
         return _added(run, write, target, head)
+    except LakehouseError:
+        raise
     except Exception as error:
-        told = explained(run, error)
-        if not isinstance(told, PlanError):
+        if not is_of_the_asset(error) or why_unreadable(error) is not None:
             raise
         # The images before may say what no row says any more: if it is wrong still, the recompute says so.
-        return Anew(f"the changes cannot be added ({told.problem[:160]})")
+        return Anew(f"the changes cannot be added ({first_line(error)[:160]})")
 
 
 def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
     """Why the table may not hold the sums as of the position; None where the log shows that it does."""
     changes, known = write.changes, run.cursor
     if not isinstance(known, Known) or known.mark.aggregate != write.digest:
-        return "its last commit had other sums, or none"
-    if len(run.partitions) > 1 or (changes.source_at.where is not None and known.mark.partitions != run.partitions):
-        return "a run of several partitions has other positions, or reads other rows, than a run of one"
+        return "its last commit had other sums of other rows, or none"
     read = known.mark.reads.get(changes.name)
     if read is None or read.version != changes.range.after:
-        return "another's rows came into its last commit"
+        return "what its last commit had read is to be read again"
     if isinstance(changes.content, Feed) and changes.content.via == ARCHIVE:
         return "an archive need not hold each change once, as it was"
     since = commits_between(log, run.asset, known.mark.base, head.version)
@@ -125,19 +123,20 @@ def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
         if commit.operation in _OF_COLUMNS:
             return f"version {commit.version} ({commit.operation}) changed its columns"
         if commit.version != known.version and may_concern(commit, run.asset, run.partitions):
-            return f"version {commit.version} ({commit.operation}) is none of its own"
+            return f"version {commit.version} ({commit.operation}) has written to it since"
     return None
 
 
 def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Anew:
-    within, few = run.within(target.schema), write.changes.are_at_the_driver
-    found = _computed(_by_group(write, within, head.partition_columns), few=few)
+    within = run.within(target.schema)
+    found = _computed(_by_group(write, within, head.partition_columns), few=write.changes.are_at_the_driver)
     if isinstance(found, Local) and not found.rows:
         return Touch()
     if _holds(found, IN_DOUBT, value=True):
         return Anew("a value of the changes may be another one in the source, or in the table")
     held = target if within is None else target.where(within)
-    changed = _computed(_operations(_beside(write, found, held), write, target.schema), few=few)
+    beside = _beside(write, found, held)
+    changed = _computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
     if _holds(changed, OPERATION, value=_DOUBT):
         return Anew("what it holds and what has changed do not fit together")
     return written(run, changed, target.schema, head, Touch())
@@ -166,15 +165,16 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
     sums = [quote(name) for name in write.sums]
     grouped = images.withColumn(IN_DOUBT, F.expr(" OR ".join(doubts))).groupBy(*map(quote, write.groups))
     totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
-    added = grouped.agg(*map(F.expr, [*totals, f"max({IN_DOUBT}) AS {IN_DOUBT}"]))
-    return added.where(" OR ".join([IN_DOUBT, f"{COUNT} <> 0", *(f"coalesce({name} <> 0, TRUE)" for name in sums)]))
+    doubt = " OR ".join([f"max({IN_DOUBT})", *(f"try_sum({name}) IS NULL" for name in sums)])
+    added = grouped.agg(*map(F.expr, [*totals, f"{doubt} AS {IN_DOUBT}"]))
+    return added.where(" OR ".join([IN_DOUBT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in sums)]))
 
 
 def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> DataFrame:
     """The touched groups: what they come to, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
     few, groups = isinstance(found, Local), tuple(write.groups)
     most = found.rows if isinstance(found, Local) else None
-    touched = Touched(groups, found, None, write.changes.name, few, most, alike=write.changes.alike)
+    touched = Touched(groups, found, None, write.changes.name, few, most)
     totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
     totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())
@@ -206,10 +206,7 @@ def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> Data
         f"WHEN {_ROWS} = 0 AND {COUNT} > 0 THEN '{INSERT}' WHEN {_ROWS} = 1 AND {COUNT} = 0 THEN '{DELETE}' "
         f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END AS {OPERATION}"
     )
-    own = {name.lower(): quote(name) for name in (*write.groups, *write.sums)} | {write.count.lower(): COUNT}
-    told = beside.selectExpr("*", operation).where(f"{OPERATION} IS NOT NULL")
-    doubtful = F.col(OPERATION) == _DOUBT
-    columns = [
-        F.when(~doubtful, F.col(own[name])).cast(column.dataType).alias(column.name) for name, column in fields.items()
-    ]
-    return told.select(*columns, OPERATION)
+    own = {name.lower(): F.col(quote(name)) for name in write.groups} | {write.count.lower(): F.col(COUNT)}
+    own |= {name.lower(): F.expr(total) for name, total in zip(write.sums, now, strict=True)}
+    columns = [own[name].cast(column.dataType).alias(column.name) for name, column in fields.items()]
+    return beside.select(*columns, F.expr(operation)).where(f"{OPERATION} IS NOT NULL")

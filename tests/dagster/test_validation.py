@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, DeltaIOManager, Merge, checks, validate
+from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Read, Table, checks, validate
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from tests.dagster.lakehouse import House
 from tests.dagster.tables import DAYS, by_day, copies, landed, number, orders, totals
@@ -49,7 +49,15 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     @dg.asset(key_prefix="..")
     def escaping(orders: DataFrame) -> Append: ...
 
+    @dg.asset
+    def unkeyed(orders: Changes) -> Aggregate: ...
+
+    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(exclude="DELETE"))}, metadata=Table(key="id"))
+    def partly(orders: Changes) -> Aggregate: ...
+
     expected = {
+        unkeyed: (MissingKeyError, "Asset 'unkeyed' returns an Aggregate but its table declares no key"),
+        partly: (DefinitionError, "'partly' sums all rows of 'orders', of which"),
         keyless: (
             MissingKeyError,
             r"Asset 'keyless' returns a Merge but its table declares no key. Add metadata=Table",

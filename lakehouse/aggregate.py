@@ -96,6 +96,8 @@ class Aggregate:
         for sql in cast("tuple[Any, ...]", self._said):
             if not isinstance(sql, str):
                 raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
+            if any(token["comment"] for token in _TOKEN.finditer(sql)):
+                raise ValueError(f"An Aggregate's SQL is put into other SQL, so it has no comments: {sql!r}.")
             if found := _OF_THE_RUN.search(sql) or _NOT_OF_THE_ROW.search(_names_in(sql)):
                 raise ValueError(f"An Aggregate goes by the columns of one row; {sql!r} says {found[0].strip()!r}.")
 
@@ -190,8 +192,8 @@ class Aggregate:
 
 
 def _names_in(sql: str) -> str:
-    """The SQL without its texts and comments."""
-    return _TOKEN.sub(lambda token: "''" if token["text"] else " " if token["comment"] else token[0], sql)
+    """The SQL without its texts."""
+    return _TOKEN.sub(lambda token: "''" if token["text"] else token[0], sql)
 
 
 def unsummed(asset: str, source: str) -> str:

@@ -47,9 +47,7 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 MEDDLED = [
-    pytest.param(
-        statement, id=name, marks=() if name in ("a group that does not", "a group twice") else pytest.mark.slow
-    )
+    pytest.param(statement, id=name, marks=() if name == "a group that does not" else pytest.mark.slow)
     for name, statement in {
         "a group that changes": "UPDATE {sums} SET total = 7 WHERE g = 'a'",
         "a group that does not": "UPDATE {sums} SET total = 7 WHERE g = 'b'",

@@ -80,10 +80,12 @@ def test_a_source_that_went_back_is_followed(rows: Lake, anew: list[str | None])
     ("meddle", "change"),
     [
         ("INSERT INTO {sums} VALUES ('a', 2, 40)", "UPDATE {src} SET v = v + 1"),
-        ("DELETE FROM {sums} WHERE g = 'a'", "DELETE FROM {src} WHERE id = 1"),
+        pytest.param("DELETE FROM {sums} WHERE g = 'a'", "DELETE FROM {src} WHERE id = 1", marks=pytest.mark.slow),
         ("UPDATE {sums} SET total = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1"),
-        ("UPDATE {sums} SET total = 50 WHERE g = 'b'", "DELETE FROM {src} WHERE g = 'b'"),
-        ("UPDATE {sums} SET n = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1"),
+        pytest.param(
+            "UPDATE {sums} SET total = 50 WHERE g = 'b'", "DELETE FROM {src} WHERE g = 'b'", marks=pytest.mark.slow
+        ),
+        pytest.param("UPDATE {sums} SET n = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1", marks=pytest.mark.slow),
     ],
     ids=["twice", "below zero", "no sum", "a sum of nothing", "no count"],
 )
@@ -158,6 +160,7 @@ OF_THE_RUN = (
     "CAST(day < ' Yesterday ' AS INT)",
     "v * ${my.rate}",
     "v * (TABLE t)",
+    "v -- as it was",
     "xxhash64(/* all */ *)",
     "`it's` * datediff(current_date(), d) + `b's`",
     """IF(g = "'", v * datediff(current_date(), d), 0) + IF(h = "'", 1, 0)""",
@@ -166,7 +169,7 @@ OF_THE_ROW = (
     "IF(g = '.*(*select now()', 1, 0)",
     r"IF(g RLIKE 'order.*\\d+', 1, 0)",
     r"length(regexp_extract(g, '\\w+,*', 0))",
-    r"IF(g = r'\', 1, 0) -- e.g. x.*",
+    r"IF(g = r'\', 1, 0) - (-1)",
 )
 
 
@@ -186,7 +189,7 @@ def test_names_that_clash_cannot_be_built(rows: Lake) -> None:
         "now()",
         *OF_THE_RUN,
     ):
-        with pytest.raises(ValueError, match="one row"):
+        with pytest.raises(ValueError, match=r"one row|comments"):
             Aggregate(src, "g", "n", {"total": sql})
     for sql in (
         "v*2",

@@ -46,10 +46,12 @@ class Feed:
     Args:
         found: The rows that changed, with the feed's three columns; at the driver where they are few.
         via: How they were read where the plain feed could not answer; None where it could.
+        commits: Those that were read; none where an archive has them.
     """
 
     found: DataFrame | Local
     via: str | None = None
+    commits: tuple[Commit, ...] = ()
 
     @property
     def frame(self) -> DataFrame:
@@ -131,7 +133,7 @@ class Changes:
             NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
                 found while the rows are read, as a BrokenPromiseError, and nothing is written.
         """
-        for commit in self.commits if isinstance(self.content, Feed) else ():
+        for commit in self.content.commits if isinstance(self.content, Feed) else ():
             if commit.rows.updated or commit.rows.deleted:
                 raise NotAppendOnlyError(
                     self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
@@ -189,7 +191,7 @@ class Changes:
                 return Touched(keys, nothing, self.source, self.name, alike=self.alike)
             case Feed(found=found):
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
-                few, most = isinstance(found, Local), self.counts.images if self.commits else None
+                few, most = isinstance(found, Local), self.counts.images if self.content.commits else None
                 added = identify and (self.counts.updated, self.counts.deleted) == (0, 0)
                 return Touched(keys, found, self.source, self.name, few, most, identify, added, self.alike)
 
@@ -218,8 +220,12 @@ class Changes:
 
     @property
     def counts(self) -> Rows:
-        """What the range's commits did to rows, by their own metrics."""
-        return sum((commit.rows for commit in self.commits), NO_ROWS)
+        """What the commits that were read did to rows, by their own metrics."""
+        return (
+            sum((commit.rows for commit in self.content.commits), NO_ROWS)
+            if isinstance(self.content, Feed)
+            else NO_ROWS
+        )
 
     def _with_feed_columns(self, rows: DataFrame, change: Column, at: Column) -> DataFrame:
         return rows.withColumns({CHANGE: change, VERSION: F.lit(self.range.upto).cast("bigint"), TIMESTAMP: at})

@@ -4,9 +4,9 @@ What a commit changed never changes itself. So a feed that one asset has brought
 asset of the run that reads the same commits, also when its files are gone by then.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame
@@ -14,26 +14,19 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes import LOG_NAMES, Feed, Nothing
 from lakehouse.interpreted import interpreted
+from lakehouse.large_vectors import feed_by_commit, is_too_large
 from lakehouse.local import SMALL_BYTES, Local, small
 from lakehouse.log import Commit, Log
 from lakehouse.misleading import freed_by
-from lakehouse.progress import heard
+from lakehouse.progress import doing, heard
 from lakehouse.replaced import replaced_within
 from lakehouse.schema import conformed, field_names, paths
 from lakehouse.size import Size
 from lakehouse.tables import Pinned, TableRef
 
-SCHEMA_CHANGES = frozenset(
-    {
-        "RENAME COLUMN",
-        "DROP COLUMNS",
-        "CHANGE COLUMN",
-        "CHANGE COLUMNS",
-        "REPLACE COLUMNS",
-        "SET TBLPROPERTIES",
-        "UNSET TBLPROPERTIES",
-    }
-)
+RETYPING = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
+"""Operations without rows that may change the type of a column."""
+SCHEMA_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 """Operations without rows that the feed cannot be read across; it is read before and after them."""
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
@@ -69,19 +62,30 @@ class Feeds:
         range_ = (at.ref, at.table_id, at.version, at.where, commits)
         for held in self._held:
             if held.range == range_:  # for this session; the one that read it may be another
-                return Feed(Local(at.spark, held.schema, held.arrow), via)
+                return Feed(Local(at.spark, held.schema, held.arrow), via, commits)
         rows = at.rows()
-        frames = [fitted(at.feed(first, last), renames, rows) for first, last, renames in pieces]
-        frame = reduce(lambda a, b: a.unionByName(b), frames)
-        frame = frame if at.where is None else frame.where(at.where)  # a piece may have the column by another name
         within = replaced_within(commits) if stable else None
-        frame = frame if within is None else frame.where(within)
+
+        def told(feed: Callable[[int, int], DataFrame]) -> DataFrame:
+            frames = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
+            frame = reduce(lambda a, b: a.unionByName(b), frames)
+            frame = frame if at.where is None else frame.where(at.where)  # a piece may have the column by another name
+            return frame if within is None else frame.where(within)
+
+        frame = told(at.feed)
+        doing(f"reading the changes of {at.ref.name}")
         with heard(at.spark), interpreted(at.spark, size):
-            found = small(frame)
+            try:
+                found = small(frame)
+            except Exception as error:
+                if not is_too_large(error):
+                    raise
+                frame, via = told(partial(feed_by_commit, at, commits)), "two versions compared, where the feed fails"
+                found = small(frame)
         if found is None:
-            return Feed(frame, via)
+            return Feed(frame, via, commits)
         self._keep(_Held(range_, frame.schema, found.arrow))
-        return Feed(found, via)
+        return Feed(found, via, commits)
 
     def _keep(self, feed: _Held) -> None:
         self._held.append(feed)

@@ -17,7 +17,7 @@ UNSAFE_PROPERTIES = {
     ),
 }
 
-_FEED = "delta.enableChangeDataFeed"
+_FEED, _VECTORS = "delta.enableChangeDataFeed", "delta.enableDeletionVectors"
 Columns: TypeAlias = str | tuple[str, ...] | list[str] | None
 
 
@@ -30,8 +30,8 @@ class Table(Declared):
         partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
             columns that hold its partition keys.
         cluster_by: The column or columns of liquid clustering; not together with `partition_by`.
-        properties: Delta table properties, set when the table is created. The change data feed is on unless
-            it is switched off here.
+        properties: Delta table properties, set when the table is created. The change data feed is on, and with a
+            key deletion vectors are, unless they are switched off here.
         name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
         on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
@@ -97,9 +97,10 @@ class Table(Declared):
 
     @property
     def all_properties(self) -> dict[str, str]:
-        """The properties of a new table: the declared ones, and the change data feed unless declared off."""
-        declared = dict(self.properties or {})
-        return declared if _FEED.lower() in self.properties_in_lower_case else {_FEED: "true"} | declared
+        """The properties of a new table: its feed is on and, with a key, vectors are, unless declared off (ADR 15)."""
+        defaults = {_FEED: "true"} | ({_VECTORS: "true"} if self.key else {})
+        said = self.properties_in_lower_case
+        return {name: on for name, on in defaults.items() if name.lower() not in said} | dict(self.properties or {})
 
     @property
     def properties_in_lower_case(self) -> dict[str, str]:
@@ -112,19 +113,19 @@ class Table(Declared):
         return _isolation(self.properties_in_lower_case)
 
     def layout(self, engine: Engine) -> Layout:
-        """What conflicts depend on, as far as it is declared; the rest is what the engine gives a new table.
+        """What conflicts depend on, as far as it is declared; the rest is what a new table is given.
 
         Databricks gives deletion vectors to a clustered table; to others only as the workspace is set, so not here.
         """
-        declared, databricks = self.properties_in_lower_case, engine is Engine.DATABRICKS
+        given, databricks = {k.lower(): v for k, v in self.all_properties.items()}, engine is Engine.DATABRICKS
         default = Isolation.WRITE_SERIALIZABLE if databricks else Isolation.SERIALIZABLE
         vectors = str(databricks and bool(self.cluster_columns))
         return Layout(
             partitioned=bool(self.partition_columns),
             clustered=bool(self.cluster_columns),
             isolation=self.isolation or default,
-            deletion_vectors=declared.get("delta.enabledeletionvectors", vectors).lower() == "true",
-            identity="delta.feature.identitycolumns" in declared,
+            deletion_vectors=given.get(_VECTORS.lower(), vectors).lower() == "true",
+            identity="delta.feature.identitycolumns" in given,
         )
 
     @property

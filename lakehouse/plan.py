@@ -14,7 +14,7 @@ from lakehouse.errors import MissingKeyError
 from lakehouse.keyed import keyed
 from lakehouse.log import Head
 from lakehouse.run import Run
-from lakehouse.schema import check_new, check_padding, check_zone, fit
+from lakehouse.schema import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.statement import Create, Insert, Replace, Skip, Statement, Touch
 from lakehouse.stored import stored
 from lakehouse.sums import Anew, added, check
@@ -41,12 +41,14 @@ def plan(
     if not isinstance(write, Aggregate):
         return _stated(spark, run, write, head)
     check(run, write, head)
-    told = None if head is None or write.changes.is_initial else added(spark, run, write, head)
-    if told is not None and not isinstance(told, Anew):
-        return told
-    if told is not None:
-        tell(f"{run.asset} computes all its sums anew: {told.reason}.")
-    return _stated(spark, run, Overwrite(write.rows), head, anew=told is not None)
+    if head is None or write.changes.is_initial:
+        return _stated(spark, run, Overwrite(write.rows), head)
+    match added(spark, run, write, head):
+        case Anew(reason=reason):
+            tell(f"{run.asset} computes all its sums anew: {reason}.")
+            return _stated(spark, run, Overwrite(write.rows), head, anew=True)
+        case statement:
+            return statement
 
 
 def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement:
@@ -71,7 +73,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
                 return Insert(rows, "append")
             # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
             now = spark.read.table(run.ref.identifier).where(str(within))
-            missing = missing_from(run.asset, rows, now)
+            missing = missing_from(run.asset, rows, conformed(now, rows.schema))
             return rest if missing.isEmpty() else Insert(missing, "append of what the partition lacked")
         case Overwrite() if not run.table.key_columns:
             rows = rows if within is None else rows.where(within)

@@ -14,7 +14,7 @@ from lakehouse.size import Size
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 
-_DAY = 24 * 60 * 60 * 1000
+DAY = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,9 @@ class Run:
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
         compare: Why everything is compared; None where it is not.
+        ages: Whether the last own commit is so old that it should be made again, should no row differ.
         began_at: The version of the table when the run began; -1 where there was none.
+        table_id: The table's id then; None where there was none.
         inputs: How much its inputs hold together; None where there is none, or one cannot say.
     """
 
@@ -50,7 +52,9 @@ class Run:
     slice: Slice | None = None
     code_version: str | None = None
     compare: str | None = None
+    ages: bool = False
     began_at: int = -1
+    table_id: str | None = None
     inputs: Size | None = None
 
     @property
@@ -84,7 +88,7 @@ class Run:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
-        if not self.cursor.is_of(self.code_version):
+        if self.ages or not self.cursor.is_of(self.code_version):
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
@@ -149,4 +153,4 @@ def _moves(changes: Changes) -> bool:
 def _spans_a_day(changes: Changes) -> bool:
     """Whether commits without rows have piled up so long that log cleanup could reach the position behind them."""
     commits = changes.commits
-    return bool(commits) and commits[-1].timestamp - commits[0].timestamp > _DAY
+    return bool(commits) and commits[-1].timestamp - commits[0].timestamp > DAY

@@ -288,7 +288,7 @@ def test_a_source_whose_column_has_another_type_is_summed_anew(lake: Lake, anew:
     lake.materialize(texts, BY_G)
     expected = lake.sql("SELECT CAST(v AS STRING) AS g, count(*) FROM {src} GROUP BY 1")
     assert lake.rows("texts") == sorted(map(tuple, expected), key=repr)
-    assert len(anew) == 1
+    assert anew == [], "another type has everything compared, before anybody asks for sums"
 
 
 def test_columns_of_the_table_that_changed_places_are_computed_anew(lake: Lake) -> None:

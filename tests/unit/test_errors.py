@@ -227,9 +227,10 @@ CASES = [
     ),
     Case(
         errors.UnsettledError,
-        {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows"},
+        {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows", "problem": "its log is gone"},
         "'flights' is committed as version 118, but a rival that committed just before it changed the same rows, and "
-        "so it went 5 times: the rival's rows may stand where this run's belong.",
+        "so it went 5 times: the rival's rows may stand where this run's belong. Then it could not be written again: its "
+        "log is gone.",
         "No change is lost: the next run reads the same range again and writes what differs.",
         "Keep the two writers apart, or run it again.",
     ),

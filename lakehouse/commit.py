@@ -22,6 +22,8 @@ from lakehouse.errors import (
     ForeignApplicationIdError,
     ForeignTableError,
     LakehouseError,
+    LateGapError,
+    StaleInputsError,
     UnknownOutcomeError,
     UnsafeTableError,
     UnsettledError,
@@ -31,7 +33,7 @@ from lakehouse.log import COMPACTING, Commit, Head, Log
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
-from lakehouse.progress import heard
+from lakehouse.progress import doing, heard
 from lakehouse.retry import Retry
 from lakehouse.run import Run
 from lakehouse.settled import settled_by
@@ -106,7 +108,7 @@ def commit(
         write: What the asset returned.
         retry: How often a lost commit is tried again.
         clock: Time and chance.
-        tell: Takes one readable line about each attempt that was lost.
+        tell: Takes a line about each attempt that was lost, and about work that nobody would expect.
 
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
@@ -141,17 +143,31 @@ class _Writing:
 
     def tried(self) -> Outcome | None:
         """What one attempt came to; None where another is due."""
-        head = self.log.head()
+        try:
+            return self._tried()
+        except (UnsettledError, StaleInputsError, LateGapError):
+            raise
+        except LakehouseError as error:
+            if self.done is None:
+                raise
+            # It says that nothing was written; so it is, by the second commit.
+            version, rows = self.done.commit.version, Verdict.SAME_ROWS.value
+            raise UnsettledError(self.run.asset, version, self.slips, rows, first_line(error)) from error
+
+    def _tried(self) -> Outcome | None:
+        head = self._head()
         check_target(self.run, head)
         settled = settled_by(self.log, head, self.run, self.write, self.done.commit.version if self.done else None)
         if settled is not None:
             return self.done or _already_applied(self.log, settled, self.lost)
         with interpreted(self.spark, total((self.run.inputs, self.log.size()))):
+            doing(f"comparing its result with {self.run.asset}")
             statement = self._statement(head)
             if isinstance(statement, Skip):
                 assert head is not None
                 return self.done or Unchanged(head.version)
             mark = self._mark(head, statement)
+            doing(f"writing {self.run.asset}")
             started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
         own = _find_attempt(self.log, mark, self.run, error)
         if own is None:
@@ -163,6 +179,17 @@ class _Writing:
             return self.done
         self._mend(mark, own, slipped)
         return None
+
+    def _head(self) -> Head | None:
+        """Where the table stands.
+
+        Raises:
+            StaleInputsError: It is another table than the one whose position this run has read on from.
+        """
+        head, was = self.log.head(), self.run.table_id
+        if was is not None and (head is None or head.table_id != was):
+            raise StaleInputsError(self.run.asset, None, -1 if head is None else head.version)
+        return head
 
     def _mark(self, head: Head | None, statement: Statement) -> Mark:
         base, compared = -1 if head is None else head.version, is_compared(statement)
@@ -187,13 +214,17 @@ class _Writing:
             LakehouseError: It was no conflict.
         """
         conflict = Conflict(Kind.TWIN) if error is None else _classified(self.run, error)
-        head = self.log.head()
+        head = self._head()
         rivals = () if head is None else tuple(self.log.commits(head.version, mark.base + 1))
         said = first_line(error)[:200] if error is not None and conflict.kind is Kind.UNKNOWN else ""
         attempt = LostAttempt(conflict, rivals, verdict(self.spark, self.run, self.write, rivals), seconds, said)
         self.lost.append(attempt)
         number, elapsed = len(self.lost), self.clock.now() - self.began
         if is_disputed(self.run, attempt.verdict) or not self.retry.allows(number, elapsed):
+            done = self.done.commit.version if self.done else None
+            if settled_by(self.log, head, self.run, self.write, done) is not None:
+                self.kept = None
+                return  # a twin has done this run's work, which the next look at the log tells
             raise self._defeat(attempt, elapsed, error) from error
         # Sums are added only to what no rival has written to, whichever rows.
         may_hold = mark.compared and mark.aggregate is None and conflict.kind is Kind.FILES

@@ -277,7 +277,8 @@ def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> C
     """
     slipped = slipped_in(older, commit, mark)
     if isinstance(slipped, TakenBack):
-        return Lost(slipped.reason, generation or str(commit.version))
+        # The first commit of a table cannot lend its version: the first generation has that name.
+        return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
     known = Known.of(mark, commit.version)
     if slipped:
         known = replace(known, reads=reads_before(older, mark))

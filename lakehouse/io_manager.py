@@ -21,6 +21,7 @@ from lakehouse.errors import (
     PlanError,
     SourceMissingError,
     StaleInputsError,
+    UnreadableLogError,
 )
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Source
@@ -85,7 +86,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             del self._steps[_step_key(run)]
             with _isolation_refused(step.asset), telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
-            report(context, run, step.planned(), outcome, self.session)
+            try:
+                report(context, run, step.planned(), outcome, self.session)
+            except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
+                context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
 
     def session(self) -> SparkSession:

@@ -54,6 +54,8 @@ class TakenBack:
 def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | TakenBack:
     """Whether a rival's rows came between the comparison and the commit, or the table was taken back there."""
     planned = f"version {commit.version} was planned on version {mark.base}"
+    if mark.base >= commit.version:
+        return TakenBack(f"{planned}, of a table that was deleted meanwhile")
     oldest, loud = commit.version, False
     for between in older:
         if between.version <= mark.base:

@@ -1,5 +1,6 @@
 """The statements that a write can become, and how each is executed as one Delta commit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -108,8 +109,9 @@ class Skip:
     """No row differs and no position moves: there is nothing to commit."""
 
 
-# Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
+"""What a source's column says of its default: the rows that are written have their values."""
+# Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
 Statement: TypeAlias = (
     Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | Touch | Skip
@@ -208,7 +210,7 @@ def _refused(run: Run, difference_: DataFrame) -> str:
     return f"t.{quote(name)} = CAST(raise_error({literal(ELSEWHERE)}) AS {kind})"
 
 
-def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, **which: str) -> None:
+def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
     writer = (
         rows.write.format("delta")
         .mode(mode)
@@ -218,6 +220,7 @@ def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, **which: str) -> No
         .option("mergeSchema", "true")
         .options(**which)
     )
+    writer = writer.partitionBy(*by) if by else writer
     if run.ref.path is not None:
         writer.save(run.ref.path)
         return
@@ -248,7 +251,12 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
             _refuse_unregistered(own, run, error)
             _refuse_unseen(own, run, error)
             # A directory without a log: of a writer that died before its first commit, or of one that is about to
-            # make it. Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
+            # make it.
+            if mark.partitions and run.ref.path is not None:
+                # Of another partition, perhaps: an append makes the table or adds to it, and never replaces it.
+                _write(described, run, mark, "append", table.partition_columns, **table.all_properties)
+                return
+            # Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
 
 

@@ -49,7 +49,7 @@ class FileLog:
             return Size(0, 0)
         files = pa.table(delta.get_add_actions())
         counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
-        each = (None if rows is None else Size(rows, size or 0) for rows, size in zip(counts, sizes, strict=True))
+        each = (None if rows is None else Size(rows, size or 0, 1) for rows, size in zip(counts, sizes, strict=True))
         return total([Size(0, 0), *each])
 
     def file_schema(self, version: int) -> FileSchema | None:

@@ -41,10 +41,12 @@ class Progress:
     Args:
         tell: Takes a sentence.
         now: The time in seconds.
+        doing: What the step is at.
     """
 
     tell: Callable[[str], None]
     now: Callable[[], float] = time.monotonic
+    doing: str = "computing"
     _queries: dict[str, float] = field(default_factory=dict[str, float])
     _told: float = field(init=False)
 
@@ -67,13 +69,14 @@ class Progress:
         if now - self._told < QUIET or now - began < QUIET:
             return
         self._told = now
-        self.tell(sentence(list(stages or ()), inflight_tasks, now - began))
+        self.tell(sentence(self.doing, list(stages or ()), inflight_tasks, now - began))
 
 
-def sentence(stages: list[Stage], running: int, seconds: float) -> str:
+def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> str:
     """How far a query is.
 
     Args:
+        doing: What it is for.
         stages: Its stages so far; Spark plans later ones while it computes the first.
         running: Tasks that are running.
         seconds: How long it has been computing.
@@ -84,7 +87,7 @@ def sentence(stages: list[Stage], running: int, seconds: float) -> str:
     bytes_ = f", {read / 1e6:,.0f} MB read" if read else ""
     rest = f", about {seconds * (tasks - completed) / completed:.0f} s left of these" if 0 < completed < tasks else ""
     return (
-        f"Spark has computed for {seconds:.0f} s: {finished} of {len(stages)} stages, {completed} of {tasks} tasks "
+        f"Spark has been {doing} for {seconds:.0f} s: {finished} of {len(stages)} stages, {completed} of {tasks} tasks "
         f"done, {running} running{bytes_}{rest}."
     )
 
@@ -100,6 +103,12 @@ def telling(tell: Callable[[str], None]) -> Generator[None]:
         yield
     finally:
         _HEARS.reset(token)
+
+
+def doing(what: str) -> None:
+    """Whoever listens to this step hears from now on that it is at something: "comparing orders" for example."""
+    if (handler := _HEARS.get()) is not None:
+        handler.doing = what
 
 
 @contextmanager

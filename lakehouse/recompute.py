@@ -16,6 +16,7 @@ from lakehouse.io_manager import DeltaIOManager
 from lakehouse.ladder import why_unreadable
 from lakehouse.log import Log, commits_between
 from lakehouse.mark import Position
+from lakehouse.progress import doing, heard, telling
 from lakehouse.read import Read
 from lakehouse.schema import fit
 from lakehouse.stored import stored_rows
@@ -36,7 +37,7 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
     also while they move on. It costs a full recompute: run it nightly or by hand, not after each step.
 
     Args:
-        assets: The asset definitions; those for which the sentence would be no law are left out: they add to what
+        assets: The asset definitions; those whose table need not equal a recompute are left out: they add to what
             is there, look up a plain `DataFrame`, are partitioned, start late or leave commits out
             (`Read(start=..., exclude=...)`), or need more than their inputs.
     """
@@ -82,7 +83,8 @@ def _check(
     def equals_full_recompute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         readers = {key: getattr(context.resources, name) for key, name in read_by.items()}
         roots = {key: reader.root for key, reader in readers.items() if isinstance(reader, DeltaIOManager)}
-        return compare(asset, tables, getattr(context.resources, manager), roots)
+        with telling(context.log.info):
+            return compare(asset, tables, getattr(context.resources, manager), roots)
 
     return equals_full_recompute
 
@@ -125,8 +127,10 @@ def compare(
         value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
         rows = value if isinstance(value, DataFrame) else value.rows
         expected = fit(name, stored_rows(rows, head.partition_columns), held.schema, may_add=False)
-        differing = bag_difference(expected, held).limit(_SHOWN).collect()
-        compared = held.count()
+        doing(f"comparing {name} with a full recompute")
+        with heard(spark):
+            differing = bag_difference(expected, held).limit(_SHOWN).collect()
+            compared = held.count()
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:

@@ -1,4 +1,4 @@
-"""What Dagster is told of a materialization: everything it shows is read from the commit, not remembered."""
+"""What Dagster is told of a materialization: by its commit, and by the difference where that knows more of the rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +13,7 @@ from lakehouse.log import Log
 from lakehouse.lost import LostAttempt, describe
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
+from lakehouse.size import Size
 from lakehouse.slip import may_concern
 from lakehouse.statement import (
     Create,
@@ -36,12 +37,12 @@ def report(
     spark: Callable[[], SparkSession],
 ) -> None:
     """Adds the materialization's metadata and data version, and says in one line what happened."""
-    metadata, sentence = _outcome(run, outcome)
+    log = run.ref.log(spark)
+    metadata, sentence = _outcome(run, outcome, log.size())
     metadata["read"] = _reads(run)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
-    log = run.ref.log(spark)
     head = log.head()
     if head is not None:
         schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
@@ -73,7 +74,7 @@ def column_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
-def _outcome(run: Run, outcome: Outcome) -> tuple[dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome, size: Size | None) -> tuple[dict[str, Any], str]:
     match outcome:
         case Unchanged(version=version):
             return (
@@ -90,7 +91,7 @@ def _outcome(run: Run, outcome: Outcome) -> tuple[dict[str, Any], str]:
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
-            how = _written(outcome, run)
+            how = _written(outcome) + _among(outcome, size)
             metadata = _counts(commit.version, rows.inserted, rows.updated, rows.deleted) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
@@ -114,20 +115,29 @@ def _rows(outcome: Committed) -> Rows:
             return outcome.commit.rows
 
 
-def _written(outcome: Committed, run: Run) -> str:
+def _among(outcome: Committed, size: Size | None) -> str:
+    """Of how many rows and files a change was; rows that were deleted from the files count until they are purged."""
+    match outcome.statement:
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() if size is not None:
+            return f", of about {size.rows:,} in {size.files:,} files"
+        case _:
+            return ""
+
+
+def _written(outcome: Committed) -> str:
     match outcome.statement:
         case Create():
             return "create"
         case Insert(why=why):
             return why
         case MergeRows(counts=counts):
-            return f"merge of {counts.total} rows that differ"
+            return f"merge of {counts.total:,} rows that differ"
         case ReplaceRows(counts=counts):
-            return f"replace of the {counts.total} rows that differ"
+            return f"replace of the {counts.total:,} rows that differ"
         case ReplaceMatched(counts=counts):
-            return f"replace of the {counts.total} rows that differ, in one pass"
+            return f"replace of the {counts.total:,} rows that differ in one pass"
         case DeleteMatched(counts=counts):
-            return f"delete of the {counts.total} rows that differ"
+            return f"delete of the {counts.total:,} rows that differ"
         case Replace(where=where):
             return f"replace where {where}" if where else "replace"
         case Touch():

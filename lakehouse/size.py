@@ -10,9 +10,10 @@ class Size:
 
     rows: int
     bytes: int
+    files: int = 0
 
     def __add__(self, other: "Size") -> "Size":
-        return Size(self.rows + other.rows, self.bytes + other.bytes)
+        return Size(self.rows + other.rows, self.bytes + other.bytes, self.files + other.files)
 
     def fits(self, most: "Size") -> bool:
         """Whether it is no more than `most` in either way."""

@@ -42,16 +42,19 @@ def test_never_twice_within_the_quiet_time_and_never_of_a_query_that_is_younger(
 
 def test_a_query_of_a_minute_is_told_of_five_times():
     time, told = Time(), []
-    progress = Progress(told.append, time)
+    progress = Progress(told.append, time, "writing orders")
     for _ in range(120):
         progress([Stage(100, int(time.seconds))], 2, "query", done=False)
         time.seconds += 0.5
     assert len(told) == 5
     assert told[0] == (
-        "Spark has computed for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these."
+        "Spark has been writing orders for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these."
     )
 
 
 def test_what_cannot_be_told_yet_is_not_guessed():
-    assert sentence([], 0, 12) == "Spark has computed for 12 s: 0 of 0 stages, 0 of 0 tasks done, 0 running."
-    assert "left" not in sentence([Stage(3, 3, 5_000_000)], 0, 12)
+    assert (
+        sentence("computing", [], 0, 12)
+        == "Spark has been computing for 12 s: 0 of 0 stages, 0 of 0 tasks done, 0 running."
+    )
+    assert "left" not in sentence("computing", [Stage(3, 3, 5_000_000)], 0, 12)

@@ -26,6 +26,7 @@ START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
 _END_WITHIN, _AGAIN = 30, 0.5
 SERVER = "its server"
+_MORE_MEMORY = """Give it more: LAKEHOUSE_SPARK_SETTINGS='{"spark.driver.memory": "8g"}'."""
 """What the lock of a root is signed with while a server has it."""
 _SUPERVISOR = "resources.supervisor"
 
@@ -218,7 +219,7 @@ def last_words(rendezvous: Rendezvous) -> str:
     except FileNotFoundError:
         return f"{rendezvous.log} is gone."
     if any("java.lang.OutOfMemoryError" in line for line in lines):
-        return f"it ran out of memory. It has a quarter of this machine's, at most 4 GiB; see {rendezvous.log}."
+        return f"it ran out of memory. {_MORE_MEMORY} See {rendezvous.log}."
     said = [line for line in lines if line.strip() and not line.startswith(("\t", "Caused by"))]
     return f"{' '.join(said[-2:])} See {rendezvous.log}."
 

@@ -45,6 +45,12 @@ class Rule:
 
 _TRAVELS = "on a shared session every later write of any table carries it, and is skipped or taken for another's"
 RULES = (
+    Rule(
+        "spark.connect.grpc.binding.address",
+        ("127.0.0.1",),
+        "whoever reaches a server from elsewhere and has its token runs any code on this machine",
+    ),
+    Rule("spark.connect.grpc.binding.port", ("0",), "another program may have that port; a free one is taken anyway"),
     Rule("spark.sql.files.ignoreMissingFiles", ("false",), "a lost data file would read as rows that never were"),
     Rule("spark.sql.files.ignoreCorruptFiles", ("false",), "a damaged data file would read as rows that never were"),
     Rule(

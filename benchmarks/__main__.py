@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks import data, report
 from benchmarks.lab import Lab
 
-SUITE = ("small_step", "quiet")
-MORE = ("backlog", "many_steps", "orchestration", "growth", "scattered", "matrix", "graph")
+SUITE = ("small_step", "quiet", "backlog", "orchestration")
+MORE = ("served", "many_steps", "growth", "scattered", "matrix", "layout", "graph")
 LARGE = ("growth", "matrix", "graph")
 
 

@@ -42,7 +42,8 @@ def run(lab: Lab) -> Result:
     return Result(
         "live",
         "From source commit to gold",
-        "100,000 rows; a row of the source changes, the sensor asks for a run of the three tables that follow it.",
+        "100,000 rows; a row of the source changes, the sensor asks for a run of the three tables that follow it. The "
+        "sensor looks every second (`minimum_interval_seconds=1`); by default it looks every 30.",
         ("", "wall s"),
         [(what, f"{seconds:.1f}") for what, seconds in found.items()],
         [at_most("source commit to refreshed gold: at most 15 s", found["in all"], 15)],

@@ -122,9 +122,10 @@ def written(
 
 
 def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
-    """Whether a `MERGE` would cost more than to read all keys of the table, and nobody minds that they are read.
+    """Whether reading all keys of the table costs less than a `MERGE`.
 
-    Whoever writes other partitions would. Updates of files that are written again anyway are no cheaper this way.
+    Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
+    deletion vectors, whose files are written again anyway.
     """
     if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
         return False

@@ -96,7 +96,7 @@ def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
 def _beside(
     rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], held: tuple[str, ...], how: str
 ) -> DataFrame:
-    """Of each of the table's rows which of `whole` has its key, and whether it differs; its key where none may have."""
+    """A row for each of the table's: the place in `whole` of its key, whether they differ, else its own key."""
     schema = rows.schema
     numbered = whole.append_column(_NTH, pa.array(range(len(whole)), pa.int32()))
     fields = [*_nullable(schema), StructField(_NTH, IntegerType())]

@@ -47,7 +47,7 @@ class Anew:
 
 
 def check(run: Run, write: Aggregate, head: Head | None) -> None:
-    """Refuses what a sum of changes cannot be.
+    """Refuses groups that are not the table's key, partitions that are no groups, and sums that go by the order.
 
     Raises:
         MissingKeyError: The table has no key.

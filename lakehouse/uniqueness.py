@@ -9,10 +9,10 @@ from lakehouse.slip import readable_mark
 def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: tuple[Commit, ...]) -> bool:
     """Whether every key that the commits touched is a single row behind them.
 
-    On an asset's table that is what each of its commits sees to that follow from a comparison by this key with the very
-    version before them. A statement of somebody else's promises nothing there, nor does the asset as it was when it had
-    another key. On a table that no asset has ever written the declaration is a promise of those who write it. A key may
-    be in several partitions.
+    On an asset's own table it is where every commit of the range is the asset's, compared by this key with the version
+    just before it; not where somebody else wrote, or the asset when it had another key. On a table that no asset has
+    ever written the declared key is a promise of those who write it. In a partitioned table nothing is assumed: a key
+    may be in several partitions.
 
     Args:
         log: The source's log.

@@ -1,5 +1,7 @@
 """Where the rows of a key lie: in its order, in any order, and gathered by liquid clustering."""
 
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,26 +16,27 @@ from benchmarks.report import Goal, Result
 
 ROWS, FILES, FILE_BYTES = 4_000_000, 16, 16_000_000
 """A sixty-fourth of a table whose files have the size that OPTIMIZE aims at, which is 1 GiB."""
-FILE_SIZES = dict.fromkeys(("maxFileSize", "minFileSize"), str(FILE_BYTES))
-ORDERED, ANY, CLUSTERED = "in the key's order", "in any order", "clustered"
+FILE_SIZES = {f"spark.databricks.delta.optimize.{size}FileSize": str(FILE_BYTES) for size in ("min", "max")}
+SORT = {"spark.databricks.io.skipping.mdc.sortWithinFiles": "true"}
+ORDERED, ANY, CLUSTERED, SORTED = "in the key's order", "in any order", "clustered", "clustered, files sorted"
 KEYS = {"1 key": 1, "1,000 keys": 1_000}
 
 
 def run(lab: Lab) -> Result:
-    for setting, value in FILE_SIZES.items():
-        lab.spark.conf.set(f"spark.databricks.delta.optimize.{setting}", value)
-    with lab.room() as room:
+    with lab.room() as room, configured(lab.spark, FILE_SIZES):
         tables = {
             ORDERED: ordered(lab.spark, lab.rows(ROWS), room / "ordered"),
             ANY: shuffled(lab.spark, lab.rows(ROWS), room / "any"),
             CLUSTERED: clustered(lab.spark, lab.rows(ROWS), room / "clustered"),
         }
+        with configured(lab.spark, SORT):
+            tables[SORTED] = clustered(lab.spark, lab.rows(ROWS), room / "sorted")
         rows: list[tuple[str, ...]] = []
         steps: dict[tuple[str, str], Cost] = {}
         for count, keys in KEYS.items():
             entries: dict[str, Entry] = {}
             for layout, table in tables.items():
-                entries |= race.entered(table, [Ours(lab.ours(), layout)], room / count / layout.replace(" ", "-"))
+                entries |= race.entered(table, [Ours(lab.ours(), layout)], room / count / table.name)
             first = lab.rows(ROWS) // 3
 
             def some(source: Path, turn: int, first: int = first, keys: int = keys) -> None:
@@ -44,21 +47,33 @@ def run(lab: Lab) -> Result:
                 rows.append(report.row(f"{count}, {layout}", tally))
         upkeep = {layout: optimized(lab, entries[layout].pair) for layout in (ORDERED, CLUSTERED)}
         rows += [(f"OPTIMIZE afterwards, {layout}", *report.figures(cost), "") for layout, cost in upkeep.items()]
-    less = {count: steps[ANY, count].cpu / steps[CLUSTERED, count].cpu for count in KEYS}
+    less = {count: steps[ANY, count].cpu / steps[SORTED, count].cpu for count in KEYS}
     again = upkeep[CLUSTERED].written / upkeep[ORDERED].written
     return Result(
         "layout",
         "Where the rows of a key lie",
         "Four million rows of six columns in files of 16 MB, a scale model of files of the size that OPTIMIZE aims at; "
         "the same rows in the order of the key, as a first write lays them out, in any order, and in a table with "
-        "CLUSTER BY after OPTIMIZE. The last two lines: OPTIMIZE again, after the steps of 1,000 keys.",
+        "CLUSTER BY after OPTIMIZE, with and without `spark.databricks.io.skipping.mdc.sortWithinFiles`. The last two lines: "
+        "OPTIMIZE again, after the steps of 1,000 keys.",
         report.COLUMNS,
         rows,
         [
-            *(Goal(f"CPU of any order against clustered, {count}", f"{x:.1f}x", None) for count, x in less.items()),
+            *(Goal(f"CPU of any order against {SORTED}, {count}", f"{x:.1f}x", None) for count, x in less.items()),
             Goal("bytes that OPTIMIZE writes afterwards, clustered against not", f"{again:.1f}x", None),
         ],
     )
+
+
+@contextmanager
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Generator[None]:
+    for setting, value in settings.items():
+        spark.conf.set(setting, value)
+    try:
+        yield
+    finally:
+        for setting in settings:
+            spark.conf.unset(setting)
 
 
 def ordered(spark: SparkSession, count: int, path: Path) -> Path:

@@ -54,8 +54,8 @@ def run(lab: Lab) -> Result:
         "Where the rows of a key lie",
         "Four million rows of six columns in files of 16 MB, a scale model of files of the size that OPTIMIZE aims at; "
         "the same rows in the order of the key, as a first write lays them out, in any order, and in a table with "
-        "CLUSTER BY after OPTIMIZE, with and without `spark.databricks.io.skipping.mdc.sortWithinFiles`. The last two lines: "
-        "OPTIMIZE again, after the steps of 1,000 keys.",
+        "CLUSTER BY after OPTIMIZE, with and without `spark.databricks.io.skipping.mdc.sortWithinFiles`. The last two "
+        "lines: OPTIMIZE again, after the steps of 1,000 keys.",
         report.COLUMNS,
         rows,
         [

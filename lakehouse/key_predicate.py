@@ -2,7 +2,8 @@
 
 Literal, because only that prunes: Delta leaves out files by comparing their minimum and maximum with literals, a
 list (`IN`) counts there only with its own minimum and maximum, and a join with the keys prunes nothing. So near
-keys become a range each, and the ranges stand beside the list.
+keys become a range each, and the ranges stand beside the list. Delta looks at a condition of its statements as
+it is said, not optimized: a literal of another type than its column, or a BETWEEN, would leave out no file.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,23 +44,28 @@ def is_literal(column_type: str) -> bool:
     return column_type in LITERALS or column_type.startswith("decimal(")
 
 
-def key_predicate(columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], prefix: str = "") -> KeyPredicate:
+def key_predicate(
+    columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], prefix: str = "", types: Sequence[str] = ()
+) -> KeyPredicate:
     """The condition that a row has one of the keys; two NULLs are the same key.
 
     Args:
         columns: The key's columns.
         keys: Distinct keys, a value a column; every column of a type that `is_literal`.
         prefix: What stands before each column name ("t." for example).
+        types: The columns' types (`DataType.simpleString()`); none where Spark optimizes the condition, and finds them.
     """
     if not keys:
         return KeyPredicate("FALSE", is_exact=True)
+    types = types or [""] * len(columns)
     names = [prefix + quote(column) for column in columns]
     if len(names) == 1:
-        return _of_one_column(names[0], _Values.of(key[0] for key in keys))
-    near = " AND ".join(f"({_Values.of(key[i] for key in keys).within(name)})" for i, name in enumerate(names))
+        return _of_one_column(names[0], _Values.of((key[0] for key in keys), types[0]))
+    each = [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(types)]
+    near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, each, strict=True))
     if len(keys) > LISTED_TOGETHER:
         return KeyPredicate(near, is_exact=False)
-    whole = " OR ".join(f"({' AND '.join(map(_is, names, key))})" for key in keys)
+    whole = " OR ".join(f"({' AND '.join(map(_is, names, key, types))})" for key in keys)
     return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
 
 
@@ -80,12 +86,13 @@ class _Values:
     known: Sequence[Literal]
     ranges: Sequence[tuple[Literal, Literal]]
     null: bool
+    kind: str
 
     @classmethod
-    def of(cls, values: Iterable[Literal]) -> "_Values":
+    def of(cls, values: Iterable[Literal], kind: str) -> "_Values":
         distinct = set(values)
         known = sorted(distinct - {None}, key=_order)
-        return cls(known, _ranges(known), None in distinct)
+        return cls(known, _ranges(known), None in distinct, kind)
 
     @property
     def are_whole(self) -> bool:
@@ -94,19 +101,22 @@ class _Values:
 
     def within(self, name: str) -> str:
         terms = [
-            f"{name} = {literal(low)}" if low == high else f"{name} BETWEEN {literal(low)} AND {literal(high)}"
+            _is(name, low, self.kind)
+            if low == high
+            else f"({name} >= {literal(low, self.kind)} AND {name} <= {literal(high, self.kind)})"
             for low, high in self.ranges
         ]
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 
     def listed(self, name: str) -> str:
         few = len(self.known) <= RANGES
-        terms = [_is(name, v) for v in self.known] if few else [f"{name} IN ({', '.join(map(literal, self.known))})"]
+        values = [literal(value, self.kind) for value in self.known]
+        terms = [f"{name} = {value}" for value in values] if few else [f"{name} IN ({', '.join(values)})"]
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 
 
-def _is(name: str, value: Literal) -> str:
-    return f"{name} IS NULL" if value is None else f"{name} = {literal(value)}"
+def _is(name: str, value: Literal, kind: str) -> str:
+    return f"{name} IS NULL" if value is None else f"{name} = {literal(value, kind)}"
 
 
 def _count(low: Literal, high: Literal) -> int:

@@ -18,6 +18,7 @@ from lakehouse.local_difference import local_difference
 from lakehouse.log import Head
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
+from lakehouse.schema import column_types
 from lakehouse.session import setting
 from lakehouse.sql import literal, quote, same
 from lakehouse.statement import (
@@ -176,13 +177,15 @@ def _narrow(
     terms = [run.within(schema, prefix)]
     if not isinstance(changed, Local):
         return KeyPredicate(terms[0] or "", is_exact=False)
-    go = changed.values(partitions) if partitions else None
+    kinds, go = column_types(schema), changed.values(partitions) if partitions else None
     if go is not None:
         held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
         came = [tuple(row.values()) for rows in held for row in rows]
-        terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix).sql)
+        types = [kinds[column.lower()] for column in partitions]
+        terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix, types).sql)
     keys = changed.values(run.table.key_columns)
-    these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix)
+    types = [kinds[column.lower()] for column in run.table.key_columns]
+    these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)
     terms.append(None if these is None else these.sql)
     said = [f"({term})" for term in terms if term is not None]
     return KeyPredicate(" AND ".join(said), is_exact=these is not None and these.is_exact)

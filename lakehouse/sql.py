@@ -17,15 +17,23 @@ def quote_all(names: tuple[str, ...] | list[str], prefix: str = "") -> str:
     return ", ".join(prefix + quote(name) for name in names)
 
 
-def literal(value: Literal) -> str:
-    """A value as a SQL literal of its own type."""
+_SUFFIXES = {"tinyint": "Y", "smallint": "S", "bigint": "L"}
+
+
+def literal(value: Literal, kind: str = "") -> str:
+    """A value as a SQL literal of its own type.
+
+    Args:
+        value: The value.
+        kind: The type of the column that it stands for, where a whole number is to be of that type.
+    """
     match value:
         case None:
             return "NULL"
         case bool():
             return "TRUE" if value else "FALSE"
         case int():
-            return str(value)
+            return f"{value}{_SUFFIXES.get(kind, '')}"
         case Decimal() if value.is_finite():
             return f"{value}BD"
         case Decimal():

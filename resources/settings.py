@@ -46,6 +46,8 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.databricks.delta.snapshotPartitions": "1",
         # The tasks in which VACUUM lists a table's directory: 10,000 by default, a minute of both cores for any table.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(max(4, os.cpu_count() or 1)),
+        # OPTIMIZE of a clustered table sorts what it writes: a key's rows are then a page of a file, not all of it.
+        "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
         # The generated classes that are kept. A small step has more than the default of 100, so each compiled about
         # fifty of them anew; now it is seven.
         "spark.sql.codegen.cache.maxEntries": "1000",

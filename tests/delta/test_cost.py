@@ -14,7 +14,7 @@ from lakehouse import Changes, Overwrite, Read
 from lakehouse.commit import Committed, Unchanged
 from tests.lake import Lake
 
-FILES, ROWS_PER_FILE, PAGE = 8, 2_000, 100
+FILES, ROWS_PER_FILE, PAGE, FOOTER = 8, 2_000, 100, 1_200
 PENDING = 10
 
 
@@ -74,6 +74,8 @@ def test_a_table_of_five_times_the_files_costs_a_changed_row_the_same(meter: Met
     assert (many.added, many.removed) == (few.added, few.removed)
     # Spark reads a row for each file of the table's state, a few times; it read 64,000 rows more in a scan.
     assert large.input_rows - small.input_rows < ROWS_PER_FILE
+    # A file that is opened to find out that it is not concerned costs its footer.
+    assert large.input_bytes - small.input_bytes < 4 * FILES * FOOTER
 
 
 def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> None:

@@ -31,6 +31,7 @@ def deleted(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.slow
 def test_delta_s_own_feed_fails(deleted: Lake) -> None:
     with pytest.raises(Exception, match="too long"):
         deleted.source("src").at.feed(2, 2).collect()
@@ -50,6 +51,7 @@ def test_each_row_is_told_as_often_as_it_was_deleted_or_inserted(deleted: Lake) 
     assert changes.feed.columns == [*changes.source.columns, "_change_type", "_commit_version", "_commit_timestamp"]
 
 
+@pytest.mark.slow
 def test_what_follows_the_source_goes_on_from_its_position(deleted: Lake) -> None:
     deleted.materialize(summed, Table(key="part", on_gap="fail"))
     expected = deleted.sql("SELECT part, count(*), sum(v) FROM {src} GROUP BY part")

@@ -62,7 +62,13 @@ def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_diff
             lake.materialize(asset, table)
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["the directory is empty", "a twin has begun it again"])
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(False, id="the directory is empty"),
+        pytest.param(True, id="a twin has begun it again", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_whose_table_is_another_by_now_starts_anew(lake: Lake, *, again: bool) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, KEYED)
@@ -131,6 +137,7 @@ def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

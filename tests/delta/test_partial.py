@@ -55,6 +55,7 @@ def test_changed_code_takes_back_nothing_that_was_kept_unless_it_is_asked_for(ke
     assert kept.rows("copy") == kept.rows("src")
 
 
+@pytest.mark.slow
 def test_nor_does_a_gap(kept: Lake) -> None:
     kept.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     kept.insert("src", [(5, "e", 50)])
@@ -75,6 +76,7 @@ def cleaned(lake: Lake, name: str) -> int:
     return oldest
 
 
+@pytest.mark.slow
 def test_a_start_in_front_of_the_history_is_an_error_or_its_beginning(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     oldest = cleaned(lake, "src")
@@ -106,6 +108,7 @@ def test_a_column_of_another_type_is_compared_for_no_commit_tells_what_it_does_t
     assert lake.rows("hashed") == sorted(map(tuple, lake.sql("SELECT id, xxhash64(v) FROM {src}")), key=repr)
 
 
+@pytest.mark.slow
 def test_a_comment_is_no_other_type(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id", on_gap="fail"))

@@ -138,6 +138,7 @@ class _Writing:
     began: float
     lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
     slips: int = 0
+    slipped: Verdict = Verdict.UNKNOWN
     kept: _Kept | None = None
     done: Committed | None = None
 
@@ -150,9 +151,9 @@ class _Writing:
         except LakehouseError as error:
             if self.done is None:
                 raise
-            # It says that nothing was written; so it is, by the second commit.
-            version, rows = self.done.commit.version, Verdict.SAME_ROWS.value
-            raise UnsettledError(self.run.asset, version, self.slips, rows, first_line(error)) from error
+            # "Nothing was written", it says. So it is, by the second commit.
+            version, problem = self.done.commit.version, first_line(error).partition(" Nothing was written")[0]
+            raise UnsettledError(self.run.asset, version, max(1, self.slips), self.slipped.value, problem) from error
 
     def _tried(self) -> Outcome | None:
         head = self._head()
@@ -261,7 +262,7 @@ class _Writing:
         Raises:
             UnsettledError: Rivals have slipped in too often, or the table says that it is not to be overruled.
         """
-        self.slips += 1
+        self.slips, self.slipped = self.slips + 1, slipped
         elapsed = self.clock.now() - self.began
         if is_disputed(self.run, slipped) or not self.retry.allows(self.slips, elapsed):
             raise UnsettledError(self.run.asset, own.version, self.slips, slipped.value)

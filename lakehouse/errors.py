@@ -315,13 +315,15 @@ class StaleInputsError(LakehouseError):
                 f"While this run was reading, the table of '{asset}' lost the commit that it began from; it {now}."
             )
             again = "it finds out anew what has been read"
+            written = "What this run has written, if anything, does not count."
         else:
             happened = (
                 f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
                 f"sources."
             )
             again = f"it continues from version {version}"
-        super().__init__(f"{happened} Nothing was written by this run. Run it again: {again}.")
+            written = "Nothing was written by this run."
+        super().__init__(f"{happened} {written} Run it again: {again}.")
 
 
 class UnsettledError(LakehouseError):

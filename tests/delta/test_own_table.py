@@ -2,7 +2,6 @@
 
 import shutil
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,9 +16,8 @@ from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.rows import NO_ROWS
 from lakehouse.statement import execute
 from tests.delta.contended import KEYED, SRC, committed, copy, log, ready
-from tests.delta.test_partial import cleaned
 from tests.interleave import rivals
-from tests.lake import NO_WAIT, Lake
+from tests.lake import NO_WAIT, Lake, cleaned
 
 ROWS = [(1, "a", 10), (2, "b", 20)]
 BY_G = Table(key="id", partition_by="g")
@@ -175,10 +173,3 @@ def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
     assert lake.rows("t") == [(1, "a", 10, None), (2, "b", 20, 40)]
     with pytest.raises(BrokenPromiseError):  # an Append takes back no row, so it gives it no value either
         lake.materialize(wider, table, name="t", slice=of("a"))
-
-
-def test_an_asset_that_reads_its_own_table_is_told_how_to_begin(tmp_path: Path) -> None:
-    from lakehouse.errors import SourceMissingError
-
-    assert "begins with an empty one" in str(SourceMissingError("balance", "balance", str(tmp_path)))
-    assert "Materialize 'orders' first" in str(SourceMissingError("balance", "orders", str(tmp_path)))

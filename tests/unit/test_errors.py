@@ -222,7 +222,7 @@ CASES = [
         errors.StaleInputsError,
         {"asset": "flights", "run": None, "version": 3},
         "While this run was reading, the table of 'flights' lost the commit that it began from; it is at version 3 now.",
-        "Nothing was written by this run.",
+        "What this run has written, if anything, does not count.",
         "Run it again: it finds out anew what has been read.",
     ),
     Case(
@@ -301,3 +301,9 @@ def test_one_except_catches_them_all(error: type[Exception]):
     assert issubclass(error, LakehouseError)
     assert error.__name__.endswith("Error")
     assert error.__doc__
+
+
+def test_an_asset_that_reads_its_own_table_is_told_how_to_begin():
+    """To materialize itself first is no advice."""
+    assert "begins with an empty one" in str(errors.SourceMissingError("balance", "balance", "/lake/balance"))
+    assert "Materialize 'orders' first" in str(errors.SourceMissingError("balance", "orders", "/lake/orders"))

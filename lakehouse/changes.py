@@ -133,7 +133,7 @@ class Changes:
             NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
                 found while the rows are read, as a BrokenPromiseError, and nothing is written.
         """
-        for commit in self.content.commits if isinstance(self.content, Feed) else ():
+        for commit in self._read:
             if commit.rows.updated or commit.rows.deleted:
                 raise NotAppendOnlyError(
                     self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
@@ -191,7 +191,7 @@ class Changes:
                 return Touched(keys, nothing, self.source, self.name, alike=self.alike)
             case Feed(found=found):
                 identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
-                few, most = isinstance(found, Local), self.counts.images if self.content.commits else None
+                few, most = isinstance(found, Local), self.counts.images if self._read else None
                 added = identify and (self.counts.updated, self.counts.deleted) == (0, 0)
                 return Touched(keys, found, self.source, self.name, few, most, identify, added, self.alike)
 
@@ -221,11 +221,11 @@ class Changes:
     @property
     def counts(self) -> Rows:
         """What the commits that were read did to rows, by their own metrics."""
-        return (
-            sum((commit.rows for commit in self.content.commits), NO_ROWS)
-            if isinstance(self.content, Feed)
-            else NO_ROWS
-        )
+        return sum((commit.rows for commit in self._read), NO_ROWS)
+
+    @property
+    def _read(self) -> tuple[Commit, ...]:
+        return self.content.commits if isinstance(self.content, Feed) else ()
 
     def _with_feed_columns(self, rows: DataFrame, change: Column, at: Column) -> DataFrame:
         return rows.withColumns({CHANGE: change, VERSION: F.lit(self.range.upto).cast("bigint"), TIMESTAMP: at})

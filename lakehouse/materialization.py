@@ -91,7 +91,7 @@ class Materialization:
     _prefetched: bool = field(init=False, default=False)
     _changes: list[Changes] = field(init=False, default_factory=list[Changes])
     _partial: set[str] = field(init=False, default_factory=set[str])
-    _asked: bool = field(init=False)
+    _reason: str | None = field(init=False)
     _lookups: dict[str, Position] = field(init=False, default_factory=dict[str, Position])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
 
@@ -109,8 +109,7 @@ class Materialization:
             )
         if isinstance(self.cursor, Lost) and self._holds_nothing():
             self.cursor = Fresh(self.cursor.generation, self.cursor.epoch)
-        self._asked = self.compare is not None
-        self.compare = self.compare or self._own_reason()
+        self._reason = None if self.compare is not None else self._own_reason()
         check_target(self.planned(), head)
 
     def lookup(self, source: Source) -> DataFrame:
@@ -128,12 +127,13 @@ class Materialization:
             GapError: They cannot be told any more, and the table may not be compared instead.
         """
         name, asset = source.at.ref.name, self.asset
-        if isinstance(self.cursor, Lost) and self.compare is None:
+        compare = self.compare or self._reason
+        if isinstance(self.cursor, Lost) and compare is None:
             raise GapError(asset.name, name, -1, source.head.version, self.cursor.reason, self._remedy)
         position = self._position(name, source.head.table_id)
-        if self.compare is not None and not self._asked and not read.is_whole:
+        if self._reason is not None and not read.is_whole:
             after = NOTHING_READ if position is None else position.version
-            raise GapError(asset.name, name, after, source.head.version, self.compare, PARTIAL_REMEDY)
+            raise GapError(asset.name, name, after, source.head.version, self._reason, PARTIAL_REMEDY)
         recomputes = not asset.appends and read.is_whole
         reader = Reader(
             asset=asset.name,
@@ -141,7 +141,7 @@ class Materialization:
             recomputes=recomputes,
             may_compare=recomputes and asset.table.on_gap == "reconcile",
             remedy=self._remedy if read.is_whole or asset.appends else PARTIAL_REMEDY,
-            compare=self.compare,
+            compare=compare,
             gap=self.gap,
             archive=archive_of(read, source, archive, self.spark),
             feeds=self.feeds,
@@ -170,7 +170,7 @@ class Materialization:
             lookups=dict(self._lookups),
             slice=self.slice,
             code_version=self.asset.code_version,
-            compare=self.compare,
+            compare=self.compare or self._reason,
             ages=self._ages(),
             began_at=-1 if self._head is None else self._head.version,
             table_id=None if self._head is None else self._head.table_id,

@@ -26,8 +26,8 @@ START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
 _END_WITHIN, _AGAIN = 30, 0.5
 SERVER = "its server"
-_MORE_MEMORY = """Give it more: LAKEHOUSE_SPARK_SETTINGS='{"spark.driver.memory": "8g"}'."""
 """What the lock of a root is signed with while a server has it."""
+_MORE_MEMORY = """Give it more: LAKEHOUSE_SPARK_SETTINGS='{"spark.driver.memory": "8g"}'."""
 _SUPERVISOR = "resources.supervisor"
 
 

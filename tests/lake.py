@@ -36,6 +36,17 @@ def aged(lake: "Lake", name: str, days: int = 10) -> None:
         os.utime(file, (then, then))
 
 
+def cleaned(lake: "Lake", name: str) -> int:
+    """Commits until there is a checkpoint, and the log in front of it gone; its oldest version."""
+    while not (found := list((lake.root / name / "_delta_log").glob("*.checkpoint*.parquet"))):
+        lake.sql(f"UPDATE {{{name}}} SET v = v + 1 WHERE id = 1")
+    oldest = int(found[0].name.split(".")[0])
+    for version in range(oldest):
+        for file in (lake.root / name / "_delta_log").glob(f"*{version:020}*"):
+            file.unlink()
+    return oldest
+
+
 def _parse(schema: str) -> StructType:
     return StructType.fromDDL(schema)
 

@@ -9,6 +9,7 @@ from dagster._core.execution.api import execute_run
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.errors import UnreadableLogError
 from tests.dagster.lakehouse import House, failure, metadata
 from tests.dagster.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, orders, slow
 from tests.lake import Lake
@@ -24,6 +25,7 @@ def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> N
     assert second["read"] == [
         {"table": "copies", "after": 0, "upto": 1, "changed": "1 inserted, 1 deleted", "how": "change feed"}
     ]
+    assert metadata(result, "copies")["write"] == "replace of the 1 rows that differ, of about 4 in 2 files"
     assert house.lake.rows("gold/totals") == [(DAY_1, 11), (DAY_2, 50)]
     schema = metadata(result, "copies")["dagster/column_schema"]
     assert [(c.name, c.type, c.description) for c in schema.columns][-1] == ("v", "int", "the value")
@@ -39,6 +41,17 @@ def test_the_data_version_is_the_last_version_that_changed_a_row(house: House) -
     assert record.asset_materialization.tags is not None
     assert record.asset_materialization.tags["dagster/data_version"] == "0"
     assert house.lake.version("copies") > 0
+
+
+def test_what_cannot_be_shown_is_written_all_the_same(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: object) -> None:
+        raise UnreadableLogError("copies", "its newest commit is gone", "Look at it.")
+
+    monkeypatch.setattr("lakehouse.io_manager.report", unreadable)
+    result = house.run("copies")
+    assert result.success and house.lake.rows("copies") == house.lake.rows("orders")
+    told = [entry.user_message for entry in house.instance.all_logs(result.run_id)]
+    assert any("copies is written, and what was written cannot be shown" in message for message in told)
 
 
 def test_a_partition_run_writes_its_partition_and_nothing_else(house: House) -> None:

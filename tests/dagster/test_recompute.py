@@ -5,7 +5,7 @@ import pytest
 
 from lakehouse import Changes, Merge, Table, checks
 from tests.dagster.lakehouse import House
-from tests.dagster.tables import ASSETS, DAY_1
+from tests.dagster.tables import ASSETS, DAY_1, orders, slow
 from tests.lake import aged
 
 
@@ -36,6 +36,19 @@ def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version
     told = evaluated(house, found)["copies"]
     assert not told.passed and told.severity is dg.AssetCheckSeverity.WARN
     assert "There is nothing to compare with any more: not all of orders at" in str(told.description)
+
+
+@pytest.mark.slow
+def test_a_long_check_says_what_it_is_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(checks([orders, slow]))
+    house.assets = [orders, slow, *found]
+    house.run("slow")
+    monkeypatch.setattr("lakehouse.progress.QUIET", 1.5)
+    monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
+    assert evaluated(house, found)["slow"].passed
+    (run,) = house.instance.get_runs(limit=1)
+    told = [entry.user_message for entry in house.instance.all_logs(run.run_id)]
+    assert any("Spark has been comparing slow with a full recompute for" in message for message in told)
 
 
 def evaluated(house: House, found: list[dg.AssetChecksDefinition]) -> dict[str, dg.AssetCheckEvaluation]:

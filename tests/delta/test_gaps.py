@@ -16,7 +16,7 @@ from lakehouse.mark import Mark
 from lakehouse.statement import ReplaceRows
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
-from tests.lake import Lake, aged
+from tests.lake import Lake, aged, cleaned
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
@@ -154,6 +154,22 @@ def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     step = lake.begin(copy, Table(key="id"))
     changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
     assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.via == "the archive"
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_where_names_may_have_changed_hands_in_a_cleaned_log_no_archive_answers(lake: Lake, mapping: str) -> None:
+    lake.create("src", ROWS, SRC, delta__columnMapping__mode=mapping)
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    for _ in range(12):
+        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log)
+    cleaned(lake, "src")
+    changes = lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(archive="log"), lake.ref)
+    assert isinstance(changes.content, Feed if mapping == "none" else Everything)
     lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
     assert lake.rows("copy") == lake.rows("src")
 

@@ -1,5 +1,7 @@
 """Inputs that leave changes out, or take them in portions: what was left out comes in only where somebody asks for it."""
 
+import shutil
+
 import pytest
 from pyspark.sql import functions as F
 
@@ -8,7 +10,7 @@ from lakehouse.commit import Committed
 from lakehouse.errors import GapError, StartError
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
-from tests.lake import Lake, aged
+from tests.lake import Lake, aged, cleaned
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 KEYED = Table(key="id")
@@ -65,15 +67,19 @@ def test_nor_does_a_gap(kept: Lake) -> None:
     assert kept.rows("copy") == ROWS
 
 
-def cleaned(lake: Lake, name: str) -> int:
-    """Commits until there is a checkpoint, and the log in front of it gone; its oldest version."""
-    while not (found := list((lake.root / name / "_delta_log").glob("*.checkpoint*.parquet"))):
-        lake.sql(f"UPDATE {{{name}}} SET v = v + 1 WHERE id = 1")
-    oldest = int(found[0].name.split(".")[0])
-    for version in range(oldest):
-        for file in (lake.root / name / "_delta_log").glob(f"*{version:020}*"):
-            file.unlink()
-    return oldest
+@pytest.mark.slow
+def test_nor_does_an_archive(lake: Lake) -> None:
+    keeps = {"src": Read(exclude="DELETE", archive="log")}
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(copy, KEYED, reads=keeps)
+    lake.sql("DELETE FROM {src} WHERE id = 1")
+    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data")
+    with pytest.raises(GapError, match="leaves changes out"):
+        lake.materialize(copy, KEYED, reads=keeps)
+    assert lake.rows("copy") == ROWS
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ class History:
 
     def _of(self, add: Mapping[str, Any], columns: tuple[str, ...]) -> list[Row]:
         gone = deleted_rows(self.path, add.get("deletionVector"))
-        held = _parquet(self.path / unquote(add["path"]))
+        held = _parquet(self.path / unquote(add["path"]).removeprefix("file:"))  # absolute in a shallow clone
         fixed = add.get("partitionValues") or {}
         return [
             {column: fixed[column] if column in fixed else row.get(column) for column in columns}

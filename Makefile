@@ -42,7 +42,7 @@ CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_ch
   tests/reliability/test_server_faults.py
 SERVED := $(addprefix tests/dagster/test_,io_manager.py recompute.py sensors.py validation.py)
 REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
-SERVED_SLOW := $(SERVED) $(addprefix tests/delta/test_,once.py writes.py one_pass.py local_difference.py refusals.py sums.py sums_anew.py)
+SERVED_SLOW := $(SERVED) $(addprefix tests/delta/test_,once.py writes.py one_pass.py local_difference.py refusals.py sums.py sums_anew.py sums_refused.py)
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow" $(REST)
@@ -69,11 +69,11 @@ check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
 
-bench: $(STAMP)  ## Measure a small step beside what one would write instead, into docs/benchmarks.md (10 idle minutes)
+bench: $(STAMP)  ## Measure small steps beside what one would write instead, into docs/benchmarks.md (10 idle minutes)
 	@$(PY) -m benchmarks
 
-bench-more: $(STAMP)  ## Backlogs, many steps, Dagster's share, growth, scattered changes, Delta's merge matrix, a graph
-	@$(PY) -m benchmarks backlog many_steps orchestration growth scattered matrix graph
+bench-more: $(STAMP)  ## The server, many steps, growth, scattered changes, Delta's merge matrix, layouts, a graph
+	@$(PY) -m benchmarks served many_steps growth scattered matrix layout graph
 
 bench-large: $(STAMP)  ## The same with up to 100 million rows (20 GB of disk, an hour)
 	@$(PY) -m benchmarks --large

@@ -88,7 +88,7 @@ lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=
 	@.venv/bin/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
 	  --no-header -q $(if $(UPGRADE),--upgrade) -o requirements.lock
 
-clean:  ## Remove everything that the other targets made: .venv, the tables, Dagster's history
+clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the benchmarks' tables stay)
 	@if [ -f $(STAMP) ]; then $(PY) -m resources.server stop; fi
 	@rm -rf .venv lake .ruff_cache .pytest_cache .hypothesis spark-warehouse
 	@git clean -fdXq .dagster

@@ -1,6 +1,7 @@
 """The entry point: everything that Dagster loads."""
 
 import os
+from typing import Any
 
 import dagster as dg
 
@@ -20,10 +21,10 @@ def described(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
     )
 
 
-resources = environment()
-root = resources["io_manager"].root
+given = environment()
+root = given["io_manager"].root
 landing = os.environ.get("LAKEHOUSE_LANDING") or f"{root}/landing/events"
-resources["flight_records"] = FlightRecords(spark=resources["spark"], landing=landing)
+resources: dict[str, Any] = given | {"flight_records": FlightRecords(spark=given["spark"], landing=landing)}
 modules = (reference, flight_events, flights, flights_enriched, gold)
 tables = [described(table) for table in dg.load_assets_from_modules(modules) if isinstance(table, dg.AssetsDefinition)]
 

@@ -24,7 +24,8 @@ from benchmarks.ours import Lake
 from benchmarks.report import Goal, Result
 from benchmarks.rivals import latest
 from lakehouse import Changes, Merge, Retry, Table
-from lakehouse.commit import Committed
+from lakehouse.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.errors import LakehouseError
 from lakehouse.partitions import PartitionKey, Slice
 
 ROWS, STEPS, CHANGED = 10_000, 3, 10
@@ -96,9 +97,15 @@ class OurWriter:
             outcome = self._lake.materialize(
                 self._asset, self._table, target="target", slice_=self._slice, retry=retry, upto=version
             )
-        except Exception:
+        except LakehouseError:
             return False, PATIENCE
-        return isinstance(outcome, Committed), len(getattr(outcome, "lost", ()))
+        match outcome:
+            case Committed(lost=lost):
+                return True, len(lost)
+            case AlreadyApplied(lost=lost):
+                return False, len(lost)
+            case Unchanged():
+                return False, 0
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from uuid import uuid4
@@ -31,7 +31,6 @@ class Lab:
     large: bool = False
     scale: float = 1
     quick: bool = False
-    _built: dict[str, Path] = field(default_factory=dict)
 
     @cached_property
     def spark(self) -> SparkSession:

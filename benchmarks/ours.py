@@ -26,7 +26,7 @@ Laps = Callable[[str], AbstractContextManager[object]]
 PHASES = {
     "plan": "- plan",
     "execute": "- execute",
-    "find_cursor": "- look at the cursor",
+    "settled_by": "- look at the cursor",
     "_find_attempt": "- find in the log",
 }
 
@@ -146,7 +146,7 @@ class Ours:
 
 @contextmanager
 def phases_of_commit(lap: Laps) -> Generator[None]:
-    """Laps around what `lakehouse.commit` calls, as far as it still calls them so."""
+    """Laps around what `lakehouse.commit` calls."""
 
     def timed(phase: str, function: Callable[..., object]) -> Callable[..., object]:
         def call(*args: object, **options: object) -> object:
@@ -158,7 +158,7 @@ def phases_of_commit(lap: Laps) -> Generator[None]:
     if lap is untimed:
         yield
         return
-    called = {name: vars(lakehouse.commit)[name] for name in PHASES if name in vars(lakehouse.commit)}
+    called = {name: vars(lakehouse.commit)[name] for name in PHASES}
     try:
         for name, function in called.items():
             setattr(lakehouse.commit, name, timed(PHASES[name], function))

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, Position, application_id
-from lakehouse.slip import TakenBack, Walk, is_readable, mark_of, readable_mark, reads_before, slipped_in
+from lakehouse.slip import TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in
 
 FIRST_GENERATION = "0"
 
@@ -262,9 +262,10 @@ def _covers(mark: Mark, partition: str | None) -> bool:
 
 def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
     """Whether a commit says that the asset made it (and wrote the partition), where its positions do not matter."""
-    if not is_readable(commit):
+    try:
+        mark = mark_of(commit, asset)
+    except UnreadableLogError:
         return True
-    mark = mark_of(commit, asset)
     return mark is not None and (partition is None or _covers(mark, partition))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, ClassVar, Self, cast
 
 
@@ -23,6 +24,12 @@ class Declared(Mapping[str, Any]):
         }
         return cls(**{name: value for name, value in declared.items() if name in known})
 
+    def _keep(self) -> None:
+        """Keeps what differs from the defaults; the last line of `__post_init__`."""
+        values = [(f, getattr(self, f.name)) for f in fields(cast("Any", self)) if f.init]
+        kept = {self._PREFIX + f.name: _plain(value) for f, value in values if value not in (f.default, (), {})}
+        object.__setattr__(self, "_stored", kept)
+
     def __getitem__(self, name: str) -> Any:
         return self._stored[name]
 
@@ -31,3 +38,9 @@ class Declared(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._stored)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value

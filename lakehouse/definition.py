@@ -1,6 +1,6 @@
 """What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, TypeGuard
 
 import dagster as dg
@@ -10,6 +10,7 @@ from lakehouse.aggregate import Aggregate
 from lakehouse.changes import Changes
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
 from lakehouse.partitions import PartitionKey, Slice, Window
+from lakehouse.read import Read
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 from lakehouse.writes import Append, Merge, Overwrite
@@ -54,19 +55,43 @@ def writes_nothing(asset: dg.AssetsDefinition) -> bool:
     return all(asset.op.output_def_named(name).dagster_type.is_nothing for name in asset.keys_by_output_name)
 
 
+def changes_of(asset: dg.AssetsDefinition) -> dict[str, Read]:
+    """The inputs that are read as `Changes`, and how."""
+    return {
+        input_.name: Read.from_metadata(input_.metadata or {})
+        for input_ in asset.op.input_defs
+        if input_.dagster_type.typing_type is Changes
+    }
+
+
+def asset_definitions(definitions: Iterable[Any]) -> Iterator[dg.AssetsDefinition]:
+    """The assets that can be materialized, among them and the specs of tables that no asset makes."""
+    for asset in definitions:
+        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
+            yield asset
+
+
+def declared(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
+    """What is declared of each table.
+
+    Args:
+        definitions: Asset definitions, and the specs of tables that no asset makes.
+    """
+    specs = [spec for asset in definitions for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
+    return {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
+
+
 def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
     """The key of the IO manager of each table: Dagster has it read the table wherever it is an input.
 
     Args:
         definitions: Asset definitions, and the specs of tables that no asset makes.
     """
-    found: dict[dg.AssetKey, str] = {}
-    for asset in definitions:
-        if isinstance(asset, dg.AssetSpec):
-            found[asset.key] = asset.metadata.get("dagster/io_manager_key", "io_manager")
-        elif isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
-            found |= {key: asset.get_io_manager_key_for_asset_key(key) for key in asset.keys}
-    return found
+    listed = list(definitions)
+    specs = [spec for spec in listed if isinstance(spec, dg.AssetSpec)]
+    read_by = {spec.key: str(spec.metadata.get("dagster/io_manager_key", "io_manager")) for spec in specs}
+    made = {key: asset for asset in asset_definitions(listed) for key in asset.keys}
+    return read_by | {key: asset.get_io_manager_key_for_asset_key(key) for key, asset in made.items()}
 
 
 def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
@@ -94,7 +119,7 @@ def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
     Raises:
         DefinitionError: A key that would leave the root, or be where Spark keeps its own files.
     """
-    name = "/".join(key.path)
+    name = key.to_user_string()
     if table.name is not None:
         return TableRef.in_catalog(name, table.name)
     parts = key.path
@@ -106,16 +131,12 @@ def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
     return TableRef.at_path(name, root.rstrip("/") + "/" + name)
 
 
-def slice_of(
-    asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any] | None, keys: Iterable[str]
-) -> Slice | None:
-    """The part of the table that some partitions are; None for an asset without partitions.
+def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:
+    """The part of the table that some partitions are.
 
     Raises:
         PartitionColumnError: The table does not say which column holds them.
     """
-    if partitions_def is None:
-        return None
     columns = partition_columns(asset, table, partitions_def)
     return Slice(tuple(_partition(partitions_def, columns, key) for key in keys))
 

@@ -56,6 +56,7 @@ def asked(spark: SparkSession, report: Report) -> Generator[None]:
     finally:
         over.set()
         thread.join()
+        report([], 0, group, True)
         with suppress(Exception):  # a context that has ended has no properties, and why is still to be seen
             context.setLocalProperty(_GROUP, given)  # pyright: ignore[reportArgumentType]  (None unsets it)
 

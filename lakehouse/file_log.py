@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head, numbers, texts
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head
 from lakehouse.size import Size, total
 
 
@@ -108,12 +108,5 @@ class FileLog:
         return UnreadableLogError(self._table, str(error).splitlines()[0][:300], READ_IT_LATER)
 
 
-def _described(version: int, entry: dict[str, Any]) -> Commit:
-    return Commit(
-        version=version,
-        timestamp=int(entry.get("inCommitTimestamp") or entry.get("timestamp") or 0),
-        operation=str(entry.get("operation") or "UNKNOWN"),
-        parameters=texts(entry.get("operationParameters")),
-        metrics=numbers(entry.get("operationMetrics")),
-        user_metadata=entry.get("userMetadata"),
-    )
+def _described(version: int, info: dict[str, Any]) -> Commit:
+    return Commit.of(version, int(info.get("inCommitTimestamp") or info.get("timestamp") or 0), info)

@@ -12,7 +12,15 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
-from lakehouse.definition import input_kind, maps_partitions, slice_of, table_ref, write_kind, writes_nothing
+from lakehouse.definition import (
+    changes_of,
+    input_kind,
+    maps_partitions,
+    slice_of,
+    table_ref,
+    write_kind,
+    writes_nothing,
+)
 from lakehouse.errors import (
     FULL_REFRESH,
     IsolationLevelError,
@@ -61,10 +69,12 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
         run = _asset_context()
-        writer = None if run is None else _writer(run)
-        if run is None or writer is None:
-            return self._source(context, "load_input" if run is None else str(run.asset_key), run, self).at.rows()
+        if run is None:
+            return self._source(context, "load_input", None, self).at.rows()
         with _told_to_dagster(run):
+            writer = _writer(run)
+            if writer is None:
+                return self._source(context, run.asset_key.to_user_string(), run, self).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(run)
             source = self._source(context, step.asset.name, run, writer)
@@ -114,15 +124,15 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return self._steps[key]
 
     def _asset(self, run: dg.AssetExecutionContext) -> Asset:
-        spec, name = run.assets_def.specs_by_key[run.asset_key], "/".join(run.asset_key.path)
+        spec, name = run.assets_def.specs_by_key[run.asset_key], run.asset_key.to_user_string()
         table = Table.from_metadata(spec.metadata)
         return Asset(
             name=name,
             table=table,
             ref=table_ref(self.root, run.asset_key, table),
             appends=write_kind(name, run.op_def.output_defs[0].dagster_type.typing_type) is Append,
-            incremental=any(input_.dagster_type.typing_type is Changes for input_ in run.op_def.input_defs),
-            inputs=frozenset("/".join(key.path) for key in run.assets_def.keys_by_input_name.values()),
+            incremental=bool(changes_of(run.assets_def)),
+            inputs=frozenset(key.to_user_string() for key in run.assets_def.keys_by_input_name.values()),
             code_version=spec.code_version,
         )
 
@@ -154,8 +164,6 @@ def _sliced(context: dg.InputContext, table: Table, pinned: Pinned, own: Sequenc
     if not table.partition_columns:
         return pinned
     slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
-    if slice_ is None:
-        return pinned
     where = slice_.predicate(column_types(pinned.rows().schema))
     return replace(pinned, where=where, mapped=None if set(slice_.keys) == set(own) else slice_.digest)
 

@@ -93,6 +93,20 @@ class Commit:
     metrics: Mapping[str, int] = field(default_factory=dict[str, int])
     user_metadata: str | None = None
 
+    @classmethod
+    def of(cls, version: int, timestamp: int, info: Mapping[str, Any]) -> Self:
+        """A commit by its `commitInfo`, whoever has read it, with its metrics that are numbers."""
+        parameters: Mapping[str, Any] = info.get("operationParameters") or {}
+        metrics: Mapping[str, Any] = info.get("operationMetrics") or {}
+        return cls(
+            version,
+            timestamp,
+            str(info.get("operation") or "UNKNOWN"),
+            {name: None if value is None else str(value) for name, value in parameters.items()},
+            {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
+            info.get("userMetadata"),
+        )
+
     @property
     def rows(self) -> Rows:
         """What the commit did to rows, by its own metrics."""
@@ -318,13 +332,3 @@ def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: i
         if len(batch) < page:
             return
         page *= 8
-
-
-def texts(parameters: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """An operation's parameters as a log reader gives them, as text."""
-    return {name: None if value is None else str(value) for name, value in (parameters or {}).items()}
-
-
-def numbers(metrics: Mapping[str, Any] | None) -> dict[str, int]:
-    """An operation's metrics as a log reader gives them, those that are numbers."""
-    return {name: int(value) for name, value in (metrics or {}).items() if str(value).lstrip("-").isdigit()}

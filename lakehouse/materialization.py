@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -171,7 +172,7 @@ class Materialization:
             slice=self.slice,
             code_version=self.asset.code_version,
             compare=self.compare or self._reason,
-            ages=self._ages(),
+            ages=self._ages,
             began_at=-1 if self._head is None else self._head.version,
             table_id=None if self._head is None else self._head.table_id,
             inputs=total(self._sizes),
@@ -194,13 +195,16 @@ class Materialization:
         rows = Pinned(self.spark(), self.asset.ref, self._head.table_id, self._head.version).rows()
         return rows.where(self.slice.predicate(column_types(rows.schema))).isEmpty()
 
+    @cached_property
     def _ages(self) -> bool:
         """Whether commits of others lie a day behind the last own one, which log cleanup could reach some day."""
-        if not isinstance(self.cursor, Known) or self._head is None or self._head.version == self.cursor.version:
+        if not self.asset.incremental or not isinstance(self.cursor, Known):
+            return False
+        if self._head is None or self._head.version == self.cursor.version:
             return False
         log, own, newest = self.asset.ref.log(self.spark), self.cursor.version, self._head.version
         times = [commit.timestamp for version in (own, newest) for commit in log.commits(version, version)]
-        return self.asset.incremental and max(times) - min(times) > DAY
+        return max(times) - min(times) > DAY
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""

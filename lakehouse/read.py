@@ -1,9 +1,9 @@
 """How one input is read: the options of `dg.AssetIn(metadata=Read(...))`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from lakehouse.declared import Declared
 
@@ -56,12 +56,7 @@ class Read(Declared):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
                 raise ValueError(f"{name} is at least 1, not {limit}.")
-        stored: dict[str, Any] = {}
-        for f in fields(self):
-            if f.init and getattr(self, f.name) != f.default:
-                value = getattr(self, f.name)
-                stored[self._PREFIX + f.name] = _to_metadata(value)
-        object.__setattr__(self, "_stored", stored)
+        self._keep()
 
     @property
     def is_whole(self) -> bool:
@@ -71,12 +66,6 @@ class Read(Declared):
 
 def _is_start(value: Any) -> bool:
     return isinstance(value, int | datetime | str) and not isinstance(value, bool)
-
-
-def _to_metadata(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
 
 
 def _timestamp(text: str) -> datetime:

@@ -5,11 +5,19 @@ from inspect import signature
 from typing import Any, TypeAlias, cast
 
 import dagster as dg
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import is_function, manager_keys, maps_partitions, table_ref, writes_nothing
+from lakehouse.definition import (
+    changes_of,
+    declared,
+    is_function,
+    manager_keys,
+    maps_partitions,
+    table_ref,
+    writes_nothing,
+)
 from lakehouse.difference import bag_difference
 from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.io_manager import DeltaIOManager
@@ -17,11 +25,10 @@ from lakehouse.ladder import why_unreadable
 from lakehouse.log import Log, commits_between
 from lakehouse.mark import Position
 from lakehouse.progress import doing, heard, telling
-from lakehouse.read import Read
 from lakehouse.schema import fit
 from lakehouse.stored import stored_rows
 from lakehouse.table import Table
-from lakehouse.tables import Pinned
+from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import NOTHING_READ, VersionRange
 from lakehouse.writes import Append, Write
 
@@ -42,9 +49,7 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
             (`Read(start=..., exclude=...)`), or need more than their inputs.
     """
     listed = list(assets)
-    specs = [spec for asset in listed for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
-    tables = {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
-    managers = manager_keys(listed)
+    tables, managers = declared(listed), manager_keys(listed)
     return [_check(asset, tables, managers) for asset in listed if _is_incremental(asset)]
 
 
@@ -53,15 +58,11 @@ def _is_incremental(asset: Any) -> bool:
         return False
     if any(maps_partitions(asset, key) for key in asset.keys_by_input_name.values()):
         return False
-    inputs = asset.op.input_defs
+    inputs, changes = {input_.name for input_ in asset.op.input_defs}, changes_of(asset)
     write = asset.op.output_defs[0].dagster_type.typing_type
-    only_inputs = set(signature(_function(asset)).parameters) == {input_.name for input_ in inputs}
-    only_changes = all(input_.dagster_type.typing_type is Changes and _is_whole(input_) for input_ in inputs)
+    only_inputs = set(signature(_function(asset)).parameters) == inputs
+    only_changes = inputs == changes.keys() and all(read.is_whole for read in changes.values())
     return bool(inputs) and only_changes and only_inputs and write is not Append
-
-
-def _is_whole(input_: Any) -> bool:
-    return Read.from_metadata(input_.metadata or {}).is_whole
 
 
 def _check(
@@ -103,23 +104,21 @@ def compare(
         io_manager: Writes the asset.
         roots: Where its sources are; one that is not named is below the root of `io_manager`.
     """
-    name, spark = "/".join(asset.key.path), io_manager.spark.spark_session
+    name, spark = asset.key.to_user_string(), io_manager.spark.spark_session
     ref = table_ref(io_manager.root, asset.key, tables[asset.key])
     log = ref.log(lambda: spark)
     head = log.head()
     cursor = find_cursor(log, head, name)
-    sources = {"/".join(key.path) for key in asset.keys_by_input_name.values()}
+    sources = {key.to_user_string() for key in asset.keys_by_input_name.values()}
     if head is None or not isinstance(cursor, Known) or not sources <= cursor.reads.keys():
         return dg.AssetCheckResult(
             passed=False, severity=dg.AssetCheckSeverity.WARN, description=f"'{name}' has not read all its inputs yet."
         )
-    inputs: dict[str, Changes] = {}
-    for input_name, key in asset.keys_by_input_name.items():
-        source = table_ref(roots.get(key, io_manager.root), key, tables.get(key, Table()))
-        at: Position = cursor.reads["/".join(key.path)]
-        version = _last_alike(source.log(lambda: spark), source.name, at.version)
-        pinned = Pinned(spark, source, at.table, version)
-        inputs[input_name] = Changes(pinned, VersionRange(NOTHING_READ, version), Everything())
+    refs = {
+        input_name: table_ref(roots.get(key, io_manager.root), key, tables.get(key, Table()))
+        for input_name, key in asset.keys_by_input_name.items()
+    }
+    inputs = {input_name: _all_of(spark, source, cursor.reads[source.name]) for input_name, source in refs.items()}
     versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
     try:
         result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
@@ -142,6 +141,11 @@ def compare(
         description=f"{compared} rows against a full recompute of {versions}",
         metadata={"rows": compared, "differing": dg.MetadataValue.json([str(row) for row in differing])},
     )
+
+
+def _all_of(spark: SparkSession, source: TableRef, at: Position) -> Changes:
+    version = _last_alike(source.log(lambda: spark), source.name, at.version)
+    return Changes(Pinned(spark, source, at.table, version), VersionRange(NOTHING_READ, version), Everything())
 
 
 def _last_alike(log: Log, source: str, version: int) -> int:

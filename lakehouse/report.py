@@ -13,7 +13,6 @@ from lakehouse.log import Log
 from lakehouse.lost import LostAttempt, describe
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
-from lakehouse.size import Size
 from lakehouse.slip import may_concern
 from lakehouse.statement import (
     Create,
@@ -38,7 +37,7 @@ def report(
 ) -> None:
     """Adds the materialization's metadata and data version, and says in one line what happened."""
     log = run.ref.log(spark)
-    metadata, sentence = _outcome(run, outcome, log.size())
+    metadata, sentence = _outcome(run, outcome, log)
     metadata["read"] = _reads(run)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
@@ -74,7 +73,7 @@ def column_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
-def _outcome(run: Run, outcome: Outcome, size: Size | None) -> tuple[dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]:
     match outcome:
         case Unchanged(version=version):
             return (
@@ -91,7 +90,7 @@ def _outcome(run: Run, outcome: Outcome, size: Size | None) -> tuple[dict[str, A
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
-            how = _written(outcome) + _among(outcome, size)
+            how = _written(outcome) + _among(outcome, log)
             metadata = _counts(commit.version, rows.inserted, rows.updated, rows.deleted) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
@@ -115,11 +114,12 @@ def _rows(outcome: Committed) -> Rows:
             return outcome.commit.rows
 
 
-def _among(outcome: Committed, size: Size | None) -> str:
+def _among(outcome: Committed, log: Log) -> str:
     """Of how many rows and files a change was; rows that were deleted from the files count until they are purged."""
     match outcome.statement:
-        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() if size is not None:
-            return f", of about {size.rows:,} in {size.files:,} files"
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched():
+            size = log.size()
+            return "" if size is None else f", of about {size.rows:,} in {size.files:,} files"
         case _:
             return ""
 

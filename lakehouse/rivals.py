@@ -1,13 +1,20 @@
 """Who can meet whom in the tables of a code location: read from its definitions, shown, and kept apart by pools."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 
-from lakehouse.changes import Changes
-from lakehouse.definition import WriteKind, is_function, table_ref, write_kind, writes_nothing
+from lakehouse.definition import (
+    WriteKind,
+    asset_definitions,
+    changes_of,
+    is_function,
+    table_ref,
+    write_kind,
+    writes_nothing,
+)
 from lakehouse.errors import DefinitionError
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.meetings import Meeting, Writer, meetings, pool_name, pools, warnings
@@ -22,14 +29,7 @@ WARNINGS = "conflict_warnings"
 HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
 
 
-def asset_definitions(definitions: dg.Definitions) -> Iterator[dg.AssetsDefinition]:
-    """The assets that a location can materialize."""
-    for asset in definitions.assets or []:
-        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
-            yield asset
-
-
-def io_manager(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> DeltaIOManager | None:
+def manager_of(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> DeltaIOManager | None:
     """The `DeltaIOManager` that writes an asset, if one does.
 
     Raises:
@@ -40,8 +40,8 @@ def io_manager(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.
         return None
     if not is_function(asset):
         raise DefinitionError(
-            f"Asset '{_name(key)}' is a graph of ops, which a DeltaIOManager cannot write: each op's result would be a "
-            f"table's. Make it one @asset, or give it another io_manager_key."
+            f"Asset '{key.to_user_string()}' is a graph of ops, which a DeltaIOManager cannot write: each "
+            f"op's result would be a table's. Make it one @asset, or give it another io_manager_key."
         )
     return None if writes_nothing(asset) else manager
 
@@ -50,9 +50,9 @@ def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
     """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool."""
     assets = [
         _writer(asset, key, manager.root)
-        for asset in asset_definitions(definitions)
+        for asset in asset_definitions(definitions.assets or [])
         for key in asset.keys
-        if (manager := io_manager(definitions, asset, key)) is not None
+        if (manager := manager_of(definitions, asset, key)) is not None
     ]
     of_pool = {pool_name(writer): writer for writer in assets}
     upkeep = [
@@ -87,7 +87,7 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
     def shown(asset: Any) -> Any:
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
             return asset
-        writer = by_name.get(_name(asset.key)) if len(list(asset.keys)) == 1 else None
+        writer = by_name.get(asset.key.to_user_string()) if len(list(asset.keys)) == 1 else None
         return asset if writer is None else _shown(_in_pool(asset, writer.pool), writer, met, told.get(writer.name))
 
     return dg.Definitions(
@@ -105,15 +105,14 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> Writer:
-    name, table = _name(key), Table.from_metadata(asset.specs_by_key[key].metadata)
+    name, table = key.to_user_string(), Table.from_metadata(asset.specs_by_key[key].metadata)
     sliced = asset.partitions_def is not None
-    reads_changes = any(input_.dagster_type.typing_type is Changes for input_ in asset.op.input_defs)
     kind = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
     return Writer(
         name=name,
         location=table_ref(root, key, table).location,
         declared=table,
-        operation=_operation(kind, table, compares=sliced and not reads_changes),
+        operation=_operation(kind, table, compares=sliced and not changes_of(asset)),
         sliced=sliced,
         pool=asset.op.pool,
     )
@@ -167,7 +166,3 @@ def row(meeting: Meeting) -> tuple[str, ...]:
     """A meeting under the headings."""
     foreseen = meeting.foreseen
     return (meeting.writer, meeting.rival, foreseen.verdict.value, meeting.avoided_by or "-", foreseen.why)
-
-
-def _name(key: dg.AssetKey) -> str:
-    return "/".join(key.path)

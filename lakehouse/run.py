@@ -15,6 +15,7 @@ from lakehouse.table import Table
 from lakehouse.tables import TableRef
 
 DAY = 24 * 60 * 60 * 1000
+"""In milliseconds, as commits tell their time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,8 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from lakehouse.changes import Changes
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import is_function, table_ref, writes_nothing
+from lakehouse.definition import changes_of, declared, is_function, table_ref, writes_nothing
 from lakehouse.errors import LakehouseError
 from lakehouse.log import commits_between
 from lakehouse.table import Table
@@ -78,25 +77,21 @@ class _Graph:
     """Which tables read the changes of which, and where they are."""
 
     def __init__(self, assets: Sequence[Any], root: str) -> None:
-        specs = [spec for asset in assets for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
-        self._refs: dict[dg.AssetKey, TableRef] = {
-            spec.key: table_ref(root, spec.key, Table.from_metadata(spec.metadata)) for spec in specs
-        }
+        self._refs = {key: table_ref(root, key, table) for key, table in declared(assets).items()}
         self._root = root
         self._sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
         for asset in assets:
             if is_function(asset) and asset.partitions_def is None and not writes_nothing(asset):
-                sources = [
-                    asset.keys_by_input_name[input_.name]
-                    for input_ in asset.op.input_defs
-                    if input_.dagster_type.typing_type is Changes
-                ]
+                sources = [asset.keys_by_input_name[name] for name in changes_of(asset)]
                 if sources and all(self._ref(key).is_local for key in [asset.key, *sources]):
                     self._sources[asset.key] = sources
 
     @property
     def incremental(self) -> list[dg.AssetKey]:
         return list(self._sources)
+
+    def location(self, key: dg.AssetKey) -> str:
+        return self._ref(key).location
 
     def unread(self, key: dg.AssetKey) -> str | None:
         """What the table has not read, as a text that changes when that does; None where it has read everything.
@@ -170,14 +165,20 @@ def _looked(
             context.log.exception(f"What {key.to_user_string()} has not read cannot be told.")
             continue
         if found is not None:
-            unread[key] = f"{found} after {_last_run(context.instance, key)}"
+            unread[key] = f"{found} after {_last_run(context.instance, key, graph.location(key))}"
     return unread, unclear
 
 
-def _last_run(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
-    """The run that last materialized the table: what it did may be undone since, and is then to be asked for again."""
+def _last_run(instance: dg.DagsterInstance, key: dg.AssetKey, location: str) -> str | None:
+    """The run that last materialized the table: what it did may be undone since, and is then to be asked for again.
+
+    Not where it did so in another place than the sensor looks at, whose state it leaves as it was.
+    """
     event = instance.get_latest_materialization_event(key)
-    return None if event is None else event.run_id
+    if event is None or event.asset_materialization is None:
+        return None
+    written = event.asset_materialization.metadata.get("dagster/uri")
+    return event.run_id if written is None or written.value == location else None
 
 
 def _no_spark() -> Any:

@@ -101,17 +101,12 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
     return {}
 
 
-def is_readable(commit: Commit) -> bool:
-    try:
-        Mark.from_json(commit.user_metadata)
-    except ValueError:
-        return False
-    return True
-
-
 def readable_mark(commit: Commit, asset: str) -> Mark | None:
     """The asset's own mark in a commit; None where it is damaged, too."""
-    return mark_of(commit, asset) if is_readable(commit) else None
+    try:
+        return mark_of(commit, asset)
+    except UnreadableLogError:
+        return None
 
 
 def mark_of(commit: Commit, asset: str) -> Mark | None:

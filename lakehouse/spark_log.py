@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from lakehouse.conflicts import first_line, message
 from lakehouse.errors import LakehouseError, UnreadableLogError
-from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head, newest_first, numbers, texts
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head, newest_first
 from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
@@ -88,12 +88,4 @@ class SparkLog:
 
 
 def _commit(row: Row) -> Commit:
-    entry = row.asDict()
-    return Commit(
-        version=int(entry["version"]),
-        timestamp=int(entry["timestamp"].timestamp() * 1000),
-        operation=str(entry["operation"] or "UNKNOWN"),
-        parameters=texts(entry["operationParameters"]),
-        metrics=numbers(entry["operationMetrics"]),
-        user_metadata=entry["userMetadata"],
-    )
+    return Commit.of(int(row["version"]), int(row["timestamp"].timestamp() * 1000), row.asDict())

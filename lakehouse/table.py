@@ -1,7 +1,7 @@
 """What an asset says about its Delta table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from lakehouse.declared import Declared
@@ -77,7 +77,7 @@ class Table(Declared):
         _isolation(self.properties_in_lower_case)
         if self.name is not None and not all(self.name.split(".")):
             raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
-        object.__setattr__(self, "_stored", self._to_metadata())
+        self._keep()
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -131,18 +131,6 @@ class Table(Declared):
     @property
     def descriptions(self) -> dict[str, str]:
         return dict(self.columns or {})
-
-    def _to_metadata(self) -> dict[str, Any]:
-        stored: dict[str, Any] = {}
-        for f in fields(self):
-            if not f.init:
-                continue
-            value = getattr(self, f.name)
-            if value and value != f.default:
-                stored[self._PREFIX + f.name] = (
-                    list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
-                )
-        return stored
 
 
 def _isolation(properties: Mapping[str, str]) -> Isolation | None:

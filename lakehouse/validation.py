@@ -7,11 +7,20 @@ import dagster as dg
 
 from lakehouse.aggregate import Aggregate, unsummed
 from lakehouse.changes import Changes
-from lakehouse.definition import input_kind, is_function, manager_keys, partition_columns, table_ref, write_kind
+from lakehouse.definition import (
+    asset_definitions,
+    changes_of,
+    input_kind,
+    is_function,
+    manager_keys,
+    partition_columns,
+    table_ref,
+    write_kind,
+)
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.read import Read
-from lakehouse.rivals import asset_definitions, io_manager, kept_apart
+from lakehouse.rivals import kept_apart, manager_of
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 from lakehouse.writes import Merge
@@ -27,9 +36,9 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
             partitioned asset without a partition column, options that its input cannot have, a table inside another.
     """
     refs: list[TableRef] = []
-    for asset in asset_definitions(definitions):
+    for asset in asset_definitions(definitions.assets or []):
         for key in asset.keys:
-            manager = io_manager(definitions, asset, key)
+            manager = manager_of(definitions, asset, key)
             if manager is not None:
                 refs.append(_check(asset, key, manager.root))
             elif is_function(asset):
@@ -50,17 +59,13 @@ def _external(definitions: dg.Definitions) -> Iterator[TableRef]:
 
 def _refuse_changes(asset: dg.AssetsDefinition) -> None:
     """Refuses `Changes` where no table of ours is written: there would be nothing to keep the position in."""
-    for input_ in asset.op.input_defs:
-        if input_.dagster_type.typing_type is Changes:
-            raise DefinitionError(
-                f"Input '{input_.name}' of asset '{_name(asset)}' is annotated with Changes, but the asset writes no "
-                f"table through a DeltaIOManager, in whose commits its position would be. Annotate it with DataFrame, "
-                f"or let the asset return a write."
-            )
-
-
-def _name(asset: dg.AssetsDefinition) -> str:
-    return " and ".join("/".join(key.path) for key in asset.keys)
+    name = " and ".join(key.to_user_string() for key in asset.keys)
+    for input_name in changes_of(asset):
+        raise DefinitionError(
+            f"Input '{input_name}' of asset '{name}' is annotated with Changes, but the asset writes no table through "
+            f"a DeltaIOManager, in whose commits its position would be. Annotate it with DataFrame, or let the asset "
+            f"return a write."
+        )
 
 
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
@@ -76,7 +81,7 @@ def _refuse_nested(refs: Iterable[TableRef]) -> None:
 
 
 def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
-    name = "/".join(key.path)
+    name = key.to_user_string()
     table = Table.from_metadata(asset.specs_by_key[key].metadata)
     ref = table_ref(root, key, table)
     if len(list(asset.keys)) > 1:
@@ -97,8 +102,8 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
-    changes = [input_ for input_ in asset.op.input_defs if input_.dagster_type.typing_type is Changes]
-    partial = [input_.name for input_ in changes if not Read.from_metadata(input_.metadata or {}).is_whole]
+    changes = changes_of(asset)
+    partial = [input_name for input_name, how in changes.items() if not how.is_whole]
     if write is Aggregate and partial and len(partial) == len(changes):
         raise DefinitionError(unsummed(name, partial[0]))
     return ref

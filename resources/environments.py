@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dagster_pyspark import LazyPySparkResource
 from pydantic import TypeAdapter, ValidationError
 
-from lakehouse import DeltaIOManager, Retry
+from lakehouse import DeltaIOManager
 from resources.errors import VariableError
 from resources.settings import EVERYWHERE, local_settings
 from resources.spark import IDLE, ClusterSpark, LocalSpark, Where
@@ -71,10 +72,10 @@ def local_root(variables: Mapping[str, str] = os.environ) -> Path:
     return _directory(variables.get("LAKEHOUSE_ROOT"))
 
 
-def declare_api(variables: Mapping[str, str] = os.environ) -> None:
+def declare_api() -> None:
     """Tells PySpark that Connect will be used: `@F.udf` above a function in a module asks before any session starts."""
-    local_server = (variables.get("LAKEHOUSE_ENV") or "local") == "local" and _where(variables) is Where.SERVER
-    if local_server or variables.get("SPARK_REMOTE"):
+    local_server = (os.environ.get("LAKEHOUSE_ENV") or "local") == "local" and _where(os.environ) is Where.SERVER
+    if local_server or os.environ.get("SPARK_REMOTE"):
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
 
 
@@ -94,8 +95,8 @@ def _idle(variables: Mapping[str, str]) -> float:
     return int(given)
 
 
-def _resources(spark: ClusterSpark, root: str) -> dict[str, Any]:
-    return {"io_manager": DeltaIOManager(spark=spark, root=root, conflicts=Retry()), "spark": spark}
+def _resources(spark: LazyPySparkResource, root: str) -> dict[str, Any]:
+    return {"io_manager": DeltaIOManager(spark=spark, root=root), "spark": spark}
 
 
 def _directory(given: str | None) -> Path:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 OLDEST = 17
 _NEEDED = "Spark needs Java 17 or newer"
-_HOW = "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to one you have."
+_HOW = (
+    "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless, or openjdk-21-jre-headless) or set "
+    "JAVA_HOME to one you have."
+)
 
 
 def java(environ: Mapping[str, str] = os.environ) -> str | None:

@@ -1,6 +1,6 @@
 """Spark settings that are refused at start: what they do shows up much later, and as missing rows.
 
-Pure: settings in, sentences out.
+Pure: settings in, an error or nothing out.
 """
 
 import re

@@ -5,6 +5,7 @@ objects of a resource that is used at two places and tears each down on its own.
 """
 
 import os
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class ClusterSpark(LazyPySparkResource):
         """
         if self._spark_session is not None:
             return self._spark_session
-        self._prepare()
+        _refuse(self.spark_config)
         session: SparkSession = super().spark_session
         try:
             refuse_unsafe(session.conf.getAll)
@@ -48,13 +49,8 @@ class ClusterSpark(LazyPySparkResource):
             raise
         return session
 
-    def _prepare(self) -> None:
-        """What is checked while no session has been started yet."""
-        refuse_unsafe(self.spark_config)
-        refuse_secrets(self.spark_config)
 
-
-class LocalSpark(ClusterSpark):
+class LocalSpark(LazyPySparkResource):
     """Spark on this machine, on its own Java and jars. One JVM at a time has the root, wherever it is.
 
     Args:
@@ -77,7 +73,8 @@ class LocalSpark(ClusterSpark):
             UnsafeSettingError: A setting that could lose rows unnoticed.
             VariableError: SPARK_REMOTE is set.
         """
-        self._prepare()
+        _refuse(self.spark_config)
+        _refuse_remote(os.environ.get("SPARK_REMOTE"))
         session = self._started()
         if session is not self._spark_session:
             refuse_unsafe(session.conf.getAll)
@@ -96,12 +93,18 @@ class LocalSpark(ClusterSpark):
 
                 return session_in_process(Path(self.root), self.spark_config)
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        if remote := os.environ.get("SPARK_REMOTE"):
-            raise VariableError(
-                "SPARK_REMOTE",
-                remote,
-                "Spark would run on another machine, where the tables of this one are not. Unset it, or set "
-                "LAKEHOUSE_ENV to cluster.",
-            )
+
+def _refuse(settings: Mapping[str, str]) -> None:
+    """What is checked while no session has been started yet."""
+    refuse_unsafe(settings)
+    refuse_secrets(settings)
+
+
+def _refuse_remote(remote: str | None) -> None:
+    if remote:
+        raise VariableError(
+            "SPARK_REMOTE",
+            remote,
+            "Spark would run on another machine, where the tables of this one are not. Unset it, or set "
+            "LAKEHOUSE_ENV to cluster.",
+        )

@@ -107,13 +107,9 @@ class Meter:
         self._counters = Counters(self.spark)
 
     def mark(self) -> Mark:
-        return Mark(
-            time.monotonic(),
-            cpu_seconds(self._counters.pid),
-            cpu_seconds(os.getpid()),
-            *(transferred(self._counters.pid) + transferred(os.getpid())),
-            self._counters.next_job(),
-        )
+        jvm, own = self._counters.pid, os.getpid()
+        read, written = (sum(each) for each in zip(transferred(jvm), transferred(own), strict=True))
+        return Mark(time.monotonic(), cpu_seconds(jvm), cpu_seconds(own), read, written, self._counters.next_job())
 
     @contextmanager
     def lap(self, name: str) -> Generator[Lap]:
@@ -141,27 +137,13 @@ class Meter:
         return result, self.settle()[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """Bytes read and written by a process so far."""
-
-    read: int
-    written: int
-
-    def __add__(self, other: "Bytes") -> "Bytes":
-        return Bytes(self.read + other.read, self.written + other.written)
-
-    def __iter__(self) -> Generator[int]:
-        yield self.read
-        yield self.written
-
-
 def cpu_seconds(pid: int) -> float:
     """CPU seconds of a process since it began, those of its children that have ended included."""
     behind_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(value) for value in behind_name[11:15]) / TICKS
 
 
-def transferred(pid: int) -> Bytes:
+def transferred(pid: int) -> tuple[int, int]:
+    """Bytes read and written by a process so far."""
     lines = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
-    return Bytes(int(lines["rchar"]), int(lines["wchar"]))
+    return int(lines["rchar"]), int(lines["wchar"])

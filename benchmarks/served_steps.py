@@ -10,20 +10,17 @@ import time
 from pathlib import Path
 
 from benchmarks.data import Pair, change, neighbours
+from benchmarks.meter import cpu_seconds, transferred
 from benchmarks.ours import Ours
 from resources.lifecycle import stop
 from resources.rendezvous import Rendezvous
 from resources.settings import local_settings
 from resources.spark import LocalSpark
 
-TICKS = os.sysconf("SC_CLK_TCK")
-
 
 def spent(process: int) -> tuple[float, int, int]:
     """CPU seconds, and bytes through system calls, that a process has used."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    io = dict(line.split(": ") for line in Path(f"/proc/{process}/io").read_text().splitlines())
-    return (int(fields[11]) + int(fields[12])) / TICKS, int(io["rchar"]), int(io["wchar"])
+    return cpu_seconds(process), *transferred(process)
 
 
 def main() -> None:
@@ -31,7 +28,7 @@ def main() -> None:
     spark = LocalSpark(spark_config=local_settings(root), root=str(root))
     try:
         ours, pair = Ours(spark.spark_session), Pair(root)
-        state = Rendezvous(root / "_spark").state()
+        state = Rendezvous(root).state()
         assert state is not None
         processes = (os.getpid(), state.jvm)
 

@@ -15,7 +15,7 @@ from lakehouse.log import Commit
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
-from lakehouse.touched import Touched, quoted, require
+from lakehouse.touched import Tells, Touched, quoted, require
 from lakehouse.versions import VersionRange
 
 LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
@@ -190,10 +190,11 @@ class Changes:
                 nothing = Local.empty(self.source.select(*quoted(keys)))
                 return Touched(keys, nothing, self.source, self.name, alike=self.alike)
             case Feed(found=found):
-                identify = {key.lower() for key in keys} == {key.lower() for key in self.key}
+                identifies = {key.lower() for key in keys} == {key.lower() for key in self.key}
                 few, most = isinstance(found, Local), self.counts.images if self._read else None
-                added = identify and (self.counts.updated, self.counts.deleted) == (0, 0)
-                return Touched(keys, found, self.source, self.name, few, most, identify, added, self.alike)
+                rows = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
+                tells = rows if identifies else Tells.KEYS
+                return Touched(keys, found, self.source, self.name, few=few, most=most, tells=tells, alike=self.alike)
 
     @property
     def are_at_the_driver(self) -> bool:

@@ -4,8 +4,6 @@ The inputs are pinned, so a write that lost its commit may be planned and tried 
 "not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
 """
 
-import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -15,31 +13,28 @@ from pyspark.sql import SparkSession
 
 from lakehouse.aggregate import Aggregate
 from lakehouse.conflicts import Conflict, Kind, classify, first_line
-from lakehouse.cursor import Fresh, Known
+from lakehouse.cursor import Known
 from lakehouse.difference import broken_promise
 from lakehouse.errors import (
     ConflictError,
     ForeignApplicationIdError,
-    ForeignTableError,
     LakehouseError,
     LateGapError,
     StaleInputsError,
     UnknownOutcomeError,
-    UnsafeTableError,
     UnsettledError,
 )
 from lakehouse.interpreted import interpreted
-from lakehouse.log import COMPACTING, Commit, Head, Log
+from lakehouse.log import COMPACTING, Commit, Head, Log, version_of
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
 from lakehouse.progress import doing, heard
-from lakehouse.retry import Retry
+from lakehouse.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.run import Run
-from lakehouse.settled import settled_by
+from lakehouse.settled import refuse_unsafe, settled_by
 from lakehouse.size import total
 from lakehouse.statement import Skip, Statement, execute, is_compared
-from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Write
 
 
@@ -78,18 +73,6 @@ class Unchanged:
 
 
 Outcome: TypeAlias = Committed | AlreadyApplied | Unchanged
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time and chance as arguments, so that tests neither sleep nor guess."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = random.random
-
-
-REAL_CLOCK = Clock()
 
 
 def commit(
@@ -157,7 +140,7 @@ class _Writing:
 
     def _tried(self) -> Outcome | None:
         head = self._head()
-        check_target(self.run, head)
+        refuse_unsafe(self.run, head)
         settled = settled_by(self.log, head, self.run, self.write, self.done.commit.version if self.done else None)
         if settled is not None:
             return self.done or _already_applied(self.log, settled, self.lost)
@@ -189,15 +172,15 @@ class _Writing:
         """
         head, was = self.log.head(), self.run.table_id
         if was is not None and (head is None or head.table_id != was):
-            raise StaleInputsError(self.run.asset, None, -1 if head is None else head.version)
+            raise StaleInputsError(self.run.asset, None, version_of(head))
         return head
 
     def _mark(self, head: Head | None, statement: Statement) -> Mark:
-        base, compared = -1 if head is None else head.version, is_compared(statement)
+        base, compared = version_of(head), is_compared(statement)
         digest = self.write.digest if isinstance(self.write, Aggregate) else None
         return self.run.mark(uuid4().hex, base, compared=compared, aggregate=digest)
 
-    def _statement(self, head: Head | None) -> Statement:
+    def _statement(self, head: Head | None) -> Statement | Skip:
         if self.kept is not None and self.kept.head == head:
             return self.kept.statement
         try:
@@ -271,21 +254,6 @@ class _Writing:
         cursor = replace(Known.of(mark, own.version), reads=self.run.cursor.reads)
         self.run, self.kept = replace(self.run, cursor=cursor), None
         self.clock.sleep(self.retry.wait(self.slips, self.clock.random))
-
-
-def check_target(run: Run, head: Head | None) -> None:
-    """Refuses a table on which "exactly once" could not be kept, or that is somebody else's.
-
-    Raises:
-        UnsafeTableError, ForeignTableError: See there. Nothing was written.
-    """
-    if head is None:
-        return
-    for key, why in UNSAFE_PROPERTIES.items():
-        if key in head.properties:
-            raise UnsafeTableError(run.asset, run.ref.identifier, key, head.properties[key], why)
-    if isinstance(run.cursor, Fresh) and run.cursor.foreign is not None and run.compare is None:
-        raise ForeignTableError(run.asset, run.ref.location, run.cursor.foreign)
 
 
 def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> Exception | None:

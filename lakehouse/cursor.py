@@ -241,11 +241,20 @@ def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
         if _claimed(commit, asset, partition):
             return Lost(str(hidden), generation or FIRST_GENERATION)
         ours = ours or _claimed(commit, asset)
+    return _unmarked(log, head, asset, partition, generation, ours=ours, oldest=oldest)
+
+
+def _unmarked(
+    log: Log, head: Head, asset: str, partition: str | None, generation: str | None, *, ours: bool, oldest: int
+) -> Cursor:
+    """The cursor where no commit down to the oldest has a position: by whose the rows are.
+
+    Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not, rows
+    that somebody else is known to have put in decide: taking them for ours would replace them.
+    """
     foreign = None if ours else _foreign(log, head, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
-    # Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not,
-    # rows that somebody else is known to have put in decide: taking them for ours would replace them.
     epoch = log.epoch(application_id(asset, () if partition is None else (partition,), FIRST_GENERATION))
     if not ours and epoch == 0 and partition is None:
         return Fresh(foreign=oldest if foreign is None else foreign)

@@ -125,22 +125,25 @@ def _side(named: list[str], columns: list[str], side: str) -> list[str]:
     return [*keys, f"struct({', '.join(_as(quote(name), name) for name in columns)}) AS {side}"]
 
 
+MORE = "__more"
+
+
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
-    """Rows counted with their repetitions: `__more` > 0 where the result has more of a row than the table."""
+    """Rows counted with their repetitions: `MORE` > 0 where the result has more of a row than the table."""
     columns = [quote(name) for name in existing.columns]
     texts = comparable(existing.schema).values()
     both = rows.select(*columns).withColumn("__one", F.lit(1)).union(existing.withColumn("__one", F.lit(-1)))
     grouped = both.groupBy(*(F.expr(text).alias(f"__by_{i}") for i, text in enumerate(texts)))
     first = [F.first(F.col(quote(name))).alias(name) for name in existing.columns]
-    return grouped.agg(*first, F.sum("__one").alias("__more")).where("__more <> 0").select(*columns, "__more")
+    return grouped.agg(*first, F.sum("__one").alias(MORE)).where(F.col(MORE) != 0).select(*columns, MORE)
 
 
 def missing_from(asset: str, rows: DataFrame, existing: DataFrame) -> DataFrame:
     """The rows that `existing` lacks; an error in the plan where it holds rows that the result lacks."""
     difference_ = bag_difference(rows, existing)
     gone = F.raise_error(F.lit(_BROKEN + json.dumps({"kind": "gone", "asset": asset}))).cast("boolean")
-    more = difference_.where(F.when(F.col("__more") > 0, F.lit(True)).otherwise(gone))
-    each = F.explode(F.sequence(F.lit(1), F.col("__more"))).alias("__n")
+    more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(gone))
+    each = F.explode(F.sequence(F.lit(1), F.col(MORE))).alias("__n")
     return more.select(*map(quote, existing.columns), each).drop("__n")
 
 

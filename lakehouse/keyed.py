@@ -34,7 +34,7 @@ from lakehouse.statement import (
     Statement,
     Touch,
 )
-from lakehouse.touched import SENT, Touched
+from lakehouse.touched import SENT, Tells, Touched
 
 REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
 """Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
@@ -46,7 +46,7 @@ ONE_TASK = 100
 
 def keyed(
     run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, head: Head, rest: Touch | Skip
-) -> Statement:
+) -> Statement | Skip:
     """The statement after which the table holds just these rows of the touched keys.
 
     Args:
@@ -81,11 +81,11 @@ def written(
     changed: Local | DataFrame,
     schema: StructType,
     head: Head,
-    rest: Statement,
+    rest: Statement | Skip,
     *,
     within_key: bool = True,
     same_columns: bool = True,
-) -> Statement:
+) -> Statement | Skip:
     """The statement that writes a difference.
 
     Args:
@@ -214,7 +214,7 @@ def _compared(
             mine, there = promised(asset, rows, touched), touched.of(target)
             changed = difference(mine, there, key, one_task=True, held=partitions)
             return small(changed) or changed.localCheckpoint()
-        if touched.added and touched.of(target).select(*map(quote, key)).isEmpty():
+        if touched.tells is Tells.NEW_ROWS and touched.of(target).select(*map(quote, key)).isEmpty():
             target = target.limit(0)  # all are new: one column was read, not all of them
         ours = small(rows) if touched.few else None  # else they are not worth a try
         told = None if ours is None else local_difference(asset, ours, target, key, touched, held=partitions)

@@ -12,15 +12,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.conflicts import causes, message
-from lakehouse.difference import bag_difference
-from lakehouse.images import CHANGE, DELETE, TIMESTAMP, VERSION
+from lakehouse.difference import MORE, bag_difference
+from lakehouse.images import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.log import Commit
 from lakehouse.schema import conformed
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
 
 _TOO_LARGE = re.compile(r"encoded string .*too long|UTFDataFormatException", re.DOTALL)
-_MORE = "__more"
 
 
 def is_too_large(error: BaseException) -> bool:
@@ -58,9 +57,9 @@ def _compared(at: Pinned, commit: Commit) -> DataFrame:
         replace(at, version=version, where=None).rows() for version in (commit.version, commit.version - 1)
     )
     differing = bag_difference(after, conformed(before, after.schema))
-    change = f"IF({_MORE} > 0, 'insert', '{DELETE}') AS {CHANGE}"
+    change = f"IF({MORE} > 0, '{INSERT}', '{DELETE}') AS {CHANGE}"
     columns = [quote(name) for name in after.columns]
-    each = differing.selectExpr(*columns, change, f"explode(sequence(1L, abs({_MORE}))) AS __n")
+    each = differing.selectExpr(*columns, change, f"explode(sequence(1L, abs({MORE}))) AS __n")
     return each.drop("__n").withColumns(
         {VERSION: F.lit(commit.version).cast("bigint"), TIMESTAMP: F.timestamp_millis(F.lit(commit.timestamp))}
     )

@@ -251,6 +251,15 @@ class Head:
         return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
 
+NO_TABLE = -1
+"""In place of a version, where there is no table: the first commit is the one behind it."""
+
+
+def version_of(head: Head | None) -> int:
+    """Where a table stands; `NO_TABLE` where there is none."""
+    return NO_TABLE if head is None else head.version
+
+
 @dataclass(frozen=True, slots=True)
 class FileSchema:
     """By what the files of one version of a table are read.

@@ -10,19 +10,20 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.aggregate import Aggregate, unsummed
 from lakehouse.archive import archive_of
 from lakehouse.changes import Changes, Everything
-from lakehouse.commit import REAL_CLOCK, Clock, Outcome, check_target, commit
+from lakehouse.commit import Outcome, commit
 from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
 from lakehouse.errors import FULL_REFRESH, GapError, WriteError
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Reader, Source, read_changes
-from lakehouse.log import Head
+from lakehouse.log import Head, version_of
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
 from lakehouse.prefetch import prefetch
 from lakehouse.read import Read
-from lakehouse.retry import Retry
+from lakehouse.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.run import DAY, Run
 from lakehouse.schema import column_types
+from lakehouse.settled import refuse_foreign, refuse_unsafe
 from lakehouse.size import Size, total
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
@@ -111,7 +112,9 @@ class Materialization:
         if isinstance(self.cursor, Lost) and self._holds_nothing():
             self.cursor = Fresh(self.cursor.generation, self.cursor.epoch)
         self._reason = None if self.compare is not None else self._own_reason()
-        check_target(self.planned(), head)
+        run = self.planned()
+        refuse_unsafe(run, head)
+        refuse_foreign(run, self.cursor)
 
     def lookup(self, source: Source) -> DataFrame:
         """The source at its pinned version: rows written earlier do not follow it when it changes."""
@@ -130,7 +133,7 @@ class Materialization:
         name, asset = source.at.ref.name, self.asset
         compare = self.compare or self._reason
         if isinstance(self.cursor, Lost) and compare is None:
-            raise GapError(asset.name, name, -1, source.head.version, self.cursor.reason, self._remedy)
+            raise GapError(asset.name, name, NOTHING_READ, source.head.version, self.cursor.reason, self._remedy)
         position = self._position(name, source.head.table_id)
         if self._reason is not None and not read.is_whole:
             after = NOTHING_READ if position is None else position.version
@@ -173,7 +176,7 @@ class Materialization:
             code_version=self.asset.code_version,
             compare=self.compare or self._reason,
             ages=self._ages,
-            began_at=-1 if self._head is None else self._head.version,
+            began_at=version_of(self._head),
             table_id=None if self._head is None else self._head.table_id,
             inputs=total(self._sizes),
         )

@@ -24,7 +24,7 @@ from lakehouse.writes import Append, Merge, Overwrite, Stated, Write
 
 def plan(
     spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
-) -> Statement:
+) -> Statement | Skip:
     """The statement that makes a write true of the table as `head` found it.
 
     Args:
@@ -51,7 +51,7 @@ def plan(
             return statement
 
 
-def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement:
+def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement | Skip:
     check_new(run.asset, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.asset, write.rows, partition_columns)

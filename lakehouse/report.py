@@ -22,7 +22,6 @@ from lakehouse.statement import (
     Replace,
     ReplaceMatched,
     ReplaceRows,
-    Skip,
     Touch,
 )
 from lakehouse.tables import Pinned
@@ -142,8 +141,6 @@ def _written(outcome: Committed) -> str:
             return f"replace where {where}" if where else "replace"
         case Touch():
             return "position only: no row differs"
-        case Skip():
-            return "nothing"
 
 
 def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:

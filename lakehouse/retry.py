@@ -1,7 +1,21 @@
 """How often a lost commit is tried again: a policy as a value, with time as an argument."""
 
+import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance as arguments, so that tests neither sleep nor guess."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+REAL_CLOCK = Clock()
 
 
 @dataclass(frozen=True, slots=True)

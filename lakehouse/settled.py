@@ -1,11 +1,33 @@
-"""Whether a run still has something to do: what became of its table since it looked at the cursor."""
+"""Whether a run may write, and still has something to do: what its table is, and what became of it since."""
 
 from lakehouse.cursor import Cursor, Fresh, Known, find_cursor, newest_of_runs
-from lakehouse.errors import ForeignTableError, StaleInputsError
-from lakehouse.log import Head, Log
+from lakehouse.errors import ForeignTableError, StaleInputsError, UnsafeTableError
+from lakehouse.log import Head, Log, version_of
 from lakehouse.run import Run
 from lakehouse.slip import readable_mark
+from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Append, Write
+
+
+def refuse_unsafe(run: Run, head: Head | None) -> None:
+    """Refuses a table on which "exactly once" could not be kept.
+
+    Raises:
+        UnsafeTableError: A property says so. Nothing was written.
+    """
+    for key, why in UNSAFE_PROPERTIES.items():
+        if head is not None and key in head.properties:
+            raise UnsafeTableError(run.asset, run.ref.identifier, key, head.properties[key], why)
+
+
+def refuse_foreign(run: Run, cursor: Cursor) -> None:
+    """Refuses a table that holds rows of somebody else's, unless the run was asked to compare with them.
+
+    Raises:
+        ForeignTableError: It is one. Nothing was written.
+    """
+    if isinstance(cursor, Fresh) and cursor.foreign is not None and run.compare is None:
+        raise ForeignTableError(run.asset, run.ref.location, cursor.foreign)
 
 
 def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
@@ -23,8 +45,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         ForeignTableError: The table is somebody else's by now.
     """
     now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), compare=run.compare is not None)
-    if isinstance(now, Fresh) and now.foreign is not None and run.compare is None:
-        raise ForeignTableError(run.asset, run.ref.location, now.foreign)
+    refuse_foreign(run, now)
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
@@ -38,7 +59,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         return None if done == own.version else own
     known = now if isinstance(now, Known) else _newest_of(log, head, run)
     if known is None:
-        raise StaleInputsError(run.asset, None, -1 if head is None else head.version)
+        raise StaleInputsError(run.asset, None, version_of(head))
     return _judged(run, known, done)
 
 
@@ -57,7 +78,7 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
     if run.aliases and head is not None:  # it repeats a run, behind which others may have added theirs
         own = newest_of_runs(log, head, run.asset, {run.run, *run.aliases})
     if own is None and not unmoved:
-        raise StaleInputsError(run.asset, newest and newest.mark.run, -1 if head is None else head.version)
+        raise StaleInputsError(run.asset, newest and newest.mark.run, version_of(head))
     return own
 
 

@@ -106,16 +106,14 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """No row differs and no position moves: there is nothing to commit."""
+    """No row differs and no position moves: no statement, for there is nothing to commit."""
 
 
 _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 """What a source's column says of its default: the rows that are written have their values."""
 # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
-Statement: TypeAlias = (
-    Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | Touch | Skip
-)
+Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | Touch
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
 """Delta's own `replaceOn` deletes so; elsewhere it is off, for a source that is not computed alike twice. Ours is."""
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
@@ -156,8 +154,6 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
                     own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
                     own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
                 own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
-        case Skip():
-            pass
         case _:
             assert_never(statement)
 
@@ -169,7 +165,7 @@ def is_compared(statement: Statement) -> bool:
             return True
         case Insert(compared=compared):
             return compared
-        case Create() | Replace() | Skip():
+        case Create() | Replace():
             return False
         case _:
             assert_never(statement)

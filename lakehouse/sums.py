@@ -71,7 +71,7 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
     write.check(run.asset)
 
 
-def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Anew:
+def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Anew:
     """The statement that adds the changes to the table's sums, if these are known to be the sums as of the position.
 
     Args:
@@ -127,7 +127,7 @@ def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
     return None
 
 
-def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Anew:
+def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Anew:
     within = run.within(target.schema)
     found = _computed(_by_group(write, within, head.partition_columns), few=write.changes.are_at_the_driver)
     if isinstance(found, Local) and not found.rows:
@@ -174,7 +174,7 @@ def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> Data
     """The touched groups: what they come to, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
     few, groups = isinstance(found, Local), tuple(write.groups)
     most = found.rows if isinstance(found, Local) else None
-    touched = Touched(groups, found, None, write.changes.name, few, most)
+    touched = Touched(groups, found, None, write.changes.name, few=few, most=most)
     totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
     totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())

@@ -1,6 +1,7 @@
 """The keys that a range of changes touched, and the rows that belong to them."""
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, reduce
 from itertools import chain, product
 from typing import Any
@@ -21,6 +22,18 @@ SENT = 1_000_000
 """So many rows are sent to every task to be joined there."""
 
 
+class Tells(Enum):
+    """What changes tell beside the keys that they touched.
+
+    KEYS: Nothing. ROWS: The rows with these keys, for the columns identify a row of the source in every version of the
+    range. NEW_ROWS: Those, and that the range only added them, as its commits say; then few tables hold the keys.
+    """
+
+    KEYS = "keys"
+    ROWS = "rows"
+    NEW_ROWS = "new rows"
+
+
 @dataclass(frozen=True)
 class Touched:
     """The distinct keys that appear in either image of a range of changes: exactly these may have changed.
@@ -35,9 +48,7 @@ class Touched:
         few: Whether the changes were few enough to be at the driver already. Only then are the keys brought there
             at once: what may fail because change files are gone must fail while writing, not in the asset's body.
         most: At most so many keys there are, by the metrics of the commits; None where those do not say.
-        identify: Whether the columns identify a row of the source in every version of the range. Then the changes
-            that were found tell its rows, too.
-        added: Whether they do, and the range only added rows, as its commits say. Then few tables hold the keys.
+        tells: What the changes that were found tell.
         alike: Columns, in lower case, in which the table that will be written holds an empty text as NULL. There one of
             the two touches the other.
     """
@@ -48,8 +59,7 @@ class Touched:
     name: str
     few: bool = True
     most: int | None = None
-    identify: bool = False
-    added: bool = False
+    tells: Tells = Tells.KEYS
     alike: frozenset[str] = frozenset()
 
     @property
@@ -148,7 +158,7 @@ class Touched:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
             )
-        if self.identify and isinstance(self.found, Local) and not self._touches_more(self.found):
+        if self.tells is not Tells.KEYS and isinstance(self.found, Local) and not self._touches_more(self.found):
             told = rows_after(self.found, self.columns, self.source.columns)
             if told is not None:
                 return told.frame
@@ -201,10 +211,11 @@ class Touched:
         """
         require(frame.columns, columns, f"the frame that via() looks keys of {self.name} up in")
         if self.found is None:
-            return Touched(columns, None, frame, self.name, self.few, alike=self.alike)
+            return Touched(columns, None, frame, self.name, few=self.few, alike=self.alike)
         if self.count_if_few() == 0:
             return Touched(columns, Local.empty(frame.select(*quoted(columns))), frame, self.name, alike=self.alike)
-        return Touched(columns, self.of(frame).select(*quoted(columns)), frame, self.name, self.few, alike=self.alike)
+        found = self.of(frame).select(*quoted(columns))
+        return Touched(columns, found, frame, self.name, few=self.few, alike=self.alike)
 
     def __or__(self, other: "Touched") -> "Touched":
         """The keys touched on either side; both name the same columns.
@@ -222,7 +233,7 @@ class Touched:
         name = self.name if self.name == other.name else f"{self.name} and {other.name}"
         most = None if self.most is None or other.most is None else self.most + other.most
         few, alike = self.few and other.few, self.alike | other.alike
-        return Touched(self.columns, found, source, name, few, most, alike=alike)
+        return Touched(self.columns, found, source, name, few=few, most=most, alike=alike)
 
 
 def _alike(value: Literal) -> tuple[Literal, ...]:

@@ -16,10 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager
 from resources.errors import VariableError
+from resources.lifecycle import PROJECT
 from resources.settings import EVERYWHERE, local_settings
 from resources.spark import IDLE, ClusterSpark, LocalSpark, Where
-
-PROJECT = Path(__file__).parent.parent
 
 
 def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:

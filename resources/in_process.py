@@ -43,7 +43,7 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _alone(root: Path) -> Lock:
-    rendezvous = Rendezvous(root / "_spark")
+    rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()
     if not lock.take(1):
         raise ServerError(

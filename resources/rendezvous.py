@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+SCRATCH = "_spark"
+"""Where Spark keeps its own files, below the root of the tables."""
 _LOOK_AGAIN = 0.05
 
 
@@ -95,14 +97,15 @@ class Rendezvous:
     """The files of one root.
 
     Args:
-        scratch: The directory `<root>/_spark`.
+        root: The directory of the tables.
     """
 
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
-        self.log = scratch / "server.log"
-        self._state = scratch / "server.json"
-        self._used = scratch / "used.lock"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.scratch = root / SCRATCH
+        self.log = self.scratch / "server.log"
+        self._state = self.scratch / "server.json"
+        self._used = self.scratch / "used.lock"
 
     def jvm(self) -> Lock:
         """Held by the one JVM that may write to the root, as long as it lives."""

@@ -44,7 +44,7 @@ def start() -> str:
 
 def status(root: Path) -> str | None:
     """None where a server is running, having said so; else the sentence that there is none."""
-    rendezvous = Rendezvous(root / "_spark")
+    rendezvous = Rendezvous(root)
     lock, state = rendezvous.jvm(), rendezvous.state()
     if not lock.is_held():
         return f"No Spark server is running for {root}."

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from resources.jars import class_path
+from resources.rendezvous import SCRATCH
 from resources.safety import SECRET_KEYS, SECRET_VALUES
 
 # What the library relies on wherever Spark runs; all of it can be set on a running session.
@@ -22,7 +23,7 @@ def local_settings(root: Path) -> dict[str, str]:
     Args:
         root: Where the tables are; Spark's own files go below it too.
     """
-    scratch = root / "_spark"
+    scratch = root / SCRATCH
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     return EVERYWHERE | {
         "spark.app.name": "lakehouse",

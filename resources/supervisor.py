@@ -30,14 +30,14 @@ class Order:
 
     Args:
         command: The JVM's command line.
-        scratch: The directory of the root's rendezvous.
+        root: The directory of the tables.
         lock: The open file of the JVM's lock, which this process has inherited and the JVM inherits in turn.
         fingerprint: Of the jars and settings.
         idle: After how many seconds without use the JVM ends.
     """
 
     command: list[str]
-    scratch: str
+    root: str
     lock: int
     fingerprint: str
     idle: float
@@ -51,7 +51,7 @@ def main() -> None:
     os.setsid()
     for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(name, _leave)
-    rendezvous = Rendezvous(Path(order.scratch))
+    rendezvous = Rendezvous(Path(order.root))
     with rendezvous.log.open("wb") as log:
         jvm = subprocess.Popen(order.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[order.lock])
         why = "it was told to end"

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes
-from lakehouse.commit import Clock, Outcome
+from lakehouse.commit import Outcome
 from lakehouse.ladder import Source
 from lakehouse.log import Commit
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.partitions import Slice
 from lakehouse.read import Read
-from lakehouse.retry import Retry
+from lakehouse.retry import Clock, Retry
 from lakehouse.sql import literal, quote
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef

@@ -10,10 +10,11 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Read, Retry, Table
-from lakehouse.commit import Clock, Committed
+from lakehouse.commit import Committed
 from lakehouse.conflicts import Kind, classify
 from lakehouse.errors import StaleInputsError
 from lakehouse.partitions import PartitionKey, Slice
+from lakehouse.retry import Clock
 from lakehouse.writes import Write
 from tests.lake import Lake
 from tests.serial import Rows

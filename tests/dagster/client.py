@@ -80,10 +80,10 @@ def outlive(lake: Lake) -> None:
     step = lake.begin(totals, Table(key="key"))
     step.spark = lambda: local_spark(lake.root).spark_session
     write = totals(**lake.read(step, totals))  # type: ignore[arg-type]
-    state = Rendezvous(lake.root / "_spark").state()
+    state = Rendezvous(lake.root).state()
     assert state is not None
     os.kill(state.jvm, signal.SIGKILL)
-    while Rendezvous(lake.root / "_spark").jvm().is_held():
+    while Rendezvous(lake.root).jvm().is_held():
         time.sleep(0.01)
     step.commit(write, lake.retry)
 
@@ -91,7 +91,7 @@ def outlive(lake: Lake) -> None:
 def freeze(lake: Lake) -> None:
     """Ends while its server hangs."""
     lake.spark.range(1).collect()
-    state = Rendezvous(lake.root / "_spark").state()
+    state = Rendezvous(lake.root).state()
     assert state is not None
     time.sleep(1)  # so that it has answered that the query's result may be let go of, which PySpark asks in a thread
     os.kill(state.jvm, signal.SIGSTOP)
@@ -138,7 +138,7 @@ def main() -> None:
     memory = "600m" if action == "exhaust" else "1g"
     try:
         lake = Lake(local_spark(Path(root), memory).spark_session, Path(root))
-        state = Rendezvous(Path(root, "_spark")).state()
+        state = Rendezvous(Path(root)).state()
         said = ACTIONS[action](lake, *arguments)
     except LakehouseError as error:
         sys.exit(f"{type(error).__name__}: {error}")

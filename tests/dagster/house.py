@@ -56,7 +56,7 @@ class House:
 
     @property
     def jvm(self) -> int:
-        state = Rendezvous(self.root / "_spark").state()
+        state = Rendezvous(self.root).state()
         assert state is not None
         return state.jvm
 

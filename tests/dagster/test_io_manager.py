@@ -148,6 +148,18 @@ def test_a_retry_policy_does_not_multiply_our_attempts(lake: Lake, instance: dg.
     assert len(calls) == 1
 
 
+def test_an_asset_that_writes_no_table_is_told_of_our_errors_as_the_others_are(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(key_prefix="told", retry_policy=dg.RetryPolicy(max_retries=3))
+    def nobody(orders: DataFrame) -> None:
+        """Reads a table, and writes none."""
+
+    result = House(lake, [orders, nobody], instance).run("told/nobody", raise_on_error=False)
+    assert "'told/nobody' reads 'orders', but there is no Delta table at" in failure(result)
+    assert not [event for event in result.all_events if event.event_type_value == "STEP_RESTARTED"]
+
+
 def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes are taken for too many to be read at once, and then they are not there."""
     monkeypatch.setattr("lakehouse.feeds.small", lambda _: None)

@@ -55,6 +55,18 @@ def test_the_sensor_asks_again_for_what_was_undone(house: House) -> None:
     assert len(set(keys)) == 4
 
 
+def test_a_table_that_is_written_elsewhere_is_not_asked_for_without_end(house: House, tmp_path: Path) -> None:
+    sensor = change_sensor("carry_on", [orders, copies], root=str(tmp_path / "elsewhere"))
+    shutil.copytree(house.root / "orders", tmp_path / "elsewhere" / "orders")
+    keys = set[str | None]()
+    for _ in range(3):
+        request = sensor(dg.build_sensor_context(instance=house.instance))
+        assert isinstance(request, dg.RunRequest)
+        keys.add(request.run_key)  # Dagster starts no second run for a key that it has seen
+        house.run("copies")
+    assert len(keys) == 1
+
+
 def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:
     @dg.asset(metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=Read(exclude=("DELETE",)))})
     def kept(orders: Changes) -> Merge:

@@ -35,7 +35,7 @@ def test_its_java_is_the_package_s(house: House):
 
 
 def test_only_who_has_its_token_is_answered(house: House):
-    server, state = Server(house.root, {}, 60), Rendezvous(house.root / "_spark").state()
+    server, state = Server(house.root, {}, 60), Rendezvous(house.root).state()
     assert state is not None
     assert _answers(Channel(server, state, str(uuid4())))
     assert not _answers(Channel(server, replace(state, token=state.token[::-1]), str(uuid4())))

@@ -153,7 +153,7 @@ def test_an_asset_launched_over_http_is_a_table_with_its_mark(server: Server):
     assert (mark.asset, mark.run, mark.epoch, mark.base) == ("reference/airlines", run, 1, -1)
     assert len(table.to_pyarrow_table()) == 16
 
-    first = Rendezvous(server.root / "_spark").state()
+    first = Rendezvous(server.root).state()
     launched(server, name, "airports")
     assert first is not None
-    assert Rendezvous(server.root / "_spark").state() == first, "the second run found the server of the first"
+    assert Rendezvous(server.root).state() == first, "the second run found the server of the first"

@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Retry, Table, keyed
-from lakehouse.commit import Clock
 from lakehouse.conflicts import Kind
 from lakehouse.errors import ConflictError, SchemaError, StaleInputsError
 from lakehouse.key_predicate import KeyPredicate
 from lakehouse.log import Head
 from lakehouse.lost import Verdict
+from lakehouse.retry import Clock
 from lakehouse.statement import ReplaceMatched, ReplaceRows
 from tests.delta.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.interleave import rivals

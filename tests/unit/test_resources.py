@@ -240,11 +240,11 @@ def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, mon
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
         _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
-    assert not Rendezvous(tmp_path / "_spark").jvm().is_held()
+    assert not Rendezvous(tmp_path).jvm().is_held()
 
 
 def test_one_jvm_at_a_time_has_a_root(tmp_path: Path):
-    lock = Rendezvous(tmp_path / "_spark").jvm()
+    lock = Rendezvous(tmp_path).jvm()
     assert lock.take()
     lock.sign("its server")
     with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):

@@ -319,6 +319,7 @@ def test_a_lock_is_one_process_s_or_shared(tmp_path: Path):
 
 def test_what_is_written_is_read(tmp_path: Path):
     rendezvous, state = Rendezvous(tmp_path), State(1, "token", "print", 2, 3)
+    rendezvous.scratch.mkdir()
     rendezvous.write(state)
     assert rendezvous.state() == state
     rendezvous.forget()

@@ -10,6 +10,7 @@ from lakehouse.changes import LOG_NAMES, VERSION
 from lakehouse.cursor import Known, find_cursor
 from lakehouse.ladder import Archived, Source
 from lakehouse.read import Read
+from lakehouse.sql import folded
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import VersionRange
 
@@ -44,8 +45,8 @@ def archive_of(
         if first is None or first > range_.after:
             return None
         upto = min(range_.upto, position.version)
-        columns = {column.lower() for column in replace(source.at, version=upto).rows().columns}
-        if {column.lower() for column in rows.columns} != columns.union(LOG_NAMES.values()):
+        columns = folded(replace(source.at, version=upto).rows().columns)
+        if folded(rows.columns) != columns.union(LOG_NAMES.values()):
             return None
         return Archived(rows.where((F.col(_VERSION) > range_.after) & (F.col(_VERSION) <= upto)), upto)
 

@@ -13,7 +13,7 @@ from lakehouse.images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.local import Local
 from lakehouse.log import Commit
 from lakehouse.rows import NO_ROWS, Rows
-from lakehouse.sql import quote
+from lakehouse.sql import folded, quote
 from lakehouse.tables import Pinned
 from lakehouse.touched import Tells, Touched, quoted, require
 from lakehouse.versions import VersionRange
@@ -190,7 +190,7 @@ class Changes:
                 nothing = Local.empty(self.source.select(*quoted(keys)))
                 return Touched(keys, nothing, self.source, self.name, alike=self.alike)
             case Feed(found=found):
-                identifies = {key.lower() for key in keys} == {key.lower() for key in self.key}
+                identifies = folded(keys) == folded(self.key)
                 few, most = isinstance(found, Local), self.counts.images if self._read else None
                 rows = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
                 tells = rows if identifies else Tells.KEYS
@@ -211,7 +211,7 @@ class Changes:
         Raises:
             ReadError: The source has a column of such a name.
         """
-        clash = [name for name in LOG_NAMES.values() if name in {column.lower() for column in self.source.columns}]
+        clash = [name for name in LOG_NAMES.values() if name in folded(self.source.columns)]
         if clash:
             raise ReadError(
                 f"'{self.name}' already has a column {clash[0]}, which log() would add. Nothing was written. "

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from lakehouse.conflicts import causes, message
 from lakehouse.errors import BrokenPromiseError
 from lakehouse.schema import comparable
-from lakehouse.sql import literal, quote, same
+from lakehouse.sql import folded, literal, quote, same
 from lakehouse.touched import Touched, require
 
 OPERATION = "__lakehouse_operation"
@@ -78,7 +78,7 @@ def difference(
     keys = [f"__key_{index}" for index in range(len(named))]
     both = rows.selectExpr(*_side(named, schema.names, "__ours"), _PROBLEM)
     if existing is not None:
-        there = {name.lower() for name in existing.columns}
+        there = folded(existing.columns)
         for column in schema.fields:
             if column.name.lower() not in there:
                 existing = existing.withColumn(column.name, F.lit(None).cast(column.dataType))

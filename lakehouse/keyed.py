@@ -20,7 +20,7 @@ from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
 from lakehouse.schema import column_types
 from lakehouse.session import setting
-from lakehouse.sql import literal, quote, same
+from lakehouse.sql import folded, literal, quote, same
 from lakehouse.statement import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
@@ -66,7 +66,7 @@ def keyed(
     within = run.within(target.schema)
     if within is not None:
         rows, target = rows.where(within), target.where(within)
-    within_key = touched is None or {c.lower() for c in touched.columns} <= {k.lower() for k in key}
+    within_key = touched is None or folded(touched.columns) <= folded(key)
     # A run without partitions of its own may yet write into few of them. A key that is elsewhere must still be found.
     partitions = head.partition_columns if within is None and within_key else ()
     changed = _compared(run.asset, rows, touched, target, key, partitions)
@@ -209,7 +209,7 @@ def _compared(
 ) -> DataFrame | Local:
     """The difference; at the driver where it is small."""
     if touched is not None and not touched.is_everything:
-        by_key = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+        by_key = folded(touched.columns) == folded(key)
         if by_key and is_one_task(touched):
             mine, there = promised(asset, rows, touched), touched.of(target)
             changed = difference(mine, there, key, one_task=True, held=partitions)

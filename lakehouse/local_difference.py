@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, S
 from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, broken
 from lakehouse.local import Local, small
 from lakehouse.schema import comparable
-from lakehouse.sql import Literal, quote, same
+from lakehouse.sql import Literal, folded, quote, same
 from lakehouse.touched import Touched, require
 
 _NTH, _DIFFERS = "__lakehouse_nth", "__lakehouse_differs"
@@ -48,7 +48,7 @@ def local_difference(
     """
     if not _keeps_promises(asset, rows, key, touched):
         return None
-    by_key = {column.lower() for column in touched.columns} == {column.lower() for column in key}
+    by_key = folded(touched.columns) == folded(key)
     near = touched.predicate(target.schema) if by_key else None
     whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
     existing = touched.of(target) if near is None else target.where(near.sql)
@@ -106,7 +106,7 @@ def _beside(
     on = F.expr(" AND ".join(same(there, here, nulls=nulls) for there, here in pairs))
     beside = existing.alias("__theirs").join(F.broadcast(ours.frame.alias("__ours")), on, how)
     mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
-    keys = {name.lower() for name in key}
+    keys = folded(key)
     others = [name for name in schema.names if name.lower() not in keys and rows.rows]
     differs = " OR ".join(f"NOT ({same(mine[name], yours[name])})" for name in others)
     told = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]

@@ -8,6 +8,7 @@ from typing import Any, Protocol, Self
 from lakehouse.errors import UnreadableLogError
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.size import Size
+from lakehouse.sql import folded
 
 WITHOUT_ROWS = frozenset(
     {
@@ -274,7 +275,7 @@ class FileSchema:
 
     def reads_as(self, older: Self) -> bool:
         """Whether files of the older version say the same when they are read by this one."""
-        now, then = ({name.lower() for name in of.partition_columns} for of in (self, older))
+        now, then = (folded(of.partition_columns) for of in (self, older))
         return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
 
 

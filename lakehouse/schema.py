@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from lakehouse.errors import SchemaError
-from lakehouse.sql import quote
+from lakehouse.sql import folded, quote
 from lakehouse.table import RESERVED_COLUMNS, Table
 
 _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
@@ -84,7 +84,7 @@ def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection
     Raises:
         SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
     """
-    keys = {column.lower() for column in key}
+    keys = folded(key)
     ours = {column.name.lower(): column.metadata.get(_CHAR) for column in rows.schema.fields}
     problems = {
         column.name: f"is a key of {kind} in the table, which Spark pads with blanks, and not in the result"
@@ -106,7 +106,7 @@ def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) 
     Raises:
         SchemaError: The table is partitioned by a timestamp, and the session's zone has no fixed offset.
     """
-    partitions = {column.lower() for column in partition_columns}
+    partitions = folded(partition_columns)
     fields = [column for column in rows.schema.fields if column.name.lower() in partitions]
     instants = [column.name for column in fields if isinstance(column.dataType, TimestampType)]
     zone = rows.sparkSession.conf.get(_ZONE) if instants else None
@@ -155,7 +155,7 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
 
     As SQL text where that says the same: columns of the DataFrame API are forty calls into the JVM each.
     """
-    there = {name.lower() for name in frame.columns}
+    there = folded(frame.columns)
     if all(_is_plain(column) for column in schema.fields):
         texts = {c.name: (quote(c.name) if c.name.lower() in there else "NULL", c.dataType) for c in schema.fields}
         return frame.selectExpr(

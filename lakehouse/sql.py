@@ -1,10 +1,16 @@
 """Names and values in SQL text: quoted here, nowhere else."""
 
+from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
 Literal: TypeAlias = str | int | float | bool | Decimal | date | datetime | None
+
+
+def folded(names: Iterable[str]) -> frozenset[str]:
+    """Names as Spark and Delta compare them: their case does not matter."""
+    return frozenset(name.lower() for name in names)
 
 
 def quote(name: str) -> str:

@@ -24,7 +24,7 @@ from lakehouse.rows import Rows
 from lakehouse.run import Run
 from lakehouse.session import handed_over
 from lakehouse.spark_log import SparkLog
-from lakehouse.sql import literal, quote, quote_all, same
+from lakehouse.sql import folded, literal, quote, quote_all, same
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 
@@ -181,7 +181,7 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *
     on = f"({within}) AND {on}" if within else on
     # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
     on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
-    keys = {k.lower() for k in run.table.key_columns}
+    keys = folded(run.table.key_columns)
     changed = [c for c in columns if c.lower() not in keys]
     updates = changed or columns[:1]
     operation = f"s.{quote(OPERATION)}"

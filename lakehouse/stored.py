@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lakehouse.sql import quote
+from lakehouse.sql import folded, quote
 from lakehouse.touched import Touched
 from lakehouse.writes import Append, Merge, Overwrite, Stated
 
@@ -41,7 +41,7 @@ def stored_rows(rows: DataFrame, partition_columns: Collection[str]) -> DataFram
 
 
 def _touched(touched: Touched, partition_columns: Collection[str]) -> Touched:
-    if touched.found is None or not {c.lower() for c in touched.columns} & {c.lower() for c in partition_columns}:
+    if touched.found is None or not folded(touched.columns) & folded(partition_columns):
         return touched
     texts = _texts(touched.keys, partition_columns)
     values = touched.values
@@ -51,7 +51,7 @@ def _touched(touched: Touched, partition_columns: Collection[str]) -> Touched:
 
 
 def _texts(frame: DataFrame, partition_columns: Collection[str]) -> frozenset[str]:
-    partitions = {column.lower() for column in partition_columns}
+    partitions = folded(partition_columns)
     return frozenset(
         field.name
         for field in frame.schema.fields

@@ -24,7 +24,7 @@ from lakehouse.log import Head, Log, commits_between
 from lakehouse.run import Run
 from lakehouse.schema import check_padding, fit
 from lakehouse.slip import may_concern
-from lakehouse.sql import quote
+from lakehouse.sql import folded, quote
 from lakehouse.statement import Skip, Statement, Touch
 from lakehouse.tables import Pinned
 from lakehouse.touched import Touched
@@ -54,16 +54,16 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
         WriteError: The groups are not the table's key, or its partitions are no groups.
         SchemaError: A sum of something else than whole numbers or decimals.
     """
-    groups, key = {name.lower() for name in write.groups}, run.table.key_columns
+    groups, key = folded(write.groups), run.table.key_columns
     if not key:
         raise MissingKeyError(run.asset, "Aggregate")
-    if groups != {column.lower() for column in key}:
+    if groups != folded(key):
         raise WriteError(
             f"'{run.asset}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}. Nothing "
             f"was written. Make them the same."
         )
     partitions = run.table.partitioned_by(head)
-    if not groups >= {column.lower() for column in partitions}:
+    if not groups >= folded(partitions):
         raise WriteError(
             f"The table of '{run.asset}' is partitioned by {', '.join(partitions)}, and its groups are by "
             f"{', '.join(write.groups)}. Nothing was written. Partition it by columns of the groups."

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 from lakehouse.declared import Declared
 from lakehouse.log import Head
 from lakehouse.operations import Engine, Isolation, Layout
+from lakehouse.sql import folded
 
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 """Names of the change data feed's own columns; a table that keeps a feed cannot hold them."""
@@ -150,8 +151,8 @@ def _columns(argument: str, value: Columns) -> tuple[str, ...]:
     columns = () if value is None else (value,) if isinstance(value, str) else tuple(value)
     if any(not column for column in columns):
         raise ValueError(f"{argument} names a column without a name.")
-    if len({column.lower() for column in columns}) < len(columns):
+    if len(folded(columns)) < len(columns):
         raise ValueError(f"{argument} names a column twice: {', '.join(columns)}.")
-    for reserved in RESERVED_COLUMNS & {column.lower() for column in columns}:
+    for reserved in RESERVED_COLUMNS & folded(columns):
         raise ValueError(f"{argument} names {reserved}, a column of Delta's change data feed; rename it in the asset.")
     return columns

@@ -15,7 +15,7 @@ from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.images import rows_after
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
-from lakehouse.sql import Literal, quote
+from lakehouse.sql import Literal, folded, quote
 
 _ALIKE = "IF(coalesce({0}, '') = '', array('', NULL), array({0}))"
 SENT = 1_000_000
@@ -284,7 +284,7 @@ def quoted(columns: tuple[str, ...]) -> list[str]:
 
 def require(there: list[str], columns: tuple[str, ...], name: str) -> None:
     """Refuses a column that is not there, before Spark does in its own words."""
-    known = {column.lower() for column in there}
+    known = folded(there)
     for column in columns:
         if column.lower() not in known:
             raise ColumnMissingError(name, column, there)

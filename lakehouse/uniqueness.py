@@ -4,6 +4,7 @@ from lakehouse.cursor import FIRST_GENERATION
 from lakehouse.log import Commit, Head, Log
 from lakehouse.mark import Mark, application_id
 from lakehouse.slip import readable_mark
+from lakehouse.sql import folded
 
 
 def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: tuple[Commit, ...]) -> bool:
@@ -33,4 +34,4 @@ def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: t
 def _is_compared(mark: Mark | None, commit: Commit, key: tuple[str, ...]) -> bool:
     if mark is None or mark.partitions or not mark.compared or mark.base + 1 != commit.version:
         return False
-    return {column.lower() for column in mark.key} == {column.lower() for column in key}
+    return folded(mark.key) == folded(key)

@@ -7,11 +7,11 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from lakehouse.commit_info import Commit
 from lakehouse.difference import not_appended
 from lakehouse.errors import NotAppendOnlyError, ReadError
 from lakehouse.images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.local import Local
-from lakehouse.log import Commit
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.sql import folded, quote
 from lakehouse.tables import Pinned

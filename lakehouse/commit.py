@@ -12,6 +12,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakehouse.aggregate import Aggregate
+from lakehouse.commit_info import COMPACTING, Commit
 from lakehouse.conflicts import Conflict, Kind, classify, first_line
 from lakehouse.cursor import Known
 from lakehouse.difference import broken_promise
@@ -25,7 +26,7 @@ from lakehouse.errors import (
     UnsettledError,
 )
 from lakehouse.interpreted import interpreted
-from lakehouse.log import COMPACTING, Commit, Head, Log, version_of
+from lakehouse.log import Head, Log, version_of
 from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
 from lakehouse.mark import Mark
 from lakehouse.plan import plan

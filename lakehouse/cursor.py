@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Commit, Head, Log
+from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, Position, application_id
 from lakehouse.slip import TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in
 

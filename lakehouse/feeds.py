@@ -13,21 +13,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from lakehouse.changes import LOG_NAMES, Feed, Nothing
+from lakehouse.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.interpreted import interpreted
 from lakehouse.large_vectors import feed_by_commit, is_too_large
 from lakehouse.local import SMALL_BYTES, Local, small
-from lakehouse.log import Commit, Log
+from lakehouse.log import Log
 from lakehouse.misleading import freed_by
 from lakehouse.progress import doing, heard
 from lakehouse.replaced import replaced_within
 from lakehouse.schema import conformed, field_names, paths
 from lakehouse.size import Size
 from lakehouse.tables import Pinned, TableRef
-
-RETYPING = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
-"""Operations without rows that may change the type of a column."""
-SCHEMA_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
-"""Operations without rows that the feed cannot be read across; it is read before and after them."""
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
 """A table, its id, the version whose schema the rows have, a predicate, and the commits."""

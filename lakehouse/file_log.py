@@ -14,8 +14,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head
 from lakehouse.size import Size, total
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from lakehouse.changes import ARCHIVE, LOG_NAMES, Changes, Everything, Feed, Nothing
+from lakehouse.commit_info import RETYPING, SCHEMA_CHANGES, Commit
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
-from lakehouse.feeds import RETYPING, SCHEMA_CHANGES, Feeds, OtherFieldsError, fitted, names_taken_again
+from lakehouse.feeds import Feeds, OtherFieldsError, fitted, names_taken_again
 from lakehouse.local import small
-from lakehouse.log import Commit, Head, Log, commits_between
+from lakehouse.log import Head, Log, commits_between
 from lakehouse.mark import Position
 from lakehouse.misleading import laid_out_anew
 from lakehouse.progress import heard

@@ -11,10 +11,10 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.commit_info import Commit
 from lakehouse.conflicts import causes, message
 from lakehouse.difference import MORE, bag_difference
 from lakehouse.images import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
-from lakehouse.log import Commit
 from lakehouse.schema import conformed
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned

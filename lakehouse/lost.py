@@ -7,11 +7,11 @@ from enum import Enum
 from pyspark.sql import SparkSession
 
 from lakehouse.aggregate import Aggregate
+from lakehouse.commit_info import Commit
 from lakehouse.conflicts import Conflict, causes, first_line, message
 from lakehouse.difference import broken_promise
 from lakehouse.errors import LakehouseError, LateGapError, PlanError, SessionEndedError
 from lakehouse.ladder import why_unreadable
-from lakehouse.log import Commit
 from lakehouse.run import Run
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from lakehouse.log import Commit, Log
+from lakehouse.commit_info import Commit
+from lakehouse.log import Log
 
 
 def laid_out_anew(log: Log, commits: Iterable[Commit]) -> Commit | None:

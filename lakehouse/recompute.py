@@ -8,6 +8,7 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
+from lakehouse.commit_info import SCHEMA_CHANGES
 from lakehouse.cursor import Known, find_cursor
 from lakehouse.definition import (
     changes_of,
@@ -19,7 +20,6 @@ from lakehouse.definition import (
     writes_nothing,
 )
 from lakehouse.difference import bag_difference
-from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.io_manager import DeltaIOManager
 from lakehouse.ladder import why_unreadable
 from lakehouse.log import Log, commits_between

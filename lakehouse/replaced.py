@@ -5,7 +5,7 @@ table has deletion vectors Delta's feed reads such a commit's files whole to fin
 leaves out the pages that cannot hold one.
 """
 
-from lakehouse.log import Commit
+from lakehouse.commit_info import Commit
 from lakehouse.mark import Mark
 
 COMMITS = 10

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from lakehouse.commit_info import COMPACTING, Commit
 from lakehouse.errors import FULL_REFRESH, UnreadableLogError
-from lakehouse.log import COMPACTING, Commit, Head, Log
+from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, Position
 
 

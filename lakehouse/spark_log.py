@@ -10,9 +10,10 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
+from lakehouse.commit_info import Commit
 from lakehouse.conflicts import first_line, message
 from lakehouse.errors import LakehouseError, UnreadableLogError
-from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, Commit, FileSchema, Head, newest_first
+from lakehouse.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, newest_first
 from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")

@@ -12,11 +12,11 @@ from pyspark.sql.types import StringType, StructType
 
 from lakehouse.aggregate import COUNT, IN_DOUBT, Aggregate
 from lakehouse.changes import ARCHIVE, Feed
+from lakehouse.commit_info import SCHEMA_CHANGES
 from lakehouse.conflicts import first_line, is_of_the_asset
 from lakehouse.cursor import Known
 from lakehouse.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
-from lakehouse.feeds import SCHEMA_CHANGES
 from lakehouse.keyed import is_one_task, written
 from lakehouse.ladder import why_unreadable
 from lakehouse.local import Local, small

@@ -1,7 +1,8 @@
 """Whether the key that a source declares identifies a row of it in each version of a range."""
 
+from lakehouse.commit_info import Commit
 from lakehouse.cursor import FIRST_GENERATION
-from lakehouse.log import Commit, Head, Log
+from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, application_id
 from lakehouse.slip import readable_mark
 from lakehouse.sql import folded

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes
 from lakehouse.commit import Outcome
+from lakehouse.commit_info import Commit
 from lakehouse.ladder import Source
-from lakehouse.log import Commit
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.partitions import Slice
 from lakehouse.read import Read

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from lakehouse.commit_info import Commit
 from lakehouse.cursor import Cursor, Known, find_cursor
-from lakehouse.log import Commit, FileSchema, Head, newest_first
+from lakehouse.log import FileSchema, Head, newest_first
 from lakehouse.mark import Mark, Position
 from lakehouse.size import Size
 

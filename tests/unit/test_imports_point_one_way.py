@@ -17,6 +17,7 @@ RINGS = {
     "pure": {
         "conflicts",
         "cursor",
+        "commit_info",
         "databricks",
         "declared",
         "errors",

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.commit_info import REPLACING, WITHOUT_ROWS, Commit
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import REPLACING, WITHOUT_ROWS, Commit, FileSchema, Head, commits_between, newest_first
+from lakehouse.log import FileSchema, Head, commits_between, newest_first
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.size import Size
 from tests.unit.history import History

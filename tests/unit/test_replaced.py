@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.log import Commit
+from lakehouse.commit_info import Commit
 from lakehouse.mark import Mark
 from lakehouse.replaced import COMMITS, replaced_within
 

@@ -137,6 +137,7 @@ def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from
     assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2)]
 
 
+@pytest.mark.slow
 def test_a_table_that_the_catalog_has_forgotten_is_not_replaced_and_goes_on_once_it_is_registered(lake: Named) -> None:
     lake.materialize(archive)
     lake.sql("UPDATE {src} SET v = 5 WHERE id = 1")

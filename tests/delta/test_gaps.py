@@ -3,7 +3,6 @@
 import datetime as dt
 import shutil
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from lakehouse.statement import ReplaceRows
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
 from tests.lake import Lake, aged, cleaned
+from tests.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
@@ -70,14 +70,17 @@ def target_emptied(lake: Lake) -> None:
     lake.sql("DELETE FROM {copy}")
 
 
-def slow(*gaps: Callable[[Lake], None]) -> list[Any]:
-    return [pytest.param(gap, marks=pytest.mark.slow) for gap in gaps]
+GAPS = [
+    log_cleaned,
+    replaced,
+    slow(vacuumed),
+    slow(feed_off_for_a_while),
+    slow(recreated_shorter),
+    slow(recreated_longer),
+]
 
 
-GAPS = [log_cleaned, replaced, *slow(vacuumed, feed_off_for_a_while, recreated_shorter, recreated_longer)]
-
-
-@pytest.mark.parametrize("gap", [*GAPS, *slow(target_emptied)], ids=lambda gap: gap.__name__)
+@pytest.mark.parametrize("gap", [*GAPS, slow(target_emptied)], ids=lambda gap: gap.__name__)
 def test_a_gap_is_closed_by_comparing_everything(lake: Lake, gap: Callable[[Lake], None]) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -107,7 +110,7 @@ def test_a_target_restored_to_a_time_catches_up(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
 
 
-@pytest.mark.parametrize("gap", [vacuumed, *slow(feed_off_for_a_while)], ids=lambda gap: gap.__name__)
+@pytest.mark.parametrize("gap", [vacuumed, slow(feed_off_for_a_while)], ids=lambda gap: gap.__name__)
 def test_the_comparison_writes_only_rows_that_differ(lake: Lake, gap: Callable[[Lake], None]) -> None:
     lake.create("src", [*ROWS, *((n, "m", n) for n in range(10, 40))], SRC)
     lake.materialize(copy, Table(key="id"))

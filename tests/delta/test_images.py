@@ -12,6 +12,7 @@ from lakehouse.local import Local
 from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.touched import Touched
 from tests.lake import Lake
+from tests.slow import slow
 
 SRC = "id int, k string, v int"
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30), (None, None, 40)]
@@ -69,10 +70,6 @@ def tells(changes: Changes, touched: Touched, asked: list[DataFrame]) -> bool:
     assert found == due
     assert touched.rows.schema == changes.source.schema
     return told
-
-
-def slow(*values: Any, id: str) -> Any:  # noqa: A002
-    return pytest.param(*values, id=id, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +156,7 @@ def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: 
     assert touched.rows.count() == 2
 
 
+@pytest.mark.slow
 def test_rows_that_were_compared_by_another_key_promise_nothing(lake: Lake, asked: list[DataFrame]) -> None:
     """The newest image of id 1 is its end, and yet there is a row: it was there twice, by the key of then."""
     lake.create("src", [(1, "a", 10), (1, "b", 20), (2, "c", 30)], SRC)

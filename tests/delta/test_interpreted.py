@@ -112,6 +112,7 @@ def test_a_table_of_many_rows_is_not_little_because_its_source_is(lake: Lake, mo
     assert modes == [INTERPRETED, COMPILED]
 
 
+@pytest.mark.slow
 def test_few_rows_with_a_long_history_of_changes_are_not_little(lake: Lake, modes: list[str | None]) -> None:
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))

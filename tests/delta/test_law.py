@@ -18,6 +18,7 @@ from lakehouse.key_predicate import KeyPredicate
 from tests.delta.assets import CASES, archive
 from tests.delta.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Update, edits, rows
 from tests.lake import Lake
+from tests.slow import slow
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
 histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_size=3)
@@ -27,7 +28,7 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-@pytest.fixture(params=["as planned", *(pytest.param(p, marks=pytest.mark.slow) for p in ("in one pass", "by rows"))])
+@pytest.fixture(params=["as planned", slow("in one pass"), slow("by rows")])
 def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many."""
     vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Read, Table
 from tests.lake import Lake
+from tests.slow import slow
 
 SRC = "id int, g string, v int"
 
@@ -30,7 +31,9 @@ def put(lake: Lake, rows: DataFrame, *by: str) -> None:
     (writer.partitionBy(*by) if by else writer).save(str(lake.root / "src"))
 
 
-@pytest.mark.parametrize(("before", "behind"), [(("g",), ()), ((), ("g",)), (("g",), ("v",))])
+@pytest.mark.parametrize(
+    ("before", "behind"), [(("g",), ()), *(slow(*each) for each in (((), ("g",)), (("g",), ("v",))))]
+)
 def test_rows_of_a_source_that_is_partitioned_otherwise(
     lake: Lake, before: tuple[str, ...], behind: tuple[str, ...]
 ) -> None:

@@ -69,6 +69,7 @@ def test_updates_and_inserts_are_one_commit_that_leaves_the_other_rows_alone(lak
     assert outcome.commit.rows == Rows(1102, 0, 1100)
 
 
+@pytest.mark.slow
 def test_few_deletes_go_with_the_rows_that_are_written(lake: Lake) -> None:
     filled(lake)
     followed(lake)
@@ -81,6 +82,7 @@ def test_few_deletes_go_with_the_rows_that_are_written(lake: Lake) -> None:
     assert images(lake) == [("delete", COUNT - 98), ("insert", COUNT - 101)]
 
 
+@pytest.mark.slow
 def test_deletes_that_cannot_be_said_are_merged(lake: Lake) -> None:
     filled(lake)
     followed(lake)
@@ -105,6 +107,7 @@ def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None)
     assert images(lake) == [("delete", COUNT - 1)]
 
 
+@pytest.mark.slow
 def test_keys_without_literals_need_none_while_nothing_is_deleted(lake: Lake) -> None:
     lake.create("src", [(0.5, 0), (float("nan"), 0), (None, 0)], "id double, v int")
     lake.materialize(copy, TABLES["with deletion vectors"])
@@ -165,6 +168,7 @@ def test_where_it_is_not_to_be_it_is_a_merge(lake: Lake, table: Table) -> None:
     assert isinstance(statement_of(followed(lake, table)), MergeRows)
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_know_the_option_is_not_given_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would ignore it, and replace the whole table."""
     monkeypatch.setattr(keyed, "REPLACE_ON", "spark.databricks.delta.replaceOn.of.another.version")
@@ -174,6 +178,7 @@ def test_an_engine_that_does_not_know_the_option_is_not_given_it(lake: Lake, mon
     assert isinstance(statement_of(followed(lake)), MergeRows)
 
 
+@pytest.mark.slow
 def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "SMALL_ROWS", 100)
     filled(lake)
@@ -196,6 +201,7 @@ def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, mon
     assert not merged.few
 
 
+@pytest.mark.slow
 def test_keys_of_a_known_number_are_sent_to_the_join(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,6 +231,7 @@ def test_keys_of_a_known_number_are_sent_to_the_join(
     assert changes().touched("id").most is None, "a RESTORE does not say how many rows it changed"
 
 
+@pytest.mark.slow
 def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the commits say of the source, the table may hold them already."""
     read: list[bool] = []
@@ -247,6 +254,7 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
     assert read == [False, True, True]
 
 
+@pytest.mark.slow
 def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keyed, "KEYS_READ", COUNT - 1)
     monkeypatch.setattr(keyed, "ROWS_EACH", 1)
@@ -259,6 +267,7 @@ def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeyp
     assert isinstance(statement_of(followed(lake)), ReplaceMatched)
 
 
+@pytest.mark.slow
 def test_its_feed_tells_a_reader_what_changed(lake: Lake) -> None:
     """Two hops: the reader follows a table that was changed so, twice, then by few keys."""
 

@@ -18,6 +18,7 @@ from lakehouse.statement import execute
 from tests.delta.contended import KEYED, SRC, committed, copy, log, ready
 from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake, cleaned
+from tests.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20)]
 BY_G = Table(key="id", partition_by="g")
@@ -64,7 +65,7 @@ def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_diff
     "again",
     [
         pytest.param(False, id="the directory is empty"),
-        pytest.param(True, id="a twin has begun it again", marks=pytest.mark.slow),
+        slow(True, id="a twin has begun it again"),
     ],
 )
 def test_a_run_whose_table_is_another_by_now_starts_anew(lake: Lake, *, again: bool) -> None:
@@ -149,6 +150,7 @@ def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: 
     assert isinstance(step.cursor, Known) and step.cursor.version == lake.version("log")
 
 
+@pytest.mark.slow
 def test_a_partition_that_was_never_written_begins_also_where_the_log_was_cleaned(lake: Lake) -> None:
     table, groups = Table(partition_by="g"), "abcdefghijklm"
     lake.create("src", [(n, g, n) for n, g in enumerate(groups)], SRC)

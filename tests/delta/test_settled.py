@@ -9,6 +9,7 @@ from lakehouse.errors import StaleInputsError
 from lakehouse.partitions import PartitionKey, Slice
 from tests.delta.contended import SRC, ready
 from tests.lake import NO_WAIT, Lake
+from tests.slow import slow
 
 BY_G = Table(key="id", partition_by="g")
 
@@ -71,7 +72,7 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
     assert len(rows.rows("added")) == 6
 
 
-@pytest.mark.parametrize("asset", [kept, whole])
+@pytest.mark.parametrize("asset", [slow(kept), whole])
 @pytest.mark.parametrize(("mine", "theirs"), [(("p", "q"), ("q",)), (("p", "q"), ("q", "r"))])
 def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     rows: Lake, asset: object, mine: tuple[str, ...], theirs: tuple[str, ...]
@@ -93,7 +94,7 @@ def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
 
 
 @pytest.mark.parametrize("asset", [kept, whole])
-@pytest.mark.parametrize("further", [0, 1])
+@pytest.mark.parametrize("further", [slow(0), 1])
 def test_a_run_all_of_whose_partitions_another_wrote_is_done(rows: Lake, asset: object, further: int) -> None:
     assert callable(asset)
     rows.materialize(asset, BY_G, slice=of("p"))

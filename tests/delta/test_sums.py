@@ -13,6 +13,7 @@ from tests.delta.contended import SRC, committed, ready
 from tests.delta.summed import BY_G, IN_G, ROWS, anew, due, rows, sums
 from tests.delta.test_settled import of
 from tests.lake import NO_WAIT, Lake
+from tests.slow import slow
 
 __all__ = ["anew", "rows"]  # fixtures
 
@@ -27,7 +28,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("few", [True, False], ids=["at the driver", "where it is"])
+@pytest.mark.parametrize("few", [pytest.param(True, id="at the driver"), slow(False, id="where it is")])
 def test_changes_are_added_to_the_sums_and_no_other_group_is_read(
     rows: Lake, anew: list[str | None], monkeypatch: pytest.MonkeyPatch, *, few: bool
 ) -> None:
@@ -54,6 +55,7 @@ def test_several_versions_of_a_row_are_one_change(rows: Lake, anew: list[str | N
     assert not anew
 
 
+@pytest.mark.slow
 def test_columns_of_any_case_and_expressions(lake: Lake, anew: list[str | None]) -> None:
     lake.create("src", [(1, "a", date(2024, 1, 31), Decimal("1.50"))], "id int, G string, day date, p decimal(10,2)")
 
@@ -75,6 +77,7 @@ def test_columns_of_any_case_and_expressions(lake: Lake, anew: list[str | None])
     assert not anew
 
 
+@pytest.mark.slow
 def test_a_text_that_is_no_utf8_is_not_added_from_the_feed(lake: Lake) -> None:
     lake.create("src", [(1, "a", 10)], SRC)
     lake.materialize(sums, BY_G)
@@ -106,7 +109,7 @@ def test_a_day_of_another_calendar_is_not_added_from_the_feed(
     assert len(anew) == 1
 
 
-@pytest.mark.parametrize(("more", "exact"), [("of: array<string>", True), ("tags: map<string, int>", False)])
+@pytest.mark.parametrize(("more", "exact"), [("of: array<string>", True), slow("tags: map<string, int>", False)])
 def test_a_struct_is_summed_by_its_fields(lake: Lake, anew: list[str | None], more: str, *, exact: bool) -> None:
     lake.create("src", [], f"id int, g string, item struct<v: bigint, {more}>, vid map<string, string>")
 
@@ -123,6 +126,7 @@ def test_a_struct_is_summed_by_its_fields(lake: Lake, anew: list[str | None], mo
     assert len(anew) == (0 if exact else 2)
 
 
+@pytest.mark.slow
 def test_a_count_needs_no_sums(lake: Lake, anew: list[str | None]) -> None:
     def counted(src: Changes) -> Aggregate:
         return Aggregate(src, ("g", "id"), "n", where="v > 10")
@@ -149,7 +153,7 @@ def test_what_the_feed_tells_wrong_counts_where_the_source_says_so(lake: Lake) -
     assert lake.rows("broken") == [(2, 1, 2)]
 
 
-@pytest.mark.parametrize("few", [True, False], ids=["at the driver", "where it is"])
+@pytest.mark.parametrize("few", [pytest.param(True, id="at the driver"), slow(False, id="where it is")])
 def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, *, few: bool
 ) -> None:
@@ -181,6 +185,7 @@ def test_changes_that_are_gone_while_they_are_added_are_a_late_gap(
     assert not anew
 
 
+@pytest.mark.slow
 def test_an_image_before_that_fails_does_not_block_the_table(lake: Lake, anew: list[str | None]) -> None:
     def numbers(src: Changes) -> Aggregate:
         return Aggregate(src, "g", "n", {"total": "CAST(v AS INT)"})
@@ -197,7 +202,7 @@ def test_an_image_before_that_fails_does_not_block_the_table(lake: Lake, anew: l
     assert len(anew) == 1
 
 
-@pytest.mark.parametrize("kind", ["bigint", "decimal(38,10)", pytest.param("decimal(30,10)", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["bigint", slow("decimal(38,10)"), slow("decimal(30,10)")])
 def test_large_values_are_summed_exactly(lake: Lake, anew: list[str | None], kind: str) -> None:
     large = 9_000_000_000_000_000_000
     lake.create("src", [(1, "a", large), (2, "a", 1), (3, "b", -large)], f"id int, g string, v {kind}")

@@ -17,12 +17,13 @@ from lakehouse.sums import _why_anew
 from tests.delta.contended import SRC, committed, ready
 from tests.delta.summed import BY_G, MEDDLED, ROWS, anew, due, rows, sums
 from tests.lake import Lake
+from tests.slow import slow
 
 __all__ = ["anew", "rows"]  # fixtures
 
 
 @pytest.mark.parametrize("meddle", MEDDLED)
-@pytest.mark.parametrize("moved", [True, False], ids=["source moved", "source stands"])
+@pytest.mark.parametrize("moved", [slow(True, id="source moved"), pytest.param(False, id="source stands")])
 def test_all_sums_are_computed_anew_where_somebody_else_wrote_to_the_table(
     rows: Lake, anew: list[str | None], meddle: str, *, moved: bool
 ) -> None:
@@ -39,7 +40,8 @@ def test_all_sums_are_computed_anew_where_somebody_else_wrote_to_the_table(
     assert len(anew) == 1
 
 
-@pytest.mark.parametrize("between", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("between", [False, True])
 def test_a_restored_table_is_computed_anew(rows: Lake, anew: list[str | None], *, between: bool) -> None:
     rows.sql("UPDATE {src} SET v = v + 1")
     rows.materialize(sums, BY_G)
@@ -56,6 +58,7 @@ def test_a_restored_table_is_computed_anew(rows: Lake, anew: list[str | None], *
     assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 def test_upkeep_is_not_taken_for_somebody_elses_rows(rows: Lake, anew: list[str | None]) -> None:
     rows.insert("src", [(4, "c", 40)])
     rows.materialize(sums, BY_G)
@@ -67,6 +70,7 @@ def test_upkeep_is_not_taken_for_somebody_elses_rows(rows: Lake, anew: list[str 
     assert not anew
 
 
+@pytest.mark.slow
 def test_a_source_that_went_back_is_followed(rows: Lake, anew: list[str | None]) -> None:
     rows.sql("UPDATE {src} SET v = v + 1, g = 'z'")
     rows.materialize(sums, BY_G)
@@ -80,12 +84,10 @@ def test_a_source_that_went_back_is_followed(rows: Lake, anew: list[str | None])
     ("meddle", "change"),
     [
         ("INSERT INTO {sums} VALUES ('a', 2, 40)", "UPDATE {src} SET v = v + 1"),
-        pytest.param("DELETE FROM {sums} WHERE g = 'a'", "DELETE FROM {src} WHERE id = 1", marks=pytest.mark.slow),
+        slow("DELETE FROM {sums} WHERE g = 'a'", "DELETE FROM {src} WHERE id = 1"),
         ("UPDATE {sums} SET total = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1"),
-        pytest.param(
-            "UPDATE {sums} SET total = 50 WHERE g = 'b'", "DELETE FROM {src} WHERE g = 'b'", marks=pytest.mark.slow
-        ),
-        pytest.param("UPDATE {sums} SET n = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1", marks=pytest.mark.slow),
+        slow("UPDATE {sums} SET total = 50 WHERE g = 'b'", "DELETE FROM {src} WHERE g = 'b'"),
+        slow("UPDATE {sums} SET n = NULL WHERE g = 'a'", "UPDATE {src} SET v = v + 1"),
     ],
     ids=["twice", "below zero", "no sum", "a sum of nothing", "no count"],
 )
@@ -111,6 +113,7 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     assert _why_anew(log, head, replace(step.planned(), cursor=replace(known, mark=read_on)), write) is not None
 
 
+@pytest.mark.slow
 def test_a_few_versions_at_a_time_and_a_full_refresh(rows: Lake, anew: list[str | None]) -> None:
     for _ in range(3):
         rows.sql("UPDATE {src} SET v = v + 1")
@@ -125,6 +128,7 @@ def test_a_few_versions_at_a_time_and_a_full_refresh(rows: Lake, anew: list[str 
     assert not anew
 
 
+@pytest.mark.slow
 def test_other_sums_are_computed_anew_whatever_the_code_version_says(rows: Lake) -> None:
     def others(src: Changes) -> Aggregate:
         return Aggregate(src, by="g", count="n", sums={"total": "v * 2"})
@@ -198,6 +202,7 @@ def test_a_source_whose_column_has_another_type_is_summed_anew(lake: Lake, anew:
     assert anew == [], "another type has everything compared, before anybody asks for sums"
 
 
+@pytest.mark.slow
 def test_columns_of_the_table_that_changed_places_are_computed_anew(lake: Lake) -> None:
     def two(src: Changes) -> Aggregate:
         return Aggregate(src, "g", "n", {"a": "v", "b": "id"})
@@ -214,6 +219,7 @@ def test_columns_of_the_table_that_changed_places_are_computed_anew(lake: Lake) 
     assert sorted(map(tuple, held)) == sorted(map(tuple, expected))
 
 
+@pytest.mark.slow
 def test_a_merge_becomes_an_aggregate_and_goes_back(rows: Lake) -> None:
     def merged(src: Changes) -> Merge:
         touched = src.touched("g")
@@ -225,7 +231,7 @@ def test_a_merge_becomes_an_aggregate_and_goes_back(rows: Lake) -> None:
         assert rows.rows("sums") == due(rows)
 
 
-@pytest.mark.parametrize("archive", ["log", None])
+@pytest.mark.parametrize("archive", [slow("log"), None])
 def test_a_gap_is_computed_anew_whatever_the_archive_holds(
     rows: Lake, anew: list[str | None], archive: str | None
 ) -> None:
@@ -241,6 +247,7 @@ def test_a_gap_is_computed_anew_whatever_the_archive_holds(
     assert len(anew) == (0 if archive is None else 1), "a gap without an archive presents everything"
 
 
+@pytest.mark.slow
 def test_a_look_up_and_other_changes_do_not_matter_to_the_sums(rows: Lake) -> None:
     rows.create("other", [(1,)], "w int")
 

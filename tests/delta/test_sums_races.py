@@ -102,6 +102,7 @@ def test_a_run_that_is_repeated_adds_nothing(rows: Lake) -> None:
     assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 def test_partitions_have_sums_of_their_own_and_a_run_of_several_computes_them_anew(
     lake: Lake, anew: list[str | None]
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_run_that_another_set_of_partitions_overtook_adds_nothing_twice(lake: 
     assert lake.rows("sums") == due(lake)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["", None, "a"])
 def test_an_empty_text_and_null_are_one_partition(lake: Lake, first: str | None) -> None:
     lake.create("src", [(1, first, 10)], SRC)

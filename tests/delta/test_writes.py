@@ -14,6 +14,7 @@ from lakehouse.statement import Insert, MergeRows, Replace, ReplaceRows, Touch
 from tests.delta.assets import kept, members
 from tests.delta.model import SRC
 from tests.lake import Lake
+from tests.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
@@ -199,7 +200,7 @@ def placed(src: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
-@pytest.mark.parametrize("statement", ["auto", pytest.param("merge", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: Lake, statement: Any) -> None:
     """As literals: only so does Delta let writers of other partitions alone."""
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
@@ -218,7 +219,7 @@ def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: La
     assert lake.source("placed").at.feed(1, 1).where("k = 'd'").isEmpty()
 
 
-@pytest.mark.parametrize("statement", ["auto", pytest.param("merge", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, statement: Any) -> None:
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
     table = Table(key="id", partition_by="k", statement=statement)
@@ -230,7 +231,7 @@ def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, st
     assert lake.rows("placed") == [(1, "a", 10), (2, "b", 21), (3, "a", 30)]
 
 
-@pytest.mark.parametrize("statement", ["auto", pytest.param("merge", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_a_key_that_the_table_holds_twice_is_there_once_when_it_is_next_touched(lake: Lake, statement: Any) -> None:
     lake.create("src", ROWS, SRC)
     table = Table(key="id", statement=statement)

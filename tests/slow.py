@@ -1,0 +1,15 @@
+"""Cases of a test that `make slow` runs and `make test` leaves out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+
+def slow(*values: Any, id: str | None = None) -> Any:  # noqa: A002  (pytest's own name)
+    return pytest.param(*values, id=id, marks=pytest.mark.slow)
+
+
+def all_but(quick: tuple[str, ...], cases: Mapping[str, Any]) -> list[Any]:
+    """The cases under their names, all of them slow but those that are named."""
+    return [pytest.param(value, id=name) if name in quick else slow(value, id=name) for name, value in cases.items()]

@@ -140,7 +140,7 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
 def _find(log: Log, head: Head, asset: str, partitions: tuple[str, ...], *, reads: bool) -> Cursor:
     if not partitions:
         return _newest(log, head, asset, None)
-    epoch = log.epoch(application_id(asset, partitions, FIRST_GENERATION))
+    epoch = log.epoch(application_id(asset, partitions, FIRST_GENERATION), head.version)
     if not reads and epoch is not None:
         return Fresh(epoch=epoch, foreign=_foreign(log, head, asset) if epoch == 0 else None)
     least = _least_read([_newest(log, head, asset, partition) for partition in partitions])
@@ -154,7 +154,7 @@ def _sequence(log: Log, head: Head, asset: str, partitions: tuple[str, ...], gen
     Each set of partitions has a sequence of its own, which the newest mark of one of them need not belong to. Where
     the log cannot say and its marks are gone, another sequence begins: Delta would skip a repeated epoch silently.
     """
-    epoch = log.epoch(application_id(asset, partitions, generation))
+    epoch = log.epoch(application_id(asset, partitions, generation), head.version)
     if epoch is not None:
         return generation, epoch
     line, oldest = _line(generation), head.version + 1
@@ -256,13 +256,17 @@ def _unmarked(
     foreign = None if ours else _foreign(log, head, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
-    epoch = log.epoch(application_id(asset, () if partition is None else (partition,), FIRST_GENERATION))
+    of = application_id(asset, () if partition is None else (partition,), FIRST_GENERATION)
+    epoch = log.epoch(of, head.version)
     if not ours and epoch == 0 and partition is None:
         return Fresh(foreign=oldest if foreign is None else foreign)
-    generation = generation or f"cleaned-{oldest}"
+    if generation is None:
+        # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
+        generation = f"cleaned-{oldest}" if epoch is None else FIRST_GENERATION
     if not ours and not epoch and foreign is not None:
         return Fresh(generation, foreign=foreign)
-    return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation)
+    reached = epoch if epoch is not None and generation == FIRST_GENERATION else 0
+    return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation, reached)
 
 
 def _covers(mark: Mark, partition: str | None) -> bool:

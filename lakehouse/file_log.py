@@ -31,9 +31,10 @@ class FileLog:
     def __init__(self, path: str, table: str) -> None:
         self._path = path.removeprefix("file:")
         self._table = table
+        self._newest: DeltaTable | None = None
 
     def head(self) -> Head | None:
-        delta = self._open()
+        self._newest = delta = self._open()
         if delta is None:
             return None
         metadata = delta.metadata()
@@ -71,9 +72,11 @@ class FileLog:
                 return
             yield commit
 
-    def epoch(self, application_id: str) -> int | None:
-        delta = self._open()
-        return 0 if delta is None else delta.transaction_version(application_id) or 0
+    def epoch(self, application_id: str, version: int) -> int | None:
+        # As of the version whose marks the cursor reads: a twin may have committed since.
+        if self._newest is None or self._newest.version() != version:
+            self._newest = self._open(version)
+        return 0 if self._newest is None else self._newest.transaction_version(application_id) or 0
 
     def _commit(self, version: int) -> Commit | None:
         """A commit by its own file; None where there is none."""
@@ -93,11 +96,11 @@ class FileLog:
         names = (file.stem for file in (Path(self._path) / "_delta_log").glob("*.json"))
         return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
 
-    def _open(self) -> DeltaTable | None:
+    def _open(self, version: int | None = None) -> DeltaTable | None:
         try:
             if not (Path(self._path) / "_delta_log").is_dir():
                 return None
-            return DeltaTable(self._path)
+            return DeltaTable(self._path, version=version)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:

@@ -40,6 +40,11 @@ class Head:
         return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
 
     @property
+    def widens_types(self) -> bool:
+        """Whether any write may give a column a wider type."""
+        return self.properties.get("delta.enableTypeWidening", "false").lower() == "true"
+
+    @property
     def has_vectors(self) -> bool:
         """Whether a row can be deleted without its file being written again."""
         return self.properties.get("delta.enableDeletionVectors", "false").lower() == "true"
@@ -95,8 +100,8 @@ class Log(Protocol):
         """The commits from `newest` down to `oldest`, lazily; it ends early where older ones were cleaned up."""
         ...
 
-    def epoch(self, application_id: str) -> int | None:
-        """The highest `txnVersion` of an application id, 0 where there is none; None: this log cannot say."""
+    def epoch(self, application_id: str, version: int) -> int | None:
+        """The highest `txnVersion` of an application id as of a version, 0 where there is none; None: it cannot say."""
         ...
 
 

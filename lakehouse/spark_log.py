@@ -60,7 +60,7 @@ class SparkLog:
     def file_schema(self, version: int) -> FileSchema | None:
         return None  # SQL tells how a table is partitioned now, and not how it was
 
-    def epoch(self, application_id: str) -> int | None:
+    def epoch(self, application_id: str, version: int) -> int | None:
         return None
 
     def _detail(self) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: t
     marks = [readable_mark(commit, asset) for commit in loud]
     if any(mark is not None for mark in marks):
         return all(_is_compared(mark, commit, key) for mark, commit in zip(marks, loud, strict=True))
-    return log.epoch(application_id(asset, (), FIRST_GENERATION)) == 0
+    return log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
 
 
 def _is_compared(mark: Mark | None, commit: Commit, key: tuple[str, ...]) -> bool:

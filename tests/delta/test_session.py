@@ -46,4 +46,4 @@ def test_a_table_that_is_created_carries_its_transaction(set_up: SparkSession, t
     with handed_over(set_up.range(1), "app", 7, "mark") as (own, view):
         own.sql(f"CREATE TABLE delta.`{tmp_path / 'table'}` USING delta AS SELECT * FROM {view}").collect()
     log = TableRef.at_path("table", str(tmp_path / "table")).log(lambda: set_up)
-    assert log.epoch("app") == 7
+    assert log.epoch("app", 0) == 7

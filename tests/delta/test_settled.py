@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit import AlreadyApplied, Committed
 from lakehouse.errors import StaleInputsError
+from lakehouse.file_log import FileLog
 from lakehouse.partitions import PartitionKey, Slice
 from tests.delta.contended import SRC, ready
 from tests.lake import NO_WAIT, Lake
@@ -35,6 +36,35 @@ def of(*partitions: str) -> Slice:
 def rows(lake: Lake) -> Lake:
     lake.create("src", [(1, "p", 10), (2, "q", 20)], SRC)
     return lake
+
+
+@pytest.mark.parametrize("there", [True, slow(False)], ids=["a partition that is there", "a new partition"])
+def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
+    rows: Lake, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    """Else its epoch would be taken for that of the position, and its rows be added once more."""
+
+    def landed(src: Changes) -> Append:
+        return Append(src.appended())
+
+    asked, twins = FileLog.epoch, ["one"]
+
+    def behind_a_twin(log: FileLog, application_id: str, version: int) -> int | None:
+        if application_id.startswith("landed") and twins:
+            twins.clear()
+            rows.materialize(landed, BY_G, slice=of("p"))
+        return asked(log, application_id, version)
+
+    rows.materialize(landed, BY_G, slice=of("q"))
+    if there:
+        rows.materialize(landed, BY_G, slice=of("p"))
+    rows.insert("src", [(3, "p", 30)])
+    with monkeypatch.context() as patched:
+        patched.setattr(FileLog, "epoch", behind_a_twin)
+        step = rows.begin(landed, BY_G, slice=of("p"))
+    outcome = step.commit(landed(**rows.read(step, landed)), rows.retry, NO_WAIT)
+    assert isinstance(outcome, AlreadyApplied)
+    assert rows.rows("landed") == [(1, "p", 10), (2, "q", 20), (3, "p", 30)]
 
 
 @pytest.mark.parametrize("others", [(), ("other",)])

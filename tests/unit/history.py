@@ -41,7 +41,7 @@ class History:
     def file_schema(self, version: int) -> FileSchema | None:
         return None
 
-    def epoch(self, application_id: str) -> int | None:
+    def epoch(self, application_id: str, version: int) -> int | None:
         return self.transactions.get(application_id, 0) if self.knows_epochs else None
 
     def _page(self, count: int) -> list[Commit]:

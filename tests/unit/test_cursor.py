@@ -229,8 +229,13 @@ def test_a_clone_does_not_carry_the_position(history: History):
     assert read_to(history) == 4
 
 
-def test_a_cleaned_log_loses_the_position_and_says_the_same_until_it_is_cleaned_again(history: History):
-    """The generation is the compare-and-swap of two runs; a rival's OPTIMIZE between them must not change it."""
+@pytest.mark.parametrize("knows_epochs", [True, False])
+def test_a_cleaned_log_loses_the_position_and_twins_still_meet(history: History, *, knows_epochs: bool):
+    """The generation is the compare-and-swap of two runs: a rival's OPTIMIZE between them must not change it.
+
+    Nor must another cleanup, where the log knows how far the epochs have got.
+    """
+    history.knows_epochs = knows_epochs
     history.own(4)
     for _ in range(5):
         history.add("OPTIMIZE")
@@ -240,6 +245,9 @@ def test_a_cleaned_log_loses_the_position_and_says_the_same_until_it_is_cleaned_
     assert cursor(history) == before
     assert isinstance(before, Lost)
     assert "cleaned up to version 3" in before.reason
+    history.clean(5)
+    again = cursor(history)
+    assert (again.generation, again.epoch) == (("0", 1) if knows_epochs else ("cleaned-5", 0))
 
 
 def test_what_lies_behind_a_hole_in_the_log_is_not_believed(history: History):

@@ -205,7 +205,7 @@ class Listed:
     def file_schema(self, version: int) -> FileSchema | None:
         return None
 
-    def epoch(self, application_id: str) -> int | None:
+    def epoch(self, application_id: str, version: int) -> int | None:
         return None
 
 
@@ -275,3 +275,14 @@ def test_a_walk_to_the_start_reads_a_number_of_commits_linear_in_the_history():
         history.append()
     assert len(list(history.commits(9_999))) == 10_000
     assert sum(min(count, 10_000) for count in history.pages) < 2 * 10_000
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("`a.b`", "a.b"), ("a", "a"), ("s.a", "s.a"), ("`s.t`.a", "`s.t`.a"), ("s.`a.b`", "s.`a.b`"), ("`a`b`", "`a`b`")],
+)
+def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
+    """As Delta writes it: with quotes where it has a dot, without any where it has none."""
+    parameters = {"oldColumnPath": path, "newColumnPath": "new"}
+    assert commit("RENAME COLUMN", parameters).renamed == (name, "new")
+    assert commit("DROP COLUMNS", parameters).renamed is None

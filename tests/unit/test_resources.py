@@ -200,6 +200,17 @@ def test_a_cluster_needs_a_root():
         environment({"LAKEHOUSE_ENV": "cluster"})
 
 
+@pytest.mark.parametrize("root", ["/mnt/lake", "file:/mnt/lake"])
+def test_files_of_this_machine_have_one_server_or_none(root: str):
+    """Without SPARK_REMOTE each run is a JVM of its own, and two of them lose each other's commits."""
+    at = {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": root}
+    with pytest.raises(VariableError, match=r"two of them can overwrite.*s3a://"):
+        environment(at)
+    assert environment(at | {"SPARK_REMOTE": "sc://cluster"})["io_manager"].root == root
+    for elsewhere in ("dbfs:/lake", "hdfs://name/lake", "abfss://c@a/lake"):
+        assert environment(at | {"LAKEHOUSE_ROOT": elsewhere})["io_manager"].root == elsewhere
+
+
 def test_a_cluster_takes_its_settings_from_the_environment():
     resources = environment(
         {

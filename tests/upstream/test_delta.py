@@ -37,7 +37,7 @@ def test_a_transaction_survives_a_restore(lake: Lake) -> None:
     lake.sql("RESTORE TABLE {t} TO VERSION AS OF 0")
     writer.option("txnAppId", "app").option("txnVersion", "3").save(str(lake.root / "t"))
     assert lake.rows("t") == [(1, "a", 1)]
-    assert lake.ref("t").log(lambda: lake.spark).epoch("app") == 3
+    assert lake.ref("t").log(lambda: lake.spark).epoch("app", lake.version("t")) == 3
 
 
 def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:

@@ -156,6 +156,14 @@ class Commit:
         return frozenset(str(path).replace("`", "").lower() for path in paths)
 
     @property
+    def renamed(self) -> tuple[str, str] | None:
+        """The old and the new name of the column that the commit renamed; a field within one is told as a path."""
+        if self.operation != "RENAME COLUMN":
+            return None
+        old, new = (str(self.parameters.get(name)) for name in ("oldColumnPath", "newColumnPath"))
+        return _one_part(old), _one_part(new)
+
+    @property
     def bytes_written(self) -> int:
         """Bytes of rows the commit added, by its own metrics; 0 where it does not say, or changed no row."""
         names = () if self.is_quiet else ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
@@ -213,3 +221,9 @@ class Commit:
         """The version that a RESTORE went back to; None where it gave a timestamp."""
         version = self.parameters.get("version")
         return int(version) if version is not None and version.isdecimal() else None
+
+
+def _one_part(path: str) -> str:
+    """A path as a name, where it is one: Delta quotes those with a dot, and no others."""
+    inner = path[1:-1]
+    return inner if path == f"`{inner}`" and "`" not in inner else path

@@ -122,9 +122,8 @@ def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, st
     for commit in commits:
         if commit.operation in SCHEMA_CHANGES or (current and commit.version != current[-1].version + 1):
             close()
-        if commit.operation == "RENAME COLUMN":
-            old, new = commit.parameters.get("oldColumnPath"), commit.parameters.get("newColumnPath")
-            renames.append((commit.version, str(old), str(new)))
+        if commit.renamed is not None:
+            renames.append((commit.version, *commit.renamed))
         if commit.operation not in SCHEMA_CHANGES:
             current.append(commit)
     close()

@@ -7,7 +7,7 @@
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
@@ -183,7 +183,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     try:
         misleading = _misleading(source.log, kept, at, maps=maps)
         if reader.recomputes and not misleading:
-            misleading = _retyped(source.log, kept)
+            misleading = _retyped(source, kept)
         if misleading or reader.gap:
             # Of misleading commits an archive of the feed has been misled, too.
             reader = replace(reader, archive=None) if misleading else reader
@@ -211,15 +211,34 @@ def _misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: bool
     return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
 
 
-def _retyped(log: Log, commits: tuple[Commit, ...]) -> str | None:
+def _retyped(source: Source, commits: tuple[Commit, ...]) -> str | None:
     """Why rows that no commit has touched may now count otherwise: what is made of a column may go by its type."""
-    if not any(commit.operation in RETYPING for commit in commits):
+    widens = source.head.widens_types and any(not commit.is_quiet for commit in commits)
+    if not widens and not any(_may_retype(commit) for commit in commits):
         return None
-    before, after = log.file_schema(commits[0].version - 1), log.file_schema(commits[-1].version)
+    before, after = (_types(source, version) for version in (commits[0].version - 1, commits[-1].version))
     if before is None or after is None:
         return "a column's type may have been changed"
-    changed = [name for name, kind in after.types.items() if before.types.get(name, kind) != kind]
+    changed = [name for name, kind in after.items() if before.get(name, kind) != kind]
     return f"the type of {' and '.join(changed[:3])} was changed" if changed else None
+
+
+def _may_retype(commit: Commit) -> bool:
+    """Whether the commit may change a type, or end the time in which others might."""
+    said = " ".join(value or "" for value in commit.parameters.values()).lower()
+    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in said)
+
+
+def _types(source: Source, version: int) -> Mapping[str, str] | None:
+    """The type of each column at a version, names in lower case; None where nobody can tell any more."""
+    if source.at.ref.is_local:
+        found = source.log.file_schema(version)
+        return None if found is None else found.types
+    try:
+        schema = replace(source.at, version=version).rows().schema
+    except Exception:
+        return None
+    return {column.name.lower(): column.dataType.json() for column in schema.fields}
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:

@@ -78,6 +78,11 @@ def check_new(asset: str, rows: DataFrame, table: Table) -> None:
         raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
 
 
+def pads(schema: StructType) -> bool:
+    """Whether a column is a CHAR, whose texts Spark pads with blanks."""
+    return any(str(column.metadata.get(_CHAR)).startswith("char(") for column in schema.fields)
+
+
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
     """Refuses texts as keys of a table that pads them: a padded key is equal to what is said, and joins with nothing.
 

@@ -6,7 +6,7 @@ from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
@@ -216,13 +216,16 @@ def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] =
         .option("mergeSchema", "true")
         .options(**which)
     )
-    writer = writer.partitionBy(*by) if by else writer
-    if run.ref.path is not None:
-        writer.save(run.ref.path)
+    _save(writer.partitionBy(*by) if by else writer, rows.sparkSession, run.ref)
+
+
+def _save(writer: DataFrameWriter, spark: SparkSession, ref: TableRef) -> None:
+    if ref.path is not None:
+        writer.save(ref.path)
         return
     # On a thread without an active session classic Spark takes the table for a new one and finds that it exists.
-    rows.sparkSession.createDataFrame(pa.table({"active": [True]}))
-    writer.saveAsTable(run.ref.identifier)
+    spark.createDataFrame(pa.table({"active": [True]}))
+    writer.saveAsTable(ref.identifier)
 
 
 def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
@@ -231,6 +234,9 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
     if table.cluster_columns:
         rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
     described = rows.select(*(_described(column, table) for column in rows.schema.fields))
+    if table.maps_columns:
+        _create_mapped(described, run, mark)
+        return
     properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table.all_properties.items())
     layout = ""
     if table.partition_columns:
@@ -254,6 +260,20 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
                 return
             # Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
+
+
+def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
+    """A table without rows, and behind it the commit: Delta refuses rows together with a mapping and a feed.
+
+    A run that dies between the two leaves an empty table, which the next one takes for a new one.
+    Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.
+    """
+    table = run.table
+    writer = rows.limit(0).write.format("delta").mode("errorifexists").options(**table.all_properties)
+    writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
+    writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
+    _save(writer, rows.sparkSession, run.ref)
+    _write(rows, run, mark, "append")
 
 
 def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:

@@ -104,6 +104,11 @@ class Table(Declared):
         return {name: on for name, on in defaults.items() if name.lower() not in said} | dict(self.properties or {})
 
     @property
+    def maps_columns(self) -> bool:
+        """Whether a new table's columns have other names in its files: any text may then be a column's name."""
+        return self.properties_in_lower_case.get("delta.columnmapping.mode", "none").lower() != "none"
+
+    @property
     def properties_in_lower_case(self) -> dict[str, str]:
         """The declared properties as Delta looks them up: their names do not depend on case."""
         return {name.lower(): value for name, value in (self.properties or {}).items()}

@@ -15,6 +15,7 @@ from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.images import rows_after
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
+from lakehouse.schema import pads
 from lakehouse.sql import Literal, folded, quote
 
 _ALIKE = "IF(coalesce({0}, '') = '', array('', NULL), array({0}))"
@@ -160,7 +161,7 @@ class Touched:
             )
         if self.tells is not Tells.KEYS and isinstance(self.found, Local) and not self._touches_more(self.found):
             told = rows_after(self.found, self.columns, self.source.columns)
-            if told is not None:
+            if told is not None and not pads(self.source.schema):  # the feed has its texts, and not that it is a CHAR
                 return told.frame
         return self.of(self.source)
 

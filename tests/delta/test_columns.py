@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.changes import Everything, Feed
@@ -264,6 +265,7 @@ def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, sou
             **{name: lake.ref(name).identifier},
         )
     lake.sql("INSERT INTO {src} SELECT concat('a', id), 1 FROM range(150)")
+    lake.keys["src"] = ("id",)
     if source == "string":
         with pytest.raises(SchemaError, match=r"id: is a key of char\(5\) in the table"):
             lake.materialize(narrowed, Table(key="id"))
@@ -273,6 +275,34 @@ def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, sou
         held, wanted = (sorted(map(tuple, lake.frame(name).collect())) for name in ("narrowed", "src"))
         assert held == wanted
         lake.sql("UPDATE {src} SET v = v + 1")
+
+
+@pytest.mark.parametrize("how", ["append", slow("merge")])
+def test_a_type_that_a_write_has_widened_is_read_from_all_rows(lake: Lake, how: str) -> None:
+    def said(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.select("id", F.col("v").cast("string").alias("said")), touched)
+
+    lake.create("src", [(1, 10), (2, 20)], "id int, v int", delta__enableTypeWidening="true")
+    lake.materialize(said, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
+    assert "type" not in str(reason(lake, said))
+    new = lake.spark.sql("SELECT 3 AS id, 2.5D AS v")
+    if how == "append":
+        new.write.format("delta").mode("append").option("mergeSchema", "true").save(str(lake.root / "src"))
+    else:
+        new.createOrReplaceTempView("new_rows")
+        into = "MERGE WITH SCHEMA EVOLUTION INTO {src} t USING new_rows s ON t.id = s.id"
+        lake.sql(f"{into} WHEN NOT MATCHED THEN INSERT *")
+    assert reason(lake, said) == "the type of v was changed"
+    lake.materialize(said, Table(key="id"))
+    assert lake.rows("said") == [(1, "10.0"), (2, "21.0"), (3, "2.5")]
+
+
+def reason(lake: Lake, asset: object) -> str | None:
+    found = lake.read(lake.begin(asset, Table(key="id")), asset)["src"]
+    assert isinstance(found, Changes)
+    return found.content.reason if isinstance(found.content, Everything) else None
 
 
 def test_instants_are_no_partitions_where_clocks_are_set_back(lake: Lake) -> None:

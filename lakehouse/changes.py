@@ -225,6 +225,11 @@ class Changes:
         return sum((commit.rows for commit in self._read), NO_ROWS)
 
     @property
+    def are_of_the_feed(self) -> bool:
+        """Whether Delta's feed tells them: where it cannot, there is another way."""
+        return isinstance(self.content, Feed) and self.content.via != ARCHIVE
+
+    @property
     def _read(self) -> tuple[Commit, ...]:
         return self.content.commits if isinstance(self.content, Feed) else ()
 

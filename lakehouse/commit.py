@@ -35,6 +35,7 @@ from lakehouse.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.run import Run
 from lakehouse.settled import refuse_unsafe, settled_by
 from lakehouse.size import total
+from lakehouse.slip import may_concern
 from lakehouse.statement import Skip, Statement, execute, is_compared
 from lakehouse.writes import Write
 
@@ -236,7 +237,8 @@ class _Writing:
         """
         if not mark.compared or own.version == mark.base + 1:
             return None
-        between = tuple(rival for rival in self.log.commits(own.version - 1, mark.base + 1) if not rival.is_quiet)
+        rivals = self.log.commits(own.version - 1, mark.base + 1)
+        between = tuple(rival for rival in rivals if may_concern(rival, self.run.asset, self.run.partitions))
         judged = verdict(self.spark, self.run, self.write, between) if between else Verdict.OTHER_ROWS
         return None if judged is Verdict.OTHER_ROWS else judged
 

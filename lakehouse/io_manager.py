@@ -9,9 +9,11 @@ from typing import Any, cast
 import dagster as dg
 from dagster import ResourceDependency
 from pydantic import PrivateAttr
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
+from lakehouse.conflicts import causes, is_of_the_asset
 from lakehouse.definition import (
     changes_of,
     input_kind,
@@ -23,13 +25,16 @@ from lakehouse.definition import (
 )
 from lakehouse.errors import (
     FULL_REFRESH,
+    ConflictError,
     IsolationLevelError,
     LakehouseError,
     LateGapError,
     PlanError,
     SourceMissingError,
     StaleInputsError,
+    UnknownOutcomeError,
     UnreadableLogError,
+    UnsettledError,
 )
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Source
@@ -179,7 +184,7 @@ def _writer(run: dg.AssetExecutionContext) -> DeltaIOManager | None:
 
 @contextmanager
 def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
-    """Our errors as Dagster's: final ones are not retried by a RetryPolicy, the two that need new inputs always."""
+    """Our errors as Dagster's: a RetryPolicy repeats those that may pass; the two that need new inputs always are."""
     try:
         yield
     except LateGapError as error:
@@ -189,8 +194,18 @@ def _told_to_dagster(run: dg.AssetExecutionContext) -> Generator[None]:
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
-        # A lost server is another one at the next try; everything else would only be said again.
-        raise dg.Failure(description=str(error), allow_retries=isinstance(error, ConnectionError)) from error
+        raise dg.Failure(description=str(error), allow_retries=_may_pass(error)) from error
+
+
+def _may_pass(error: LakehouseError) -> bool:
+    """Whether the next try may do better: with another server, other rivals, other executors.
+
+    What is said of the asset or of its table would only be said again.
+    """
+    if isinstance(error, PlanError) and error.__cause__ is not None:
+        final = any(isinstance(cause, AnalysisException) for cause in causes(error.__cause__))
+        return not final and not is_of_the_asset(error.__cause__)
+    return isinstance(error, ConnectionError | ConflictError | UnsettledError | UnknownOutcomeError)
 
 
 @contextmanager

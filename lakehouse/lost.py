@@ -111,6 +111,6 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     if any(_ENDED.search(message(cause)) for cause in causes(error)):
         return SessionEndedError(run.asset, first_line(error))
     reason = why_unreadable(error)
-    if reason is not None and run.changes:
+    if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.asset, reason)
     return PlanError(run.asset, first_line(error))

@@ -26,6 +26,8 @@ from lakehouse.statement import (
 )
 from lakehouse.tables import Pinned
 
+_DATA_VERSION = "dagster/data_version"
+
 
 def report(
     context: dg.OutputContext,
@@ -46,20 +48,32 @@ def report(
         schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
         version = data_version(log, head.version, run)
-        run_context.set_data_version(context.asset_key, dg.DataVersion(str(version)))
+        told = _told_before(run_context, run) if version is None else None
+        told = told or str(head.version if version is None else version)
+        run_context.set_data_version(context.asset_key, dg.DataVersion(told))
     metadata["dagster/uri"] = run.ref.location
     context.add_output_metadata(metadata)
     context.log.info(sentence)
 
 
-def data_version(log: Log, version: int, run: Run) -> int:
-    """The last version, up to `version`, that may have changed a row that the run is about: what downstream follows."""
-    oldest = version
+def data_version(log: Log, version: int, run: Run) -> int | None:
+    """The last version, up to `version`, that may have changed a row that the run is about: what downstream follows.
+
+    None where it was cleaned up: the first of those that are left would be another one after each cleanup.
+    """
     for commit in log.commits(version):
-        oldest = commit.version
-        if may_concern(commit, run.asset, run.partitions):
+        if commit.is_first or may_concern(commit, run.asset, run.partitions):
             return commit.version
-    return oldest
+    return None
+
+
+def _told_before(run_context: dg.AssetExecutionContext, run: Run) -> str | None:
+    """The data version of the last materialization, of one of the run's partitions if it has some."""
+    of = dg.AssetRecordsFilter(asset_key=run_context.asset_key, asset_partitions=list(run.partitions) or None)
+    for record in run_context.instance.fetch_materializations(of, limit=1).records:
+        if record.asset_materialization is not None and record.asset_materialization.tags is not None:
+            return record.asset_materialization.tags.get(_DATA_VERSION)
+    return None
 
 
 def column_schema(schema: StructType) -> dg.TableSchema:

@@ -1,13 +1,16 @@
 """Dagster's own path: what a user's definitions do when they are materialized."""
 
 import re
+from typing import Any
 
 import dagster as dg
 import pytest
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame
 
+import lakehouse.commit
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.errors import UnreadableLogError
 from tests.dagster.lakehouse import House, failure, metadata
@@ -270,3 +273,75 @@ def test_a_partition_is_loaded_alone_outside_a_run_too(house: House) -> None:
         "by_day", python_type=DataFrame, partition_key="2013-01-02"
     )
     assert sorted(row.id for row in frame.collect()) == [2, 3]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["a first read", "a later one"])
+def test_a_source_that_is_not_whole_any_more_ends_the_run(
+    lake: Lake, instance: dg.DagsterInstance, *, first: bool
+) -> None:
+    """One try with the feed and one without it; that the second fails as well is no reason for a third."""
+    tries: list[int] = []
+
+    @dg.asset(metadata=Table(key="id"))
+    def copied(orders: Changes) -> Merge:
+        tries.append(1)
+        assert len(tries) <= 5, "this would go on for ever"
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(n, DAY_1, n) for n in range(10)], EVENTS)
+    house = House(lake, [orders, copied], instance)
+    if not first:
+        house.run("copied")
+        lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 1")
+        tries.clear()
+    for name in ("orders", "copied"):
+        for file in (lake.root / name).rglob("*.parquet"):
+            file.unlink()
+    assert "copied" in failure(house.run("copied", raise_on_error=False))
+    assert len(tries) <= (1 if first else 2)
+
+
+def test_a_retry_policy_repeats_what_may_pass(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned, calls = lakehouse.commit.plan, list[int]()
+
+    def flaky(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise SparkRuntimeException("Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)")
+        return planned(*given)
+
+    @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=2))
+    def copied(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(1, DAY_1, 10)], EVENTS)
+    monkeypatch.setattr("lakehouse.commit.plan", flaky)
+    assert House(lake, [orders, copied], instance).run("copied").success
+    assert len(calls) == 2
+
+
+@pytest.mark.slow
+def test_the_data_version_stays_where_the_log_was_cleaned(house: House) -> None:
+    house.run("copies")
+    house.lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 1")
+    house.run("copies")
+    said = data_version(house)
+    for value in range(12):
+        house.lake.sql(f"ALTER TABLE {{copies}} SET TBLPROPERTIES ('a' = '{value}')")
+    log = house.root / "copies" / "_delta_log"
+    for version in range(10):
+        for file in log.glob(f"*{version:020}.json"):
+            file.unlink()
+    house.lake.sql("OPTIMIZE {orders}")
+    house.run("copies")
+    assert data_version(house) == said
+
+
+def data_version(house: House) -> str:
+    record = house.instance.get_latest_materialization_event(dg.AssetKey("copies"))
+    assert record is not None and record.asset_materialization is not None
+    return record.asset_materialization.tags["dagster/data_version"]

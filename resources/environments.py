@@ -7,6 +7,7 @@
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from resources.errors import VariableError
 from resources.lifecycle import PROJECT
 from resources.settings import EVERYWHERE, local_settings
 from resources.spark import IDLE, ClusterSpark, LocalSpark, Where
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -56,6 +59,13 @@ def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
     root = variables.get("LAKEHOUSE_ROOT")
     if not root:
         raise VariableError("LAKEHOUSE_ROOT", None, "a cluster's tables need one. Set it to, say, s3a://bucket/lake.")
+    if not variables.get("SPARK_REMOTE") and (_SCHEME.match(root) is None or root.startswith("file:")):
+        problem = (
+            "each run would be a JVM of its own on files of this machine, where two of them can overwrite each other's "
+            "commits. Give a root with its scheme (s3a://bucket/lake, hdfs://..., dbfs:/...), or set SPARK_REMOTE to "
+            "the one server that all runs share."
+        )
+        raise VariableError("LAKEHOUSE_ROOT", root, problem)
     return _resources(ClusterSpark(spark_config=EVERYWHERE | _settings(variables)), root.rstrip("/"))
 
 

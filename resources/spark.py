@@ -6,6 +6,7 @@ objects of a resource that is used at two places and tears each down on its own.
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -33,13 +34,17 @@ class ClusterSpark(LazyPySparkResource):
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session, started when it is first asked for.
+        """The session, started when it is first asked for; a new one where the server has ended it.
 
         Raises:
             UnsafeSettingError: A setting, given here or the cluster's own, that could lose rows unnoticed.
         """
         if self._spark_session is not None:
-            return self._spark_session
+            if _answers(self._spark_session):
+                return self._spark_session
+            with suppress(Exception):  # nobody is there to take leave of
+                self._spark_session.stop()
+            self._spark_session = None
         _refuse(self.spark_config)
         session: SparkSession = super().spark_session
         try:
@@ -92,6 +97,14 @@ class LocalSpark(LazyPySparkResource):
                 from resources.in_process import session_in_process
 
                 return session_in_process(Path(self.root), self.spark_config)
+
+
+def _answers(session: SparkSession) -> bool:
+    try:
+        session.conf.get("spark.sql.session.timeZone")
+    except Exception:
+        return False
+    return True
 
 
 def _refuse(settings: Mapping[str, str]) -> None:

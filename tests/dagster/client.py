@@ -20,7 +20,7 @@ from lakehouse.commit import Committed
 from resources.environments import declare_api
 from resources.rendezvous import Rendezvous
 from resources.settings import local_settings
-from resources.spark import LocalSpark
+from resources.spark import ClusterSpark, LocalSpark
 from tests.history import History
 from tests.lake import Lake
 from tests.writers import TABLES, Source, Writers
@@ -97,6 +97,20 @@ def freeze(lake: Lake) -> None:
     os.kill(state.jvm, signal.SIGSTOP)
 
 
+def renew(lake: Lake) -> list[Any]:
+    """The sessions of a cluster whose server has ended the first one, as it does after an idle hour."""
+    state = Rendezvous(lake.root).state()
+    assert state is not None
+    lake.spark.stop()
+    os.environ["SPARK_REMOTE"] = f"sc://localhost:{state.port}/;token={state.token}"
+    cluster = ClusterSpark(spark_config={})
+    first: Any = cluster.spark_session
+    same = cluster.spark_session is first
+    first.client.release_session()
+    second = cluster.spark_session
+    return [same, second is first, second.range(3).count()]
+
+
 def beside(lake: Lake, name: str) -> Lake:
     """A directory of its own in the same root."""
     below = Lake(lake.spark, lake.root / name)
@@ -128,7 +142,7 @@ def exhaust(lake: Lake) -> None:
 
 
 ACTIONS: dict[str, Callable[..., Any]] = {
-    action.__name__: action for action in (insert, call, copy, outlive, freeze, begin, write, history, exhaust)
+    action.__name__: action for action in (insert, call, copy, outlive, freeze, renew, begin, write, history, exhaust)
 }
 
 

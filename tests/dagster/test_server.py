@@ -57,6 +57,11 @@ def test_a_function_that_was_edited_is_not_the_one_of_yesterday(house: House):
     assert house.run("call") == {"jvm": house.jvm, "said": "edited"}
 
 
+@pytest.mark.slow
+def test_a_session_that_a_clusters_server_has_ended_is_not_used_again(house: House):
+    assert house.run("renew")["said"] == [True, False, 3]
+
+
 def test_no_jvm_in_a_process_beside_it(house: House):
     beside = LocalSpark(spark_config={}, root=str(house.root), where=Where.PROCESS)
     with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):

@@ -185,6 +185,20 @@ def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lak
     assert lake.rows("copy") == ROWS
 
 
+def test_a_run_of_another_partition_that_slips_in_is_nothing_to_mend(lake: Lake, classic: None) -> None:
+    """By its mark, for a table without a feed does not tell whose rows they were."""
+    table = Table(key="id", partition_by="g", properties={"delta.enableChangeDataFeed": "false"})
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, table, slice=Slice((P, Q)))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    one, ps = begun(lake, copy, table, slice=Slice((P,)))
+    other, qs = begun(lake, copy, table, slice=Slice((Q,)))
+    with rivals(lake.spark, lambda: other.commit(qs, lake.retry, NO_WAIT), before="snapshot"):
+        assert isinstance(one.commit(ps, lake.retry, NO_WAIT), Committed)
+    assert lake.version("copy") == 2
+    assert lake.rows("copy") == lake.rows("src")
+
+
 def test_an_overwrite_whose_rival_slipped_in_is_written_again(lake: Lake, classic: None) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(whole, KEYED)

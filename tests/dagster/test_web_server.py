@@ -23,6 +23,7 @@ from lakehouse.mark import Mark
 from resources import lifecycle
 from resources.environments import PROJECT
 from resources.rendezvous import Rendezvous
+from tests.reliability.delta_files import History
 
 pytestmark = pytest.mark.timeout(420)  # above both deadlines, so that a failure quotes the server's output
 
@@ -151,7 +152,7 @@ def test_an_asset_launched_over_http_is_a_table_with_its_mark(server: Server):
     mark = Mark.from_json(commit["userMetadata"])
     assert mark is not None
     assert (mark.asset, mark.run, mark.epoch, mark.base) == ("reference/airlines", run, 1, -1)
-    assert len(table.to_pyarrow_table()) == 16
+    assert len(History(server.root / "reference" / "airlines").rows(0)) == 16
 
     first = Rendezvous(server.root).state()
     launched(server, name, "airports")

@@ -68,6 +68,7 @@ def _leave(root: Path) -> None:
     connected = _connected.pop(root)
     connected.used.let_go()
     connected.session.release_session_on_close = _answers(connected.channel, LEAVES_WITHIN)
+    connected.channel.leave()
     connected.session.stop()
 
 
@@ -85,7 +86,12 @@ class Channel(DefaultChannelBuilder):
         url = f"sc://127.0.0.1:{state.port}/;user_id=lakehouse;session_id={session_id}"
         super().__init__(url, [("grpc.enable_http_proxy", 0)])
         self._state = state
-        self.add_interceptor(_Alive(server, state))
+        self._alive = _Alive(server, state)
+        self.add_interceptor(self._alive)
+
+    def leave(self) -> None:
+        """Nobody calls through it from now on but to give the session back: gRPC crashes where a closed one is used."""
+        self._alive.left = True
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802  (PySpark's name)
         token = grpc.access_token_call_credentials(self._state.token)
@@ -98,22 +104,23 @@ class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
     """Asks before every call whether the server still lives: PySpark would try to reach a dead one for ten minutes."""
 
     def __init__(self, server: Server, state: State) -> None:
-        self._server, self._state = server, state
+        self._server, self._state, self.left = server, state, False
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        self._check()
+        self._check(client_call_details)
         return continuation(client_call_details, request)
 
     def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
-        self._check()
+        self._check(client_call_details)
         return continuation(client_call_details, request)
 
     def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
-        self._check()
+        self._check(client_call_details)
         return continuation(client_call_details, request_iterator)
 
-    def _check(self) -> None:
-        if not is_running(self._server.rendezvous, self._state):
+    def _check(self, call: Any) -> None:
+        left = self.left and "ReleaseSession" not in str(call.method)
+        if left or not is_running(self._server.rendezvous, self._state):
             raise ServerLostError(self._server.root, last_words(self._server.rendezvous))
 
 

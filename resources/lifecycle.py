@@ -164,6 +164,7 @@ def _running(server: Server, answers: Callable[[State], bool]) -> State | str | 
 def _started(server: Server) -> State:
     """A new server, when it listens."""
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
+    rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held
     if not lock.take(1):
         raise ServerError(server.root, f"{lock.holder()} has the root to itself.")
     lock.sign(SERVER)

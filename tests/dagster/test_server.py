@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 from deltalake import DeltaTable
 
 from resources.connect import Channel, _answers
-from resources.errors import ServerError
+from resources.errors import ServerError, ServerLostError
 from resources.lifecycle import Server
 from resources.rendezvous import Rendezvous
 from resources.spark import LocalSpark, Where
@@ -39,6 +40,17 @@ def test_only_who_has_its_token_is_answered(house: House):
     assert state is not None
     assert _answers(Channel(server, state, str(uuid4())))
     assert not _answers(Channel(server, replace(state, token=state.token[::-1]), str(uuid4())))
+
+
+def test_a_channel_that_was_left_gives_the_session_back_and_nothing_else(house: House):
+    """Else a thread that still calls through it, closed, would crash the process."""
+    state = Rendezvous(house.root).state()
+    assert state is not None
+    channel = Channel(Server(house.root, {}, 60), state, str(uuid4()))
+    channel.leave()
+    with pytest.raises(ServerLostError):
+        channel._alive._check(SimpleNamespace(method="/spark.connect.SparkConnectService/ExecutePlan"))
+    channel._alive._check(SimpleNamespace(method="/spark.connect.SparkConnectService/ReleaseSession"))
 
 
 def test_it_listens_on_loopback_only(house: House):

@@ -269,7 +269,7 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
     Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.
     """
     table = run.table
-    writer = rows.limit(0).write.format("delta").mode("errorifexists").options(**table.all_properties)
+    writer = rows.limit(0).write.format("delta").mode("error").options(**table.all_properties)
     writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
     writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
     _save(writer, rows.sparkSession, run.ref)

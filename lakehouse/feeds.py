@@ -74,7 +74,7 @@ class Feeds:
             try:
                 found = small(frame)
             except Exception as error:
-                # Through Spark Connect the versions' feeds, united, are not each their own: everything is compared there.
+                # Through Spark Connect united feeds are not each their own: everything is compared there.
                 if not is_too_large(error) or not hasattr(at.spark, "newSession"):
                     raise
                 frame, via = told(partial(feed_by_commit, at, commits)), "two versions compared, where the feed fails"

@@ -42,7 +42,8 @@ CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_ch
   tests/reliability/test_server_faults.py
 SERVED := $(addprefix tests/dagster/test_,io_manager.py recompute.py sensors.py validation.py)
 REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
-SERVED_SLOW := $(SERVED) $(addprefix tests/delta/test_,once.py writes.py one_pass.py local_difference.py refusals.py sums.py sums_anew.py sums_refused.py names.py)
+SERVED_SLOW := $(SERVED) $(addprefix tests/delta/test_,once.py writes.py one_pass.py local_difference.py refusals.py \
+  sums.py sums_anew.py sums_refused.py names.py large_vectors.py feeds.py catalog.py columns.py)
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow" $(REST)

@@ -6,7 +6,7 @@ asset of the run that reads the same commits, also when its files are gone by th
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame
@@ -63,19 +63,17 @@ class Feeds:
         within = replaced_within(commits) if stable else None
 
         def told(feed: Callable[[int, int], DataFrame]) -> DataFrame:
-            frames = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
-            frame = reduce(lambda a, b: a.unionByName(b), frames)
+            frame = at.united([fitted(feed(first, last), renames, rows) for first, last, renames in pieces])
             frame = frame if at.where is None else frame.where(at.where)  # a piece may have the column by another name
             return frame if within is None else frame.where(within)
 
-        frame = told(at.feed)
         doing(f"reading the changes of {at.ref.name}")
         with heard(at.spark), interpreted(at.spark, size):
             try:
+                frame = told(at.feed)
                 found = small(frame)
             except Exception as error:
-                # Through Spark Connect united feeds are not each their own: everything is compared there.
-                if not is_too_large(error) or not hasattr(at.spark, "newSession"):
+                if not is_too_large(error):
                     raise
                 frame, via = told(partial(feed_by_commit, at, commits)), "two versions compared, where the feed fails"
                 found = small(frame)

@@ -6,7 +6,6 @@ there, or for a bit for each of 420,000. Beyond that it fails, see delta-io/delt
 
 import re
 from dataclasses import replace
-from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -37,7 +36,7 @@ def feed_by_commit(at: Pinned, commits: tuple[Commit, ...], first: int, last: in
         last: The newest, under the same schema.
     """
     loud = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
-    return reduce(DataFrame.unionByName, (_told(at, commit) for commit in loud))
+    return at.united([_told(at, commit) for commit in loud])
 
 
 def _told(at: Pinned, commit: Commit) -> DataFrame:

@@ -1,8 +1,9 @@
 """Tables as Spark names them, and one pinned version of a table."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -78,9 +79,16 @@ class Pinned:
 
     def feed(self, first: int, last: int) -> DataFrame:
         """The change data feed of versions `first` to `last`, both inclusive, of the whole table."""
-        return (
-            self.spark.read.option("readChangeFeed", "true")
-            .option("startingVersion", str(first))
-            .option("endingVersion", str(last))
-            .table(self.ref.identifier)
-        )
+        versions = {"startingVersion": str(first), "endingVersion": str(last)}
+        reader = self.spark.read.format("delta").options(readChangeFeed="true", **versions)
+        return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
+
+    def united(self, feeds: Sequence[DataFrame]) -> DataFrame:
+        """Feeds of the table as one, each with its own versions.
+
+        Spark takes a name that a plan has twice for one read, whatever their options, and Connect sees only whole
+        plans; a path is always a read of its own. So feeds that were read by name are evaluated first.
+        """
+        if self.ref.path is None and len(feeds) > 1:
+            feeds = [feed.localCheckpoint() for feed in feeds]
+        return reduce(DataFrame.unionByName, feeds)

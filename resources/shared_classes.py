@@ -65,7 +65,7 @@ def _list(root: Path, listed: Path) -> None:
     table = f"delta.`{root / 'table'}`"
     for statement in _STATEMENTS:
         session.sql(statement.format(t=table)).collect()
-    feed = session.read.option("readChangeFeed", "true").option("startingVersion", "1").table(table)
+    feed = session.read.format("delta").options(readChangeFeed="true", startingVersion="1").load(str(root / "table"))
     feed.groupBy("id", "_change_type").count().collect()
     stop(root, now=True)
 

@@ -2,56 +2,28 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse import Append, Changes, Merge, Table
+from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.commit import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import ForeignTableError, UnregisteredTableError
 from lakehouse.statement import Create, Insert, ReplaceRows
-from lakehouse.tables import TableRef
-from tests.lake import NO_WAIT, Lake
+from tests.delta.named import Named, named
+from tests.lake import NO_WAIT
 
-SRC = "id int, k string, v int"
 FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
-
-
-@dataclass
-class Named(Lake):
-    """A lake whose tables are in a schema of the session's catalog, but for those that are `elsewhere`."""
-
-    elsewhere: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def schema(self) -> str:
-        return f"t{self.root.name}"
-
-    def ref(self, name: str) -> TableRef:
-        return TableRef.in_catalog(name, f"{self.elsewhere.get(name, self.schema)}.{name}")
-
-    def sql(self, statement: str, **tables: str) -> list[Row]:
-        names = {name: self.ref(name).identifier for name in ("src", "kept", "archive", "copy")}
-        return super().sql(statement, **names, **tables)
-
-    def directory(self, name: str) -> Path:
-        found = self.spark.sql(f"DESCRIBE SCHEMA {self.schema}").where("info_name = 'Location'").first()
-        assert found is not None
-        return Path(found["info_value"].removeprefix("file:")) / name
 
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Named]:
-    root = tmp_path / uuid4().hex
-    root.mkdir()
-    lake = Named(spark, root, keys={"src": ("id",)})
-    spark.sql(f"CREATE SCHEMA {lake.schema}")
-    lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} AS SELECT id, k, v FROM VALUES (1,'a',1), (2,'b',2) t(id, k, v)")
-    yield lake
-    spark.sql(f"DROP SCHEMA {lake.schema} CASCADE")
+    with named(spark, tmp_path) as lake:
+        lake.keys["src"] = ("id",)
+        rows = "SELECT id, k, v FROM VALUES (1,'a',1), (2,'b',2) t(id, k, v)"
+        lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} AS {rows}")
+        yield lake
 
 
 def kept(src: Changes) -> Merge:
@@ -91,6 +63,17 @@ def test_rows_that_are_only_new_are_appended_to_a_named_table(lake: Named) -> No
     assert isinstance(second, Committed)
     assert isinstance(second.statement, Insert)
     assert [row[0] for row in lake.rows("archive")] == [1, 2, 3]
+
+
+def test_each_piece_of_a_named_tables_feed_is_its_own(lake: Named) -> None:
+    reads = {"src": Read(exclude=("UPDATE",))}
+    lake.materialize(archive, reads=reads)
+    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
+    lake.sql("UPDATE {src} SET v = v + 10")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.materialize(archive, reads=reads)
+    told = {(1, 1, "insert"), (2, 2, "insert"), (3, 3, "insert"), (2, 12, "delete")}
+    assert {*lake.rows("archive")} == told and len(lake.rows("archive")) == len(told)
 
 
 def test_a_named_table_is_overwritten_without_being_replaced(lake: Named) -> None:

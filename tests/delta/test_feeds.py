@@ -87,6 +87,11 @@ def test_other_commits_are_another_feed(changed: Callable[..., Rows], reads: lis
     assert len(reads) == 4
 
 
+def test_each_piece_of_a_feed_in_pieces_is_its_own(changed: Callable[..., Rows], lake: Lake) -> None:
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    assert changed(0, exclude=("UPDATE",)) == [("delete", 2, 20), ("insert", 3, 30)]
+
+
 def test_a_table_that_took_the_place_of_another_has_a_feed_of_its_own(
     changed: Callable[..., Rows], reads: list[DataFrame], lake: Lake
 ) -> None:

@@ -1,11 +1,15 @@
 """A commit whose deletion vectors are too large for Delta's feed is told by its two versions."""
 
+from pathlib import Path
+
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Read, Table
 from lakehouse.changes import Feed
 from tests.delta.assets import log
+from tests.delta.named import named
 from tests.lake import Lake
 
 COUNT = 440_000
@@ -19,11 +23,17 @@ def summed(src: Changes) -> Merge:
 
 @pytest.fixture
 def deleted(lake: Lake) -> Lake:
+    return _deleted(lake)
+
+
+def _deleted(lake: Lake) -> Lake:
     """A source whose version 2 is such a commit, and the tables that have read it up to version 0."""
     ids = lake.spark.range(0, COUNT, 1, 1).selectExpr("explode(array_repeat(id, IF(id = 4, 3, 1))) AS id")
     frame = ids.selectExpr("id", "id % 10 AS part", "1 AS v")
     feed, vectors = "delta.enableChangeDataFeed", "delta.enableDeletionVectors"
-    frame.write.format("delta").options(**{feed: "true", vectors: "true"}).save(str(lake.root / "src"))
+    writer = frame.write.format("delta").options(**{feed: "true", vectors: "true"})
+    ref = lake.ref("src")
+    writer.saveAsTable(ref.identifier) if ref.path is None else writer.save(ref.path)
     lake.materialize(summed, Table(key="part"))
     lake.sql("DELETE FROM {src} WHERE id = 3")
     lake.sql("DELETE FROM {src} WHERE id % 3 = 1")
@@ -38,6 +48,16 @@ def test_delta_s_own_feed_fails(deleted: Lake) -> None:
 
 
 def test_each_row_is_told_as_often_as_it_was_deleted_or_inserted(deleted: Lake) -> None:
+    _is_told(deleted)
+
+
+@pytest.mark.slow
+def test_each_row_of_a_named_table_is_told_so_too(spark: SparkSession, tmp_path: Path) -> None:
+    with named(spark, tmp_path) as lake:
+        _is_told(_deleted(lake))
+
+
+def _is_told(deleted: Lake) -> None:
     changes = deleted.begin(log).changes(deleted.source("src"), Read(start=0), deleted.ref)
     assert isinstance(changes.content, Feed) and changes.content.via is not None
     told = changes.feed.groupBy("_change_type", "_commit_version").agg(F.count("*"), F.sum("id"))

@@ -13,7 +13,7 @@ from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, Position, application_id
-from lakehouse.slip import TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in
+from lakehouse.slip import Past, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in
 
 FIRST_GENERATION = "0"
 
@@ -111,7 +111,7 @@ def find_cursor(
     if head is None:
         return Fresh()
     try:
-        return _find(log, head, asset, partitions, reads=reads)
+        return _find(Past.of(log, head), asset, partitions, reads=reads)
     except UnreadableLogError as error:
         if not compare or error.damaged is None:
             raise
@@ -121,7 +121,7 @@ def find_cursor(
 def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
     """The newest own commit by one of some runs, unless the table was emptied or taken back behind it."""
     undone_above: int | None = None
-    for commit in Walk.back(log, head):
+    for commit in Past.of(log, head).back():
         if undone_above is not None and commit.version > undone_above:
             continue
         if commit.operation == "RESTORE":
@@ -137,28 +137,28 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
     return None
 
 
-def _find(log: Log, head: Head, asset: str, partitions: tuple[str, ...], *, reads: bool) -> Cursor:
+def _find(past: Past, asset: str, partitions: tuple[str, ...], *, reads: bool) -> Cursor:
     if not partitions:
-        return _newest(log, head, asset, None)
-    epoch = log.epoch(application_id(asset, partitions, FIRST_GENERATION), head.version)
+        return _newest(past, asset, None)
+    epoch = past.epoch(application_id(asset, partitions, FIRST_GENERATION))
     if not reads and epoch is not None:
-        return Fresh(epoch=epoch, foreign=_foreign(log, head, asset) if epoch == 0 else None)
-    least = _least_read([_newest(log, head, asset, partition) for partition in partitions])
-    generation, epoch = _sequence(log, head, asset, partitions, least.generation)
+        return Fresh(epoch=epoch, foreign=_foreign(past, asset) if epoch == 0 else None)
+    least = _least_read([_newest(past, asset, partition) for partition in partitions])
+    generation, epoch = _sequence(past, asset, partitions, least.generation)
     return replace(least, generation=generation, epoch=epoch)
 
 
-def _sequence(log: Log, head: Head, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
+def _sequence(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
     """The generation and last epoch in which these partitions are written together.
 
     Each set of partitions has a sequence of its own, which the newest mark of one of them need not belong to. Where
     the log cannot say and its marks are gone, another sequence begins: Delta would skip a repeated epoch silently.
     """
-    epoch = log.epoch(application_id(asset, partitions, generation), head.version)
+    epoch = past.epoch(application_id(asset, partitions, generation))
     if epoch is not None:
         return generation, epoch
-    line, oldest = _line(generation), head.version + 1
-    for commit in Walk.back(log, head):
+    line, oldest = _line(generation), past.head.version + 1
+    for commit in past.back():
         oldest = commit.version
         mark = readable_mark(commit, asset)
         if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
@@ -170,11 +170,11 @@ def _line(generation: str) -> str:
     return generation.partition("~")[0]
 
 
-def _foreign(log: Log, head: Head, asset: str) -> int | None:
+def _foreign(past: Past, asset: str) -> int | None:
     """The newest commit by somebody else whose rows are there; None as soon as the table proves to be the asset's."""
     foreign: int | None = None
     found = False
-    for commit in Walk.back(log, head):
+    for commit in past.back():
         if _claimed(commit, asset):
             return None
         if not found and not commit.is_quiet:
@@ -199,17 +199,17 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
     return replace(known[0], reads=reads, code_versions=codes)
 
 
-def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
+def _newest(past: Past, asset: str, partition: str | None) -> Cursor:
     """The cursor of the whole table, or of one partition.
 
     Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
     from one that it never has: what another program keeps is not to be replaced.
     """
-    commits = Walk.back(log, head)
+    commits = past.back()
     generation: str | None = None
     undone_above: int | None = None
     hidden: str | None = None
-    ours, oldest = False, head.version + 1
+    ours, oldest = False, past.head.version + 1
     for commit in commits:
         oldest = commit.version
         if undone_above is not None and commit.version > undone_above:
@@ -242,22 +242,22 @@ def _newest(log: Log, head: Head, asset: str, partition: str | None) -> Cursor:
         if _claimed(commit, asset, partition):
             return Lost(str(hidden), generation or FIRST_GENERATION)
         ours = ours or _claimed(commit, asset)
-    return _unmarked(log, head, asset, partition, generation, ours=ours, oldest=oldest)
+    return _unmarked(past, asset, partition, generation, ours=ours, oldest=oldest)
 
 
 def _unmarked(
-    log: Log, head: Head, asset: str, partition: str | None, generation: str | None, *, ours: bool, oldest: int
+    past: Past, asset: str, partition: str | None, generation: str | None, *, ours: bool, oldest: int
 ) -> Cursor:
     """The cursor where no commit down to the oldest has a position: by whose the rows are.
 
     Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not, rows
     that somebody else is known to have put in decide: taking them for ours would replace them.
     """
-    foreign = None if ours else _foreign(log, head, asset)
+    foreign = None if ours else _foreign(past, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
     of = application_id(asset, () if partition is None else (partition,), FIRST_GENERATION)
-    epoch = log.epoch(of, head.version)
+    epoch = past.epoch(of)
     if not ours and epoch == 0 and partition is None:
         return Fresh(foreign=oldest if foreign is None else foreign)
     if generation is None:

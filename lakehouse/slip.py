@@ -5,7 +5,9 @@ transaction began, nobody has checked: it is found in the log, by whoever reads 
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
+from itertools import tee
 from typing import Self
 
 from lakehouse.commit_info import COMPACTING, Commit
@@ -21,10 +23,6 @@ class Walk:
     commits: Iterator[Commit]
     expected: int
     again: Commit | None = None
-
-    @classmethod
-    def back(cls, log: Log, head: Head) -> Self:
-        return cls(log.commits(head.version), head.version)
 
     def __iter__(self) -> Self:
         return self
@@ -43,6 +41,27 @@ class Walk:
     def put_back(self, commit: Commit) -> None:
         """Makes it the next one again."""
         self.again = commit
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What lies behind the head of a table: each commit is read once, however often it is walked back."""
+
+    log: Log
+    head: Head
+    commits: Iterator[Commit]
+
+    @classmethod
+    def of(cls, log: Log, head: Head) -> Self:
+        (commits,) = tee(log.commits(head.version), 1)
+        return cls(log, head, commits)
+
+    def back(self) -> Walk:
+        return Walk(copy(self.commits), self.head.version)  # a copy of what `tee` gives has its commits, and goes on
+
+    def epoch(self, application_id: str) -> int | None:
+        """See `Log.epoch`."""
+        return self.log.epoch(application_id, self.head.version)
 
 
 @dataclass(frozen=True, slots=True)

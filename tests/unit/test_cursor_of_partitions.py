@@ -23,6 +23,16 @@ def test_of_several_partitions_the_one_that_has_read_least_decides(history: Hist
     assert read_to(history, "b", "a") == 12
 
 
+def test_the_log_is_read_once_for_all_of_them():
+    history = History(knows_epochs=False)
+    for epoch, partition in enumerate("abcdefgh", start=1):
+        history.own(epoch, (partition,))
+        for _ in range(10):
+            history.append()
+    assert read_to(history, *"hgfedcba") == 1
+    assert history.pages == [32, 256]
+
+
 def test_a_partition_never_written_makes_the_whole_range_fresh(history: History):
     history.own(4, ("a",))
     assert isinstance(cursor(history, "a", "b"), Fresh)

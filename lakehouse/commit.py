@@ -22,6 +22,7 @@ from lakehouse.errors import (
     LakehouseError,
     LateGapError,
     StaleInputsError,
+    TakenBackError,
     UnknownOutcomeError,
     UnsettledError,
 )
@@ -97,8 +98,10 @@ def commit(
 
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
-        StaleInputsError: Another run of this asset committed first, and had read other versions.
+        OvertakenError: Another run of this asset committed first, and had read other versions.
+        TakenBackError: The commit that this run began from is no longer in the table.
         BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
+        ComputeError: Spark, for no fault of the result's. Nothing was written.
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
@@ -170,11 +173,11 @@ class _Writing:
         """Where the table stands.
 
         Raises:
-            StaleInputsError: It is another table than the one whose position this run has read on from.
+            TakenBackError: It is another table than the one whose position this run has read on from.
         """
         head, was = self.log.head(), self.run.table_id
         if was is not None and (head is None or head.table_id != was):
-            raise StaleInputsError(self.run.asset, None, version_of(head))
+            raise TakenBackError(self.run.asset, head and head.version)
         return head
 
     def _mark(self, head: Head | None, statement: Statement) -> Mark:

@@ -18,6 +18,7 @@
     - BrokenPromiseError
     - SchemaError
     - PlanError
+    - ComputeError
     - UnsafeTableError
     - IsolationLevelError
     - ForeignTableError
@@ -26,7 +27,9 @@
     - ForeignApplicationIdError
   x SessionEndedError           nothing was written; the next try has a new session
   x ConflictError               nothing was written; rivals kept winning
-  x StaleInputsError            another run committed first, with other inputs; nothing was written
+  x StaleInputsError            the table is no longer what the run read on from; it is run again
+    - OvertakenError
+    - TakenBackError
   x UnsettledError              it is written, and a rival's rows may stand among it until the next run
   x UnknownOutcomeError         the commit may have landed; look before running again
 
@@ -196,6 +199,18 @@ class PlanError(WriteError):
         )
 
 
+class ComputeError(WriteError):
+    """Spark failed while it computed a result, and does not say that the asset's expression is at fault."""
+
+    def __init__(self, asset: str, problem: str) -> None:
+        self.asset, self.problem = asset, problem
+        super().__init__(
+            f"Spark failed while it computed the result of '{asset}': {_clause(problem)}. Nothing was written. Spark "
+            f"does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
+            f"did not answer): run it again."
+        )
+
+
 class UnsafeTableError(WriteError):
     """A table property under which changes could be applied twice or lost."""
 
@@ -305,25 +320,30 @@ class ConflictError(LakehouseError):
 
 
 class StaleInputsError(LakehouseError):
+    """The table is no longer what a run read on from, so the run needs new inputs."""
+
+
+class OvertakenError(StaleInputsError):
     """Another run of this asset committed first and read less, or something else, than this one did."""
 
-    def __init__(self, asset: str, run: str | None, version: int) -> None:
+    def __init__(self, asset: str, run: str, version: int) -> None:
         self.asset, self.run, self.version = asset, run, version
-        if run is None:
-            now = f"is at version {version} now" if version >= 0 else "is gone"
-            happened = (
-                f"While this run was reading, the table of '{asset}' lost the commit that it began from; it {now}."
-            )
-            again = "it finds out anew what has been read"
-            written = "What this run has written, if anything, does not count."
-        else:
-            happened = (
-                f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
-                f"sources."
-            )
-            again = f"it continues from version {version}"
-            written = "Nothing was written by this run."
-        super().__init__(f"{happened} {written} Run it again: {again}.")
+        super().__init__(
+            f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
+            f"sources. Nothing was written by this run. Run it again: it continues from version {version}."
+        )
+
+
+class TakenBackError(StaleInputsError):
+    """The commit that a run began from is no longer in its table: restored, replaced or deleted meanwhile."""
+
+    def __init__(self, asset: str, version: int | None) -> None:
+        self.asset, self.version = asset, version
+        now = "is gone" if version is None else f"is at version {version} now"
+        super().__init__(
+            f"While this run was reading, the table of '{asset}' lost the commit that it began from; it {now}. What "
+            f"this run has written, if anything, does not count. Run it again: it finds out anew what has been read."
+        )
 
 
 class UnsettledError(LakehouseError):

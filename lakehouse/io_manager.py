@@ -9,11 +9,9 @@ from typing import Any, cast
 import dagster as dg
 from dagster import ResourceDependency
 from pydantic import PrivateAttr
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes import Changes, Everything
-from lakehouse.conflicts import causes, is_of_the_asset
 from lakehouse.definition import (
     changes_of,
     input_kind,
@@ -25,6 +23,7 @@ from lakehouse.definition import (
 )
 from lakehouse.errors import (
     FULL_REFRESH,
+    ComputeError,
     ConflictError,
     IsolationLevelError,
     LakehouseError,
@@ -202,10 +201,7 @@ def _may_pass(error: LakehouseError) -> bool:
 
     What is said of the asset or of its table would only be said again.
     """
-    if isinstance(error, PlanError) and error.__cause__ is not None:
-        final = any(isinstance(cause, AnalysisException) for cause in causes(error.__cause__))
-        return not final and not is_of_the_asset(error.__cause__)
-    return isinstance(error, ConnectionError | ConflictError | UnsettledError | UnknownOutcomeError)
+    return isinstance(error, ConnectionError | ComputeError | ConflictError | UnsettledError | UnknownOutcomeError)
 
 
 @contextmanager
@@ -213,7 +209,7 @@ def _isolation_refused(asset: Asset) -> Generator[None]:
     """Delta's "must be Serializable" as our error. Only Delta knows: on Databricks the same definition works."""
     try:
         yield
-    except PlanError as error:
+    except (PlanError, ComputeError) as error:
         level = asset.table.isolation
         if level is Isolation.WRITE_SERIALIZABLE and "must be Serializable" in error.problem:
             raise IsolationLevelError(asset.name, level.value) from error.__cause__

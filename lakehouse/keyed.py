@@ -14,7 +14,7 @@ from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE,
 from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
-from lakehouse.local_difference import local_difference
+from lakehouse.local_difference import every_row_new, local_difference
 from lakehouse.log import Head
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
@@ -214,14 +214,19 @@ def _compared(
             mine, there = promised(asset, rows, touched), touched.of(target)
             changed = difference(mine, there, key, one_task=True, held=partitions)
             return small(changed) or changed.localCheckpoint()
-        if touched.tells is Tells.NEW_ROWS and touched.of(target).select(*map(quote, key)).isEmpty():
-            target = target.limit(0)  # all are new: one column was read, not all of them
+        # One column is read, not all of them.
+        new = touched.tells is Tells.NEW_ROWS and touched.of(target).select(*map(quote, key)).isEmpty()
         ours = small(rows) if touched.few else None  # else they are not worth a try
-        told = None if ours is None else local_difference(asset, ours, target, key, touched, held=partitions)
-        if told is not None:
-            return told
-        rows = rows if ours is None else ours.frame
-        target = touched.of(target)
+        if ours is not None:
+            told = (
+                every_row_new(asset, ours, key, touched)
+                if new
+                else local_difference(asset, ours, target, key, touched, held=partitions)
+            )
+            if told is not None:
+                return told
+            rows = ours.frame
+        target = target.limit(0) if new else touched.of(target)
     # Computed once, however often the MERGE reads it.
     changed = difference(promised(asset, rows, touched), target, key, held=partitions).localCheckpoint()
     return small(changed) or changed

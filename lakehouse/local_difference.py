@@ -67,6 +67,25 @@ def local_difference(
     return _as_difference(rows, whole, cast("list[int]", nth), found)
 
 
+def every_row_new(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
+    """The difference from a table that is known to hold none of the touched keys, in the same form; None as above.
+
+    Args:
+        asset: The asset, for messages.
+        rows: What the table should hold of the touched keys.
+        key: The table's key, at least one column.
+        touched: The keys that the result is about.
+
+    Raises:
+        BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
+    """
+    if not _keeps_promises(asset, rows, key, touched):
+        return None
+    fields = [*_nullable(rows.schema), StructField(OPERATION, StringType())]
+    arrow = _with_keys(rows.arrow, key, []).append_column(OPERATION, pa.array([INSERT] * rows.rows, pa.string()))
+    return Local(rows.spark, StructType(fields), arrow)
+
+
 def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> bool:
     """Whether the result is known to keep its promises; False where its keys have no literals to tell that by.
 

@@ -4,13 +4,14 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from lakehouse.aggregate import Aggregate
 from lakehouse.commit_info import Commit
-from lakehouse.conflicts import Conflict, causes, first_line, message
+from lakehouse.conflicts import Conflict, causes, first_line, is_of_the_asset, message
 from lakehouse.difference import broken_promise
-from lakehouse.errors import LakehouseError, LateGapError, PlanError, SessionEndedError
+from lakehouse.errors import ComputeError, LakehouseError, LateGapError, PlanError, SessionEndedError
 from lakehouse.ladder import why_unreadable
 from lakehouse.run import Run
 from lakehouse.stored import stored
@@ -113,4 +114,5 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.asset, reason)
-    return PlanError(run.asset, first_line(error))
+    of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
+    return (PlanError if of_the_asset else ComputeError)(run.asset, first_line(error))

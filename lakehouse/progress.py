@@ -36,7 +36,7 @@ class Stage(Protocol):
 
 @dataclass
 class Progress:
-    """Turns Spark's reports, several a second, into a sentence every `QUIET` seconds.
+    """Turns Spark's reports, a few seconds apart or several a second, into a sentence every `QUIET` seconds.
 
     Args:
         tell: Takes a sentence.

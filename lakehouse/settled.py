@@ -1,8 +1,8 @@
 """Whether a run may write, and still has something to do: what its table is, and what became of it since."""
 
 from lakehouse.cursor import Cursor, Fresh, Known, find_cursor, newest_of_runs
-from lakehouse.errors import ForeignTableError, StaleInputsError, UnsafeTableError
-from lakehouse.log import Head, Log, version_of
+from lakehouse.errors import ForeignTableError, OvertakenError, TakenBackError, UnsafeTableError
+from lakehouse.log import Head, Log
 from lakehouse.run import Run
 from lakehouse.slip import readable_mark
 from lakehouse.table import UNSAFE_PROPERTIES
@@ -41,7 +41,8 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         done: The version of this attempt's own commit, where there is one already.
 
     Raises:
-        StaleInputsError: Another run has committed, and not what this one was about to.
+        OvertakenError: Another run has committed, and not what this one was about to.
+        TakenBackError: The commit that this run began from is no longer there.
         ForeignTableError: The table is somebody else's by now.
     """
     now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), compare=run.compare is not None)
@@ -59,13 +60,13 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         return None if done == own.version else own
     known = now if isinstance(now, Known) else _newest_of(log, head, run)
     if known is None:
-        raise StaleInputsError(run.asset, None, version_of(head))
+        raise TakenBackError(run.asset, head and head.version)
     return _judged(run, known, done)
 
 
 def _judged(run: Run, known: Known, done: int | None, *, everything: bool = True) -> Known:
     if done is None and not (everything and run.is_covered_by(known)):
-        raise StaleInputsError(run.asset, known.mark.run, known.version)
+        raise OvertakenError(run.asset, known.mark.run, known.version)
     return known
 
 
@@ -78,7 +79,9 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
     if run.aliases and head is not None:  # it repeats a run, behind which others may have added theirs
         own = newest_of_runs(log, head, run.asset, {run.run, *run.aliases})
     if own is None and not unmoved:
-        raise StaleInputsError(run.asset, newest and newest.mark.run, version_of(head))
+        if newest is None:
+            raise TakenBackError(run.asset, head and head.version)
+        raise OvertakenError(run.asset, newest.mark.run, newest.version)
     return own
 
 

@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame
 
 import lakehouse.commit
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.errors import UnreadableLogError
+from lakehouse.errors import ConflictError, UnknownOutcomeError, UnreadableLogError, UnsettledError
 from tests.dagster.lakehouse import House, failure, metadata
 from tests.dagster.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, orders, slow
 from tests.lake import Lake
+from tests.slow import slow as slow_case
 
 
 def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> None:
@@ -136,7 +137,7 @@ def test_a_missing_source_says_which_and_where(lake: Lake, instance: dg.DagsterI
     assert "'copies' reads 'orders', but there is no Delta table at" in failure(result)
 
 
-def test_a_retry_policy_does_not_multiply_our_attempts(lake: Lake, instance: dg.DagsterInstance) -> None:
+def test_a_retry_policy_does_not_repeat_what_would_only_be_said_again(lake: Lake, instance: dg.DagsterInstance) -> None:
     calls: list[int] = []
 
     @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=3))
@@ -302,15 +303,25 @@ def test_a_source_that_is_not_whole_any_more_ends_the_run(
     assert len(tries) <= (1 if first else 2)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        SparkRuntimeException("Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)"),
+        slow_case(ConflictError("copied", 8, 42.0, "a MERGE", "its inputs are as they were", "Run it again.")),
+        slow_case(UnknownOutcomeError("copied", "a7", "the storage does not answer")),
+        slow_case(UnsettledError("copied", 3, 8, "the same rows")),
+    ],
+    ids=lambda error: type(error).__name__,
+)
 def test_a_retry_policy_repeats_what_may_pass(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     planned, calls = lakehouse.commit.plan, list[int]()
 
     def flaky(*given: Any) -> Any:
         calls.append(1)
         if len(calls) == 1:
-            raise SparkRuntimeException("Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)")
+            raise error
         return planned(*given)
 
     @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=2))

@@ -42,6 +42,7 @@ def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version
 def test_a_long_check_says_what_it_is_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(checks([orders, slow]))
     house.assets = [orders, slow, *found]
+    house.lake.sql("INSERT INTO {orders} SELECT id + 10, * EXCEPT (id) FROM {orders}")  # a server reports every 2 s
     house.run("slow")
     monkeypatch.setattr("lakehouse.progress.QUIET", 1.5)
     monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Retry, Table, keyed
 from lakehouse.conflicts import Kind
-from lakehouse.errors import ConflictError, SchemaError, StaleInputsError
+from lakehouse.errors import ConflictError, SchemaError, TakenBackError
 from lakehouse.key_predicate import KeyPredicate
 from lakehouse.log import Head
 from lakehouse.lost import Verdict
@@ -161,7 +161,7 @@ def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> 
     overwrite = partial(behind.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
     with (
         rivals(behind.spark, overwrite),
-        pytest.raises(StaleInputsError, match="lost the commit that it began from; it is at version 2 now"),
+        pytest.raises(TakenBackError, match="lost the commit that it began from; it is at version 2 now"),
     ):
         step.commit(write, behind.retry, NO_WAIT)
     assert own(behind, step) == []

@@ -162,6 +162,14 @@ CASES = [
         "Spark is lazy, so look for the fault in the asset's expression although it shows while writing.",
     ),
     Case(
+        errors.ComputeError,
+        {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure."},
+        "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",
+        WRITTEN,
+        "Spark does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
+        "did not answer): run it again.",
+    ),
+    Case(
         errors.IsolationLevelError,
         {"asset": "flights", "level": "WriteSerializable"},
         "'flights' declares delta.isolationLevel = WriteSerializable, but open-source Delta creates tables with "
@@ -212,15 +220,15 @@ CASES = [
         REMEDY,
     ),
     Case(
-        errors.StaleInputsError,
+        errors.OvertakenError,
         {"asset": "flights", "run": "3f2a", "version": 118},
         "Run 3f2a committed 'flights' as version 118 while this run was reading other versions of its sources.",
         "Nothing was written by this run.",
         "Run it again: it continues from version 118.",
     ),
     Case(
-        errors.StaleInputsError,
-        {"asset": "flights", "run": None, "version": 3},
+        errors.TakenBackError,
+        {"asset": "flights", "version": 3},
         "While this run was reading, the table of 'flights' lost the commit that it began from; it is at version 3 now.",
         "What this run has written, if anything, does not count.",
         "Run it again: it finds out anew what has been read.",

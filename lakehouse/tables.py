@@ -12,7 +12,13 @@ from lakehouse.log import Log
 from lakehouse.spark_log import SparkLog
 from lakehouse.sql import quote
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def scheme_of(path: str) -> str | None:
+    """The scheme of an address such as s3a://bucket/lake or file:/lake; None for a plain path."""
+    found = _SCHEME.match(path)  # one letter is a drive
+    return None if found is None else found.group(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class TableRef:
     @property
     def is_local(self) -> bool:
         """Whether the path names files of this machine; one without a scheme may still be another system to Spark."""
-        return self.path is not None and _SCHEME.match(self.path.removeprefix("file:")) is None
+        return self.path is not None and scheme_of(self.path) in (None, "file")
 
     @property
     def location(self) -> str:

@@ -7,7 +7,6 @@
 """
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,11 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager
+from lakehouse.tables import scheme_of
 from resources.errors import VariableError
 from resources.lifecycle import PROJECT
 from resources.settings import EVERYWHERE, local_settings
 from resources.spark import IDLE, ClusterSpark, LocalSpark, Where
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
@@ -59,7 +57,7 @@ def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
     root = variables.get("LAKEHOUSE_ROOT")
     if not root:
         raise VariableError("LAKEHOUSE_ROOT", None, "a cluster's tables need one. Set it to, say, s3a://bucket/lake.")
-    if not variables.get("SPARK_REMOTE") and (_SCHEME.match(root) is None or root.startswith("file:")):
+    if not variables.get("SPARK_REMOTE") and scheme_of(root) in (None, "file"):
         problem = (
             "each run would be a JVM of its own on files of this machine, where two of them can overwrite each other's "
             "commits. Give a root with its scheme (s3a://bucket/lake, hdfs://..., dbfs:/...), or set SPARK_REMOTE to "
@@ -110,7 +108,7 @@ def _resources(spark: LazyPySparkResource, root: str) -> dict[str, Any]:
 
 def _directory(given: str | None) -> Path:
     """The root as an absolute path that can be written."""
-    if given and "://" in given:
+    if given and scheme_of(given) is not None:
         problem = "LAKEHOUSE_ENV is local, whose tables are in a directory. Give one, or set LAKEHOUSE_ENV to cluster."
         raise VariableError("LAKEHOUSE_ROOT", given, problem)
     root = Path(given).expanduser().absolute() if given else PROJECT / "lake"

@@ -7,7 +7,6 @@ A flight's row there says how the day ended. Here it becomes what a control room
 the flight was scheduled, one when it departed, one when it arrived or was cancelled, each at the moment it happened.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -21,6 +20,8 @@ import dagster as dg
 import pyarrow as pa
 from pyarrow.csv import ConvertOptions, read_csv
 from pyspark.sql import DataFrame
+
+from lakehouse.tables import scheme_of
 
 NEW_YORK = ZoneInfo("America/New_York")
 PUERTO_RICO = ZoneInfo("America/Puerto_Rico")
@@ -208,7 +209,7 @@ def corrections(landing: str, day: date) -> list[pa.Table]:
     Raises:
         ValueError: A file that cannot be read as events of that day, or a place where none can be looked for.
     """
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", landing):
+    if scheme_of(landing) is not None:
         raise ValueError(f"Corrections cannot be read from {landing}. Set LAKEHOUSE_LANDING to a folder, mounted here.")
     return [_correction(file, day) for file in sorted(Path(landing, day.isoformat()).glob("*.csv"))]
 

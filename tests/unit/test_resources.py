@@ -183,9 +183,10 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path):
         environment({"LAKEHOUSE_ROOT": f"{tmp_path}/file/lake"})
 
 
-def test_an_object_store_is_no_local_root():
+@pytest.mark.parametrize("root", ["s3a://bucket/lake", "dbfs:/lake", "hdfs:/lake", "file:/lake"])
+def test_an_address_is_no_local_root(root: str):
     with pytest.raises(VariableError, match="set LAKEHOUSE_ENV to cluster"):
-        environment({"LAKEHOUSE_ROOT": "s3a://bucket/lake"})
+        environment({"LAKEHOUSE_ROOT": root})
 
 
 def test_an_unknown_environment_names_the_ones_there_are():

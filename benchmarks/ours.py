@@ -19,7 +19,7 @@ from lakehouse.ladder import Source
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.partitions import Slice
 from lakehouse.read import Read
-from lakehouse.statement import Touch, execute
+from lakehouse.statement import MarkOnly, execute
 from lakehouse.tables import Pinned, TableRef
 
 Laps = Callable[[str], AbstractContextManager[object]]
@@ -77,7 +77,7 @@ class Lake:
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
         run = step.planned()
-        execute(self.spark, Touch(), run, run.mark(uuid4().hex, 0, compared=False))
+        execute(self.spark, MarkOnly(), run, run.mark(uuid4().hex, 0, compared=False))
 
     def begin(
         self,

@@ -1,4 +1,4 @@
-"""From a write to exactly one Delta commit (ADR 2, ADR 4).
+"""From a write to one Delta commit, and a second where a rival slipped in before it (ADR 2, ADR 4).
 
 The inputs are pinned, so a write that lost its commit may be planned and tried again. An exception never means
 "not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
@@ -28,7 +28,7 @@ from lakehouse.errors import (
 )
 from lakehouse.interpreted import interpreted
 from lakehouse.log import Head, Log, version_of
-from lakehouse.lost import LostAttempt, Verdict, advice, describe, explained, is_disputed, sentence, verdict
+from lakehouse.lost import Changed, LostAttempt, advice, changed_by, describe, explained, is_disputed, sentence
 from lakehouse.mark import Mark
 from lakehouse.plan import plan
 from lakehouse.progress import doing, heard
@@ -105,7 +105,7 @@ def commit(
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
-    writing = _Writing(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
+    writing = _Attempts(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
     with heard(spark):
         while (outcome := writing.tried()) is None:
             pass
@@ -113,7 +113,7 @@ def commit(
 
 
 @dataclass(slots=True)
-class _Writing:
+class _Attempts:
     """A write until its outcome is known: what it lost on the way, and what of that still holds."""
 
     spark: SparkSession
@@ -126,7 +126,7 @@ class _Writing:
     began: float
     lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
     slips: int = 0
-    slipped: Verdict = Verdict.UNKNOWN
+    slipped: Changed = Changed.UNKNOWN
     kept: _Kept | None = None
     done: Committed | None = None
 
@@ -206,10 +206,10 @@ class _Writing:
         head = self._head()
         rivals = () if head is None else tuple(self.log.commits(head.version, mark.base + 1))
         said = first_line(error)[:200] if error is not None and conflict.kind is Kind.UNKNOWN else ""
-        attempt = LostAttempt(conflict, rivals, verdict(self.spark, self.run, self.write, rivals), seconds, said)
+        attempt = LostAttempt(conflict, rivals, changed_by(self.spark, self.run, self.write, rivals), seconds, said)
         self.lost.append(attempt)
         number, elapsed = len(self.lost), self.clock.now() - self.began
-        if is_disputed(self.run, attempt.verdict) or not self.retry.allows(number, elapsed):
+        if is_disputed(self.run, attempt.changed) or not self.retry.allows(number, elapsed):
             done = self.done.commit.version if self.done else None
             if settled_by(self.log, head, self.run, self.write, done) is not None:
                 self.kept = None
@@ -217,7 +217,7 @@ class _Writing:
             raise self._defeat(attempt, elapsed, error) from error
         # Sums are added only to what no rival has written to, whichever rows.
         may_hold = mark.compared and mark.aggregate is None and conflict.kind is Kind.FILES
-        holds = may_hold and attempt.verdict is Verdict.OTHER_ROWS
+        holds = may_hold and attempt.changed is Changed.OTHER_ROWS
         self.kept = _Kept(statement, head) if holds else None
         wait = self.retry.wait(number, self.clock.random)
         self.tell(f"{sentence(self.run, attempt, number)} Attempt {number + 1} in {wait:.1f} s.")
@@ -226,14 +226,14 @@ class _Writing:
     def _defeat(self, attempt: LostAttempt, elapsed: float, error: Exception | None) -> LakehouseError:
         run = self.run
         if self.done is not None:
-            return UnsettledError(run.asset, self.done.commit.version, len(self.lost), attempt.verdict.value)
+            return UnsettledError(run.asset, self.done.commit.version, len(self.lost), attempt.changed.value)
         if attempt.conflict.kind is Kind.TWIN and error is None:
             return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
         unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
         inputs = unread or "its inputs are as they were"
         return ConflictError(run.asset, len(self.lost), elapsed, describe(attempt), inputs, advice(run, attempt))
 
-    def _slipped(self, mark: Mark, own: Commit) -> Verdict | None:
+    def _slipped(self, mark: Mark, own: Commit) -> Changed | None:
         """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
 
         Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
@@ -242,10 +242,10 @@ class _Writing:
             return None
         rivals = self.log.commits(own.version - 1, mark.base + 1)
         between = tuple(rival for rival in rivals if may_concern(rival, self.run.asset, self.run.partitions))
-        judged = verdict(self.spark, self.run, self.write, between) if between else Verdict.OTHER_ROWS
-        return None if judged is Verdict.OTHER_ROWS else judged
+        judged = changed_by(self.spark, self.run, self.write, between) if between else Changed.OTHER_ROWS
+        return None if judged is Changed.OTHER_ROWS else judged
 
-    def _mend(self, mark: Mark, own: Commit, slipped: Verdict) -> None:
+    def _mend(self, mark: Mark, own: Commit, slipped: Changed) -> None:
         """Makes the next attempt compare with the table as it is behind our own commit.
 
         Raises:

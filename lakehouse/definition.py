@@ -65,13 +65,13 @@ def changes_of(asset: dg.AssetsDefinition) -> dict[str, Read]:
 
 
 def asset_definitions(definitions: Iterable[Any]) -> Iterator[dg.AssetsDefinition]:
-    """The assets that can be materialized, among them and the specs of tables that no asset makes."""
+    """Those of the definitions that are assets which can be materialized."""
     for asset in definitions:
         if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
             yield asset
 
 
-def declared(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
+def tables_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
     """What is declared of each table.
 
     Args:

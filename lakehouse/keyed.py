@@ -14,7 +14,7 @@ from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE,
 from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
 from lakehouse.local import Local, small
-from lakehouse.local_difference import every_row_new, local_difference
+from lakehouse.local_difference import insertions, local_difference
 from lakehouse.log import Head
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.run import Run
@@ -27,12 +27,12 @@ from lakehouse.statement import (
     TAKEN_BY,
     DeleteMatched,
     Insert,
+    MarkOnly,
     MergeRows,
     ReplaceMatched,
     ReplaceRows,
     Skip,
     Statement,
-    Touch,
 )
 from lakehouse.touched import SENT, Tells, Touched
 
@@ -45,7 +45,7 @@ ONE_TASK = 100
 
 
 def keyed(
-    run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, head: Head, rest: Touch | Skip
+    run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, head: Head, rest: MarkOnly | Skip
 ) -> Statement | Skip:
     """The statement after which the table holds just these rows of the touched keys.
 
@@ -219,7 +219,7 @@ def _compared(
         ours = small(rows) if touched.few else None  # else they are not worth a try
         if ours is not None:
             told = (
-                every_row_new(asset, ours, key, touched)
+                insertions(asset, ours, key, touched)
                 if new
                 else local_difference(asset, ours, target, key, touched, held=partitions)
             )

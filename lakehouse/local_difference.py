@@ -67,8 +67,8 @@ def local_difference(
     return _as_difference(rows, whole, cast("list[int]", nth), found)
 
 
-def every_row_new(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
-    """The difference from a table that is known to hold none of the touched keys, in the same form; None as above.
+def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
+    """The difference from a table that is known to hold none of the touched keys, in the same form; None likewise.
 
     Args:
         asset: The asset, for messages.

@@ -22,7 +22,7 @@ _ENDED = re.compile(r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SE
 """What Spark Connect says of a session that its server no longer has, and of rows that belong to another one."""
 
 
-class Verdict(Enum):
+class Changed(Enum):
     """Whether a rival changed rows that this write is about."""
 
     OTHER_ROWS = "other rows"
@@ -37,26 +37,26 @@ class LostAttempt:
     Args:
         conflict: What Delta said about it.
         rivals: The commits that came first, the newest before the others.
-        verdict: Whether they changed the same rows.
+        changed: Whether they changed the same rows.
         seconds: How long it took.
         said: The error's first line, where it need not have been a rival's doing.
     """
 
     conflict: Conflict
     rivals: tuple[Commit, ...]
-    verdict: Verdict
+    changed: Changed
     seconds: float
     said: str = ""
 
 
-def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Verdict:
+def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Changed:
     """Whether the rivals changed rows in the part of the table that this write is about."""
     loud = [rival.version for rival in rivals if not rival.is_quiet]
     if not loud:
-        return Verdict.OTHER_ROWS if rivals else Verdict.UNKNOWN
+        return Changed.OTHER_ROWS if rivals else Changed.UNKNOWN
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
-        return Verdict.UNKNOWN
+        return Changed.UNKNOWN
     if not isinstance(write, Aggregate):  # behind a rival's commit all sums are computed anew, so all rows are its
         write = stored(write, head.partition_columns)
     try:
@@ -66,14 +66,14 @@ def verdict(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, .
         within = run.within(changed.schema)
         if within is not None:
             changed = changed.where(within)
-        return Verdict.OTHER_ROWS if changed.isEmpty() else Verdict.SAME_ROWS
+        return Changed.OTHER_ROWS if changed.isEmpty() else Changed.SAME_ROWS
     except Exception:  # the rivals' changes are gone, or Spark is: the next attempt says what of it matters
-        return Verdict.UNKNOWN
+        return Changed.UNKNOWN
 
 
-def is_disputed(run: Run, found: Verdict) -> bool:
+def is_disputed(run: Run, found: Changed) -> bool:
     """Whether two writers disagree about a row, and the table says that neither is to overrule the other."""
-    return found is Verdict.SAME_ROWS and run.table.on_same_rows == "fail"
+    return found is Changed.SAME_ROWS and run.table.on_same_rows == "fail"
 
 
 def describe(attempt: LostAttempt) -> str:
@@ -84,7 +84,7 @@ def describe(attempt: LostAttempt) -> str:
     newest = attempt.rivals[0]
     others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
     partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
-    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.verdict.value}"
+    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.changed.value}"
 
 
 def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
@@ -96,7 +96,7 @@ def advice(run: Run, attempt: LostAttempt) -> str:
     """What to do about the last attempt that was lost."""
     if not attempt.rivals and attempt.said:
         return "No rival is in the table's log, so look for the cause in what Spark said."
-    if is_disputed(run, attempt.verdict):
+    if is_disputed(run, attempt.changed):
         return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
     return (
         "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "

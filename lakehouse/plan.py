@@ -15,7 +15,7 @@ from lakehouse.keyed import keyed
 from lakehouse.log import Head
 from lakehouse.run import Run
 from lakehouse.schema import check_new, check_padding, check_zone, conformed, fit
-from lakehouse.statement import Create, Insert, Replace, Skip, Statement, Touch
+from lakehouse.statement import Create, Insert, MarkOnly, Replace, Skip, Statement
 from lakehouse.stored import stored
 from lakehouse.sums import Anew, added, check
 from lakehouse.tables import Pinned
@@ -61,7 +61,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     due = run.moves or anew
     if run.changes and not due and not (isinstance(write, Overwrite) and run.looks_up_anew):
         return Skip()
-    rest = Touch() if due else Skip()
+    rest = MarkOnly() if due else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))

@@ -12,11 +12,11 @@ from lakehouse.commit_info import SCHEMA_CHANGES
 from lakehouse.cursor import Known, find_cursor
 from lakehouse.definition import (
     changes_of,
-    declared,
     is_function,
     manager_keys,
     maps_partitions,
     table_ref,
+    tables_of,
     writes_nothing,
 )
 from lakehouse.difference import bag_difference
@@ -49,7 +49,7 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
             (`Read(start=..., exclude=...)`), or need more than their inputs.
     """
     listed = list(assets)
-    tables, managers = declared(listed), manager_keys(listed)
+    tables, managers = tables_of(listed), manager_keys(listed)
     return [_check(asset, tables, managers) for asset in listed if _is_incremental(asset)]
 
 

@@ -18,11 +18,11 @@ from lakehouse.statement import (
     Create,
     DeleteMatched,
     Insert,
+    MarkOnly,
     MergeRows,
     Replace,
     ReplaceMatched,
     ReplaceRows,
-    Touch,
 )
 from lakehouse.tables import Pinned
 
@@ -153,7 +153,7 @@ def _written(outcome: Committed) -> str:
             return f"delete of the {counts.total:,} rows that differ"
         case Replace(where=where):
             return f"replace where {where}" if where else "replace"
-        case Touch():
+        case MarkOnly():
             return "position only: no row differs"
 
 
@@ -166,7 +166,7 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
                 "attempt": number,
                 "lost to": describe(attempt),
                 "kind": attempt.conflict.kind.value,
-                "verdict": attempt.verdict.value,
+                "changed": attempt.changed.value,
                 "seconds": round(attempt.seconds, 2),
             }
         )

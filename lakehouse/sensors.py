@@ -8,7 +8,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.cursor import Known, find_cursor
-from lakehouse.definition import changes_of, declared, is_function, table_ref, writes_nothing
+from lakehouse.definition import changes_of, is_function, table_ref, tables_of, writes_nothing
 from lakehouse.errors import LakehouseError
 from lakehouse.log import commits_between
 from lakehouse.table import Table
@@ -77,7 +77,7 @@ class _Graph:
     """Which tables read the changes of which, and where they are."""
 
     def __init__(self, assets: Sequence[Any], root: str) -> None:
-        self._refs = {key: table_ref(root, key, table) for key, table in declared(assets).items()}
+        self._refs = {key: table_ref(root, key, table) for key, table in tables_of(assets).items()}
         self._root = root
         self._sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
         for asset in assets:

@@ -31,7 +31,7 @@ from lakehouse.tables import TableRef
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The table does not exist: it is created with its rows, in one commit."""
+    """The table does not exist: it is created with its rows, in one commit; empty first, where columns are mapped."""
 
     rows: DataFrame
 
@@ -100,8 +100,8 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
-    """No row differs: the commit only keeps the position."""
+class MarkOnly:
+    """No row differs: the commit brings its mark alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 """What a source's column says of its default: the rows that are written have their values."""
 # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
 _DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
-Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | Touch
+Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | MarkOnly
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
 """Delta's own `replaceOn` deletes so; elsewhere it is off, for a source that is not computed alike twice. Ours is."""
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
@@ -140,7 +140,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case ReplaceMatched(rows=rows, on=on):
             taken = F.broadcast(rows).alias(TAKEN_BY)
             _write(taken, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
-        case Touch():
+        case MarkOnly():
             _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
         case DeleteMatched(keys=keys, nulls=nulls):
             with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
@@ -161,7 +161,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
 def is_compared(statement: Statement) -> bool:
     """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
     match statement:
-        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() | Touch():
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() | MarkOnly():
             return True
         case Insert(compared=compared):
             return compared
@@ -229,7 +229,7 @@ def _save(writer: DataFrameWriter, spark: SparkSession, ref: TableRef) -> None:
 
 
 def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in the table's first commit."""
+    """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in one commit."""
     table = run.table
     if table.cluster_columns:
         rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))

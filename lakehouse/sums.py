@@ -25,7 +25,7 @@ from lakehouse.run import Run
 from lakehouse.schema import check_padding, fit
 from lakehouse.slip import may_concern
 from lakehouse.sql import folded, quote
-from lakehouse.statement import Skip, Statement, Touch
+from lakehouse.statement import MarkOnly, Skip, Statement
 from lakehouse.tables import Pinned
 from lakehouse.touched import Touched
 
@@ -91,7 +91,7 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
     if not run.moves:
         return Skip()
     if write.changes.is_empty:
-        return Touch()
+        return MarkOnly()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     fit(run.asset, write.rows, target.schema, may_add=False)
@@ -131,7 +131,7 @@ def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Stateme
     within = run.within(target.schema)
     found = _computed(_by_group(write, within, head.partition_columns), few=write.changes.are_at_the_driver)
     if isinstance(found, Local) and not found.rows:
-        return Touch()
+        return MarkOnly()
     if _holds(found, IN_DOUBT, value=True):
         return Anew("a value of the changes may be another one in the source, or in the table")
     held = target if within is None else target.where(within)
@@ -139,7 +139,7 @@ def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Stateme
     changed = _computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
     if _holds(changed, OPERATION, value=_DOUBT):
         return Anew("what it holds and what has changed do not fit together")
-    return written(run, changed, target.schema, head, Touch())
+    return written(run, changed, target.schema, head, MarkOnly())
 
 
 def _computed(frame: DataFrame, *, few: bool) -> Local | DataFrame:

@@ -14,7 +14,7 @@ from lakehouse.key_predicate import LISTED, KeyPredicate
 from lakehouse.local import Local
 from lakehouse.local_difference import local_difference
 from lakehouse.rows import Rows
-from lakehouse.statement import DeleteMatched, Insert, MergeRows, ReplaceMatched, Touch
+from lakehouse.statement import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
 from lakehouse.touched import Touched
 from tests.lake import Lake
 
@@ -193,7 +193,7 @@ def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, mon
     lake.sql("UPDATE {src} SET v = 2 - v WHERE id > 300")  # the same again
     outcome = followed(lake)
     assert isinstance(outcome, Committed)
-    assert isinstance(outcome.statement, Touch)
+    assert isinstance(outcome.statement, MarkOnly)
     lake.sql("DELETE FROM {src} WHERE id > 3000")
     lake.sql("UPDATE {src} SET v = 3 WHERE id > 300")
     merged = statement_of(followed(lake))

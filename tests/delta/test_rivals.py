@@ -11,7 +11,7 @@ from lakehouse.conflicts import Kind
 from lakehouse.errors import ConflictError, SchemaError, TakenBackError
 from lakehouse.key_predicate import KeyPredicate
 from lakehouse.log import Head
-from lakehouse.lost import Verdict
+from lakehouse.lost import Changed
 from lakehouse.retry import Clock
 from lakehouse.statement import ReplaceMatched, ReplaceRows
 from tests.delta.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
@@ -25,30 +25,30 @@ class Lost(NamedTuple):
     statement: str
     kind: Kind
     operation: str
-    verdict: Verdict
+    changed: Changed
     rows: list[tuple[Any, ...]]
 
 
 LOST = {
     "blind append": Lost(
-        "INSERT INTO {copy} VALUES (9, 'z', 9)", Kind.FILES, "WRITE", Verdict.OTHER_ROWS, [*COPIED, (9, "z", 9)]
+        "INSERT INTO {copy} VALUES (9, 'z', 9)", Kind.FILES, "WRITE", Changed.OTHER_ROWS, [*COPIED, (9, "z", 9)]
     ),
-    "OPTIMIZE": Lost("OPTIMIZE {copy}", Kind.FILES, "OPTIMIZE", Verdict.OTHER_ROWS, COPIED),
+    "OPTIMIZE": Lost("OPTIMIZE {copy}", Kind.FILES, "OPTIMIZE", Changed.OTHER_ROWS, COPIED),
     "UPDATE of another row": Lost(
         "UPDATE {copy} SET v = 31 WHERE id = 3",
         Kind.FILES,
         "UPDATE",
-        Verdict.OTHER_ROWS,
+        Changed.OTHER_ROWS,
         [(1, "a", 11), (3, "a", 31), (4, "c", 40)],
     ),
     "UPDATE of the same row": Lost(
-        "UPDATE {copy} SET v = 99 WHERE id = 1", Kind.FILES, "UPDATE", Verdict.SAME_ROWS, COPIED
+        "UPDATE {copy} SET v = 99 WHERE id = 1", Kind.FILES, "UPDATE", Changed.SAME_ROWS, COPIED
     ),
     "SET TBLPROPERTIES": Lost(
         "ALTER TABLE {copy} SET TBLPROPERTIES ('a' = 'b')",
         Kind.METADATA,
         "SET TBLPROPERTIES",
-        Verdict.OTHER_ROWS,
+        Changed.OTHER_ROWS,
         COPIED,
     ),
 }
@@ -72,13 +72,13 @@ def test_a_statement_that_lost_to_a_rival_is_committed_once_after_it(behind: Lak
         outcome = committed(step.commit(write, behind.retry, NO_WAIT, told.append))
     assert isinstance(outcome.statement, way)
     (lost,) = outcome.lost
-    assert (lost.conflict.kind, lost.verdict) == (rival.kind, rival.verdict)
+    assert (lost.conflict.kind, lost.changed) == (rival.kind, rival.changed)
     assert [(c.operation, c.version) for c in lost.rivals] == [(rival.operation, 2)]
     assert own(behind, step) == [outcome.commit.version] == [3]
     assert behind.rows("copy") == rival.rows
     (sentence,) = told
     assert sentence.startswith(f"Attempt 1 to commit copy lost to {rival.operation} (version 2)")
-    assert rival.verdict.value in sentence and "Attempt 2 in 0.0 s" in sentence
+    assert rival.changed.value in sentence and "Attempt 2 in 0.0 s" in sentence
 
 
 def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: Lake) -> None:
@@ -96,7 +96,7 @@ def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: 
         outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock, told.append))
     assert waits == [1, 2, 3]
     assert [[c.version for c in lost.rivals] for lost in outcome.lost] == [[2], [4, 3], [5]]
-    assert [lost.verdict for lost in outcome.lost] == [Verdict.OTHER_ROWS, Verdict.SAME_ROWS, Verdict.OTHER_ROWS]
+    assert [lost.changed for lost in outcome.lost] == [Changed.OTHER_ROWS, Changed.SAME_ROWS, Changed.OTHER_ROWS]
     assert all(lost.seconds > 0 for lost in outcome.lost)
     assert "UPDATE (version 4) and 1 more" in told[1] and "Attempt 3 in 2.0 s" in told[1]
     assert own(behind, step) == [6]

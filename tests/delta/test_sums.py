@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse import Aggregate, Changes, Table
 from lakehouse.errors import LateGapError, PlanError
-from lakehouse.statement import Touch
+from lakehouse.statement import MarkOnly
 from tests.delta.contended import SRC, committed, ready
 from tests.delta.summed import BY_G, IN_G, ROWS, anew, due, rows, sums
 from tests.delta.test_settled import of
@@ -50,7 +50,7 @@ def test_several_versions_of_a_row_are_one_change(rows: Lake, anew: list[str | N
     for change in ("SET v = 5 WHERE id = 1", "SET g = 'b' WHERE id = 1", "SET g = 'a', v = 10 WHERE id = 1"):
         rows.sql(f"UPDATE {{src}} {change}")
     outcome = committed(rows.materialize(sums, BY_G))
-    assert outcome.statement == Touch()
+    assert outcome.statement == MarkOnly()
     assert rows.rows("sums") == due(rows)
     assert not anew
 

@@ -10,7 +10,7 @@ from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit import Committed, Unchanged
 from lakehouse.mark import Mark
 from lakehouse.partitions import PartitionKey, Slice
-from lakehouse.statement import Insert, MergeRows, Replace, ReplaceRows, Touch
+from lakehouse.statement import Insert, MarkOnly, MergeRows, Replace, ReplaceRows
 from tests.delta.assets import kept, members
 from tests.delta.model import SRC
 from tests.lake import Lake
@@ -80,7 +80,7 @@ def test_a_change_without_effect_moves_the_position_and_wakes_nobody(lake: Lake)
     lake.materialize(kept, Table(key="id"))
     lake.sql("UPDATE {src} SET v = 91 WHERE id = 9")
     outcome = lake.materialize(kept, Table(key="id"))
-    assert isinstance(outcome, Committed) and isinstance(outcome.statement, Touch)
+    assert isinstance(outcome, Committed) and isinstance(outcome.statement, MarkOnly)
     assert outcome.commit.is_quiet
     lake.materialize(members, Table(key=["k", "id"]))
     before = lake.version("members")

@@ -4,7 +4,7 @@ What a commit changed never changes itself. So a feed that one asset has brought
 asset of the run that reads the same commits, also when its files are gone by then.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -17,11 +17,9 @@ from lakehouse.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.interpreted import interpreted
 from lakehouse.large_vectors import feed_by_commit, is_too_large
 from lakehouse.local import SMALL_BYTES, Local, small
-from lakehouse.log import Log
-from lakehouse.misleading import freed_by
 from lakehouse.progress import doing, heard
 from lakehouse.replaced import replaced_within
-from lakehouse.schema import conformed, field_names, paths
+from lakehouse.schema import conformed, field_names
 from lakehouse.size import Size
 from lakehouse.tables import Pinned, TableRef
 
@@ -86,20 +84,6 @@ class Feeds:
         self._held.append(feed)
         while sum(held.arrow.nbytes for held in self._held) > SMALL_BYTES:
             self._held.pop(0)
-
-
-def names_taken_again(log: Log, commits: Sequence[Commit], at: Pinned) -> frozenset[str]:
-    """Columns of today whose names belonged to others within the commits: no feed tells that all their values differ.
-
-    Args:
-        log: The table's log.
-        commits: The commits of a range.
-        at: The table at its end.
-    """
-    freed = freed_by(log, commits)
-    if freed is None:
-        return paths(at.rows().schema)
-    return freed & paths(at.rows().schema) if freed else freed
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:

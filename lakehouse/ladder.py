@@ -7,20 +7,21 @@
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
 from lakehouse.changes import ARCHIVE, LOG_NAMES, Changes, Everything, Feed, Nothing
-from lakehouse.commit_info import RETYPING, SCHEMA_CHANGES, Commit
+from lakehouse.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
-from lakehouse.feeds import Feeds, OtherFieldsError, fitted, names_taken_again
+from lakehouse.feeds import Feeds, OtherFieldsError, fitted
+from lakehouse.large_vectors import is_too_large
 from lakehouse.local import small
 from lakehouse.log import Head, Log, commits_between
 from lakehouse.mark import Position
-from lakehouse.misleading import laid_out_anew
+from lakehouse.misleading import why_misleading, why_retyped
 from lakehouse.progress import heard
 from lakehouse.read import Read
 from lakehouse.tables import Pinned
@@ -33,7 +34,7 @@ _GAP = re.compile(
     r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION|DELTA_FILE_NOT_FOUND|"
     r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
     r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
-    r"inline deletion vector|UTFDataFormatException|encoded string .* too long",
+    r"inline deletion vector",
 )
 _IS_THERE = re.compile(r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)")
 """Java says FileNotFoundException to these as well, and not only of files that are read."""
@@ -181,9 +182,9 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
     maps = source.head.maps_columns or any(commit.freed for commit in kept)
     try:
-        misleading = _misleading(source.log, kept, at, maps=maps)
+        misleading = why_misleading(source.log, kept, at, maps=maps)
         if reader.recomputes and not misleading:
-            misleading = _retyped(source, kept)
+            misleading = why_retyped(source.log, kept, source.at, source.head)
         if misleading or reader.gap:
             # Of misleading commits an archive of the feed has been misled, too.
             reader = replace(reader, archive=None) if misleading else reader
@@ -197,48 +198,6 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
             raise
         return _gap(source, position, reader, reason, error)
     return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
-
-
-def _misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: bool) -> str | None:
-    """Why the feed of these commits would tell other rows than there were, without an error; None where it does not."""
-    anew = laid_out_anew(log, commits)
-    if anew is not None:
-        return f"version {anew.version} ({anew.operation}) may have changed its partitioning or its columns' types"
-    taken = names_taken_again(log, commits, at) if maps else None
-    if not taken:
-        return None
-    names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
-    return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
-
-
-def _retyped(source: Source, commits: tuple[Commit, ...]) -> str | None:
-    """Why rows that no commit has touched may now count otherwise: what is made of a column may go by its type."""
-    widens = source.head.widens_types and any(not commit.is_quiet for commit in commits)
-    if not widens and not any(_may_retype(commit) for commit in commits):
-        return None
-    before, after = (_types(source, version) for version in (commits[0].version - 1, commits[-1].version))
-    if before is None or after is None:
-        return "a column's type may have been changed"
-    changed = [name for name, kind in after.items() if before.get(name, kind) != kind]
-    return f"the type of {' and '.join(changed[:3])} was changed" if changed else None
-
-
-def _may_retype(commit: Commit) -> bool:
-    """Whether the commit may change a type, or end the time in which others might."""
-    said = " ".join(value or "" for value in commit.parameters.values()).lower()
-    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in said)
-
-
-def _types(source: Source, version: int) -> Mapping[str, str] | None:
-    """The type of each column at a version, names in lower case; None where nobody can tell any more."""
-    if source.at.ref.is_local:
-        found = source.log.file_schema(version)
-        return None if found is None else found.types
-    try:
-        schema = replace(source.at, version=version).rows().schema
-    except Exception:
-        return None
-    return {column.name.lower(): column.dataType.json() for column in schema.fields}
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
@@ -281,6 +240,8 @@ def why_unreadable(error: BaseException) -> str | None:
         return str(error)
     if any(_IS_THERE.search(message(cause)) for cause in causes(error)):
         return None
+    if is_too_large(error):
+        return "a commit's deletion vectors are too large for the feed"
     for cause in causes(error):
         found = _GAP.search(message(cause)) or _GAP.search(str(cause))
         if found:

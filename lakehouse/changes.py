@@ -47,19 +47,19 @@ class Feed:
         found: The rows that changed, with the feed's three columns; at the driver where they are few.
         via: How they were read where the plain feed could not answer; None where it could.
         commits: Those that were read; none where an archive has them.
+        archived: Whether an archive has told it, and not Delta.
     """
 
     found: DataFrame | Local
     via: str | None = None
     commits: tuple[Commit, ...] = ()
+    archived: bool = False
 
     @property
     def frame(self) -> DataFrame:
         return self.found.frame if isinstance(self.found, Local) else self.found
 
 
-ARCHIVE = "the archive"
-"""The `via` of a feed that an archive has kept."""
 Content: TypeAlias = Everything | Nothing | Feed
 
 
@@ -227,7 +227,7 @@ class Changes:
     @property
     def are_of_the_feed(self) -> bool:
         """Whether Delta's feed tells them: where it cannot, there is another way."""
-        return isinstance(self.content, Feed) and self.content.via != ARCHIVE
+        return isinstance(self.content, Feed) and not self.content.archived
 
     @property
     def _read(self) -> tuple[Commit, ...]:

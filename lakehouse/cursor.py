@@ -6,7 +6,7 @@ replaced the table ends the line.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakehouse.commit_info import Commit
@@ -55,16 +55,21 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """The asset has never written this table (or this partition of it).
+    """There is no position to read on from, and none was lost: a first run, or an asset that reads no changes.
 
     Args:
+        generation: The generation that the next commit counts in.
+        epoch: The last epoch of that generation.
         foreign: The version of the newest commit by somebody else that put rows in; None where there is none.
     """
 
     generation: str = FIRST_GENERATION
     epoch: int = 0
     foreign: int | None = None
-    reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
+
+    @property
+    def reads(self) -> Mapping[str, Position]:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,10 @@ class Lost:
     reason: str
     generation: str
     epoch: int = 0
-    reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
+
+    @property
+    def reads(self) -> Mapping[str, Position]:
+        return {}
 
 
 Cursor: TypeAlias = Known | Fresh | Lost
@@ -90,7 +98,7 @@ def find_cursor(
     asset: str,
     partitions: tuple[str, ...] = (),
     *,
-    reads: bool = True,
+    positions: bool = True,
     compare: bool = False,
 ) -> Cursor:
     """The cursor of an asset, or of some partitions of it.
@@ -101,7 +109,7 @@ def find_cursor(
         asset: The asset key, its parts joined by "/".
         partitions: The partition keys of this run. With several of them the cursor is the one that has read
             least: by the write law, what is read twice is applied once.
-        reads: Whether the positions matter. An asset that reads no changes needs only its epoch, and a log
+        positions: Whether those of partitions matter. An asset that reads no changes needs only its epoch, and a log
             that knows it answers without reading history.
         compare: Whether everything is compared anyway, so that a damaged mark is only a lost one.
 
@@ -111,7 +119,7 @@ def find_cursor(
     if head is None:
         return Fresh()
     try:
-        return _find(Past.of(log, head), asset, partitions, reads=reads)
+        return _find(Past.of(log, head), asset, partitions, positions=positions)
     except UnreadableLogError as error:
         if not compare or error.damaged is None:
             raise
@@ -137,11 +145,11 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
     return None
 
 
-def _find(past: Past, asset: str, partitions: tuple[str, ...], *, reads: bool) -> Cursor:
+def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: bool) -> Cursor:
     if not partitions:
         return _newest(past, asset, None)
     epoch = past.epoch(application_id(asset, partitions, FIRST_GENERATION))
-    if not reads and epoch is not None:
+    if not positions and epoch is not None:
         return Fresh(epoch=epoch, foreign=_foreign(past, asset) if epoch == 0 else None)
     least = _least_read([_newest(past, asset, partition) for partition in partitions])
     generation, epoch = _sequence(past, asset, partitions, least.generation)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from lakehouse.changes import ARCHIVE, LOG_NAMES, Changes, Everything, Feed, Nothing
+from lakehouse.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.conflicts import causes, first_line, message
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
@@ -281,7 +281,7 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
             raise
         return None
     read = VersionRange(range_.after, at.version)
-    return Changes(at, read, Feed(found, ARCHIVE), behind=source.head.version - read.upto)
+    return Changes(at, read, Feed(found, "the archive", archived=True), behind=source.head.version - read.upto)
 
 
 def _everything(source: Source, reason: str | None) -> Changes:

@@ -102,7 +102,7 @@ class Materialization:
         self._head = head = log.head()
         partitions = self.slice.keys if self.slice else ()
         self.cursor = find_cursor(
-            log, head, self.asset.name, partitions, reads=self.asset.incremental, compare=self.compare is not None
+            log, head, self.asset.name, partitions, positions=self.asset.incremental, compare=self.compare is not None
         )
         if self.asset.appends and self.asset.incremental and len(partitions) > 1:
             raise WriteError(

@@ -45,7 +45,9 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         TakenBackError: The commit that this run began from is no longer there.
         ForeignTableError: The table is somebody else's by now.
     """
-    now = find_cursor(log, head, run.asset, run.partitions, reads=bool(run.changes), compare=run.compare is not None)
+    now = find_cursor(
+        log, head, run.asset, run.partitions, positions=bool(run.changes), compare=run.compare is not None
+    )
     refuse_foreign(run, now)
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
@@ -106,5 +108,5 @@ def _overtaken_by(log: Log, head: Head | None, run: Run) -> Known | None:
 
 
 def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
-    cursor = find_cursor(log, head, run.asset, run.partitions, reads=True)
+    cursor = find_cursor(log, head, run.asset, run.partitions)
     return cursor if isinstance(cursor, Known) else None

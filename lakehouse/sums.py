@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from lakehouse.aggregate import COUNT, IN_DOUBT, Aggregate
-from lakehouse.changes import ARCHIVE, Feed
+from lakehouse.changes import Feed
 from lakehouse.commit_info import SCHEMA_CHANGES
 from lakehouse.conflicts import first_line, is_of_the_asset
 from lakehouse.cursor import Known
@@ -114,7 +114,7 @@ def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
     read = known.mark.reads.get(changes.name)
     if read is None or read.version != changes.range.after:
         return "what its last commit had read is to be read again"
-    if isinstance(changes.content, Feed) and changes.content.via == ARCHIVE:
+    if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
     since = commits_between(log, run.asset, known.mark.base, head.version)
     if since is None:

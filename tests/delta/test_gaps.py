@@ -157,7 +157,7 @@ def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     shutil.rmtree(lake.root / "src" / "_change_data", ignore_errors=True)
     step = lake.begin(copy, Table(key="id"))
     changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.via == "the archive"
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.archived
     lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
     assert lake.rows("copy") == lake.rows("src")
 

@@ -110,8 +110,8 @@ class History:
         return version
 
 
-def cursor(history: History, *partitions: str, reads: bool = True) -> Cursor:
-    return find_cursor(history, history.head(), history.asset, partitions, reads=reads)
+def cursor(history: History, *partitions: str, positions: bool = True) -> Cursor:
+    return find_cursor(history, history.head(), history.asset, partitions, positions=positions)
 
 
 def known(history: History, *partitions: str) -> Known:

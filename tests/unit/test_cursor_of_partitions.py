@@ -101,7 +101,7 @@ def test_an_asset_that_reads_no_changes_asks_the_log_for_its_epoch_and_nothing_e
     history = History()
     for epoch in (1, 2, 3):
         history.own(partitions=("a",), epoch=epoch)
-    assert cursor(history, "a", reads=False) == Fresh(epoch=3)
+    assert cursor(history, "a", positions=False) == Fresh(epoch=3)
     assert history.pages == []
 
 

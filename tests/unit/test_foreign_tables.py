@@ -10,8 +10,8 @@ from tests.unit.history import History, cursor
 OVERWRITE = {"mode": "Overwrite"}
 
 
-def foreign(history: History, *partitions: str, reads: bool = True) -> int | None:
-    found = cursor(history, *partitions, reads=reads)
+def foreign(history: History, *partitions: str, positions: bool = True) -> int | None:
+    found = cursor(history, *partitions, positions=positions)
     assert isinstance(found, Fresh), found
     return found.foreign
 
@@ -33,12 +33,12 @@ THEIRS: list[tuple[str, Callable[[History], object]]] = [
 
 @pytest.mark.parametrize("make", [make for _, make in THEIRS], ids=[name for name, _ in THEIRS])
 @pytest.mark.parametrize("partitions", [(), ("a",), ("a", "b")], ids=str)
-@pytest.mark.parametrize("reads", [True, False], ids=["incremental", "not incremental"])
+@pytest.mark.parametrize("positions", [True, False], ids=["incremental", "not incremental"])
 def test_rows_that_the_asset_never_wrote_are_somebody_elses(
-    history: History, make: Callable[[History], object], partitions: tuple[str, ...], *, reads: bool
+    history: History, make: Callable[[History], object], partitions: tuple[str, ...], *, positions: bool
 ):
     make(history)
-    assert foreign(history, *partitions, reads=reads) is not None
+    assert foreign(history, *partitions, positions=positions) is not None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_rows_that_the_asset_never_wrote_are_somebody_elses(
 )
 def test_an_empty_table_is_nobodys(history: History, make: Callable[[History], object]):
     make(history)
-    assert foreign(history) is foreign(history, "a") is foreign(history, "a", reads=False) is None
+    assert foreign(history) is foreign(history, "a") is foreign(history, "a", positions=False) is None
 
 
 def test_a_partition_not_written_yet_is_not_somebody_elses(history: History):
@@ -61,7 +61,7 @@ def test_a_partition_not_written_yet_is_not_somebody_elses(history: History):
     history.own(4, ("a",))
     history.add("UPDATE", numUpdatedRows=3)
     assert foreign(history, "b") is None
-    assert foreign(history, "b", reads=False) is None
+    assert foreign(history, "b", positions=False) is None
 
 
 def test_an_old_table_of_somebody_else_that_only_upkeep_has_touched_since_is_not_taken_over():

@@ -18,6 +18,7 @@ import dagster as dg
 from assets.definitions import defs, landing, resources, tables
 from assets.flight_events import DAYS
 from lakehouse import LakehouseError
+from lakehouse.versions import NOTHING_READ
 from resources.environments import PROJECT
 from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_of
 
@@ -128,7 +129,7 @@ def sources_of(read: dg.MetadataValue[Any]) -> Iterator[str]:
         return
     for source in (record.data for record in read.records):
         name, after, upto = str(source["table"]).split("/")[-1], source["after"], source["upto"]
-        if after in ("", -1):
+        if after in ("", NOTHING_READ):
             yield f"all of {name} at version {upto}"
         elif source["changed"] != "0 rows":
             yield f"{name} ({after}, {upto}]: {source['changed']}"

@@ -61,9 +61,11 @@ class Feeds:
         within = replaced_within(commits) if stable else None
 
         def told(feed: Callable[[int, int], DataFrame]) -> DataFrame:
-            frame = at.united([fitted(feed(first, last), renames, rows) for first, last, renames in pieces])
-            frame = frame if at.where is None else frame.where(at.where)  # a piece may have the column by another name
-            return frame if within is None else frame.where(within)
+            # By today's names: a piece may have a column by another one.
+            fits = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
+            for where in filter(None, (at.where, within)):
+                fits = [frame.where(where) for frame in fits]
+            return at.united(fits)
 
         doing(f"reading the changes of {at.ref.name}")
         with heard(at.spark), interpreted(at.spark, size):

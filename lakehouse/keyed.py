@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, promised
 from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
-from lakehouse.local import Local, small
+from lakehouse.local import Local, is_empty, small
 from lakehouse.local_difference import insertions, local_difference
 from lakehouse.log import Head
 from lakehouse.rows import NO_ROWS, Rows
@@ -215,7 +215,7 @@ def _compared(
             changed = difference(mine, there, key, one_task=True, held=partitions)
             return small(changed) or changed.localCheckpoint()
         # One column is read, not all of them.
-        new = touched.tells is Tells.NEW_ROWS and touched.of(target).select(*map(quote, key)).isEmpty()
+        new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
         ours = small(rows) if touched.few else None  # else they are not worth a try
         if ours is not None:
             told = (

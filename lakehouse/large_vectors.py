@@ -14,6 +14,7 @@ from lakehouse.commit_info import Commit
 from lakehouse.conflicts import causes, message
 from lakehouse.difference import MORE, bag_difference
 from lakehouse.images import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.local import is_empty
 from lakehouse.schema import conformed
 from lakehouse.sql import quote
 from lakehouse.tables import Pinned
@@ -42,7 +43,7 @@ def feed_by_commit(at: Pinned, commits: tuple[Commit, ...], first: int, last: in
 def _told(at: Pinned, commit: Commit) -> DataFrame:
     told = at.feed(commit.version, commit.version)
     try:
-        told.isEmpty()
+        is_empty(told)
     except Exception as error:
         if not is_too_large(error):
             raise

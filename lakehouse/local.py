@@ -177,6 +177,11 @@ def collected(frame: DataFrame) -> Local:
     return Local(frame.sparkSession, frame.schema, frame.toArrow())
 
 
+def is_empty(frame: DataFrame) -> bool:
+    """Whether the frame has no row. Connect's own `isEmpty` remembers every frame that it was asked of, for ever."""
+    return not frame.select().take(1)
+
+
 def travels(frame: DataFrame) -> bool:
     """Whether every value of the frame comes back from Arrow exactly as it left."""
     return all(_travels(column.dataType) for column in frame.schema.fields)

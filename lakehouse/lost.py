@@ -13,6 +13,7 @@ from lakehouse.conflicts import Conflict, causes, first_line, is_of_the_asset, m
 from lakehouse.difference import broken_promise
 from lakehouse.errors import ComputeError, LakehouseError, LateGapError, PlanError, SessionEndedError
 from lakehouse.ladder import why_unreadable
+from lakehouse.local import is_empty
 from lakehouse.run import Run
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned
@@ -66,7 +67,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         within = run.within(changed.schema)
         if within is not None:
             changed = changed.where(within)
-        return Changed.OTHER_ROWS if changed.isEmpty() else Changed.SAME_ROWS
+        return Changed.OTHER_ROWS if is_empty(changed) else Changed.SAME_ROWS
     except Exception:  # the rivals' changes are gone, or Spark is: the next attempt says what of it matters
         return Changed.UNKNOWN
 

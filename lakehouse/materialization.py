@@ -15,6 +15,7 @@ from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
 from lakehouse.errors import FULL_REFRESH, GapError, WriteError
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Reader, Source, read_changes
+from lakehouse.local import is_empty
 from lakehouse.log import Head, version_of
 from lakehouse.mark import Position
 from lakehouse.partitions import Slice
@@ -196,7 +197,7 @@ class Materialization:
         if self.slice is None or self._head is None:
             return False
         rows = Pinned(self.spark(), self.asset.ref, self._head.table_id, self._head.version).rows()
-        return rows.where(self.slice.predicate(column_types(rows.schema))).isEmpty()
+        return is_empty(rows.where(self.slice.predicate(column_types(rows.schema))))
 
     @cached_property
     def _ages(self) -> bool:

@@ -12,6 +12,7 @@ from lakehouse.aggregate import Aggregate
 from lakehouse.difference import OPERATION, bag_difference, difference, missing_from, promised
 from lakehouse.errors import MissingKeyError
 from lakehouse.keyed import keyed
+from lakehouse.local import is_empty
 from lakehouse.log import Head
 from lakehouse.run import Run
 from lakehouse.schema import check_new, check_padding, check_zone, conformed, fit
@@ -74,12 +75,12 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
             # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
             now = spark.read.table(run.ref.identifier).where(str(within))
             missing = missing_from(run.asset, rows, conformed(now, rows.schema))
-            return rest if missing.isEmpty() else Insert(missing, "append of what the partition lacked")
+            return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")
         case Overwrite() if not run.table.key_columns:
             rows = rows if within is None else rows.where(within)
             held = target if within is None else target.where(within)
             same_columns = len(rows.columns) == len(held.columns)
-            if same_columns and bag_difference(rows, held).isEmpty():
+            if same_columns and is_empty(bag_difference(rows, held)):
                 return rest
             return Replace(rows, within)
         case Overwrite():

@@ -7,6 +7,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes import Changes, Nothing
 from lakehouse.cursor import Cursor, Known
+from lakehouse.log import NO_TABLE
 from lakehouse.mark import Mark, Position, application_id
 from lakehouse.partitions import Slice
 from lakehouse.schema import column_types
@@ -36,7 +37,7 @@ class Run:
         code_version: The asset's code version.
         compare: Why everything is compared; None where it is not.
         ages: Whether the last own commit is so old that it should be made again, should no row differ.
-        began_at: The version of the table when the run began; -1 where there was none.
+        began_at: The version of the table when the run began; `NO_TABLE` where there was none.
         table_id: The table's id then; None where there was none.
         inputs: How much its inputs hold together; None where there is none, or one cannot say.
     """
@@ -54,7 +55,7 @@ class Run:
     code_version: str | None = None
     compare: str | None = None
     ages: bool = False
-    began_at: int = -1
+    began_at: int = NO_TABLE
     table_id: str | None = None
     inputs: Size | None = None
 

@@ -27,6 +27,11 @@ def setting(spark: SparkSession, name: str) -> str | None:
         return None
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is Spark Connect's, which analyzes a plan as a whole and each time that it is used."""
+    return not hasattr(spark, "newSession")
+
+
 @contextmanager
 def handed_over(
     rows: DataFrame, application_id: str, epoch: int, user_metadata: str
@@ -54,19 +59,19 @@ def handed_over(
 @contextmanager
 def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
     """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect `cloneSession`."""
-    new = getattr(spark, "newSession", None)
-    if new is not None:
-        own = new()
+    if not is_connect(spark):
+        own = spark.newSession()
         _follow(own, spark)
+        _use(own, spark)
         yield own  # stopping it would stop Spark; it goes with its last reference
         return
     clone: Any = getattr(spark, "cloneSession")()  # noqa: B009
-    clone.release_session_on_close = True  # PySpark 4.2 makes a clone without it, and then cannot stop it
     try:
+        _use(clone, spark)  # a clone has the settings, and begins in the default catalog
         with heard(clone):
             yield clone
     finally:
-        clone.stop()  # else the server keeps it for an hour
+        _end(clone.client)
 
 
 def _follow(own: SparkSession, spark: SparkSession) -> None:
@@ -76,8 +81,24 @@ def _follow(own: SparkSession, spark: SparkSession) -> None:
         if new.get(key) != value:
             with suppress(AnalysisException):  # what cannot be set is a platform's own, and nobody has set it
                 own.conf.set(key, value)
-    current = (spark.catalog.currentCatalog(), spark.catalog.currentDatabase())
-    if current != ("spark_catalog", "default"):
+
+
+def _use(own: SparkSession, spark: SparkSession) -> None:
+    """Sets the catalog and the database of another session."""
+    catalog, database = spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+    if (catalog, database) != ("spark_catalog", "default"):
         # As a statement: Delta's catalog keeps the session that is active when it is loaded, and with it the
-        # transaction. Asking `own.catalog` would load it while the other one is active.
-        own.sql(f"USE {'.'.join(map(quote, current))}").collect()
+        # transaction. Asking `own.catalog` would load it while the other one is active. Spark has quoted the database,
+        # which may have several levels, or none.
+        own.sql(f"USE {'.'.join(filter(None, (quote(catalog), database)))}").collect()
+
+
+def _end(client: Any) -> None:
+    """Gives a Connect session back, which its server would keep for an hour.
+
+    Not by `stop()`, which ends all of Spark where Spark has started the server itself (`spark.api.mode=connect`).
+    """
+    with suppress(Exception):
+        client.release_session()
+    with suppress(Exception):
+        client.close()

@@ -19,7 +19,7 @@ from lakehouse.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
 from lakehouse.keyed import is_one_task, written
 from lakehouse.ladder import why_unreadable
-from lakehouse.local import Local, small
+from lakehouse.local import Local, is_empty, small
 from lakehouse.log import Head, Log, commits_between
 from lakehouse.run import Run
 from lakehouse.schema import check_padding, fit
@@ -153,7 +153,7 @@ def _computed(frame: DataFrame, *, few: bool) -> Local | DataFrame:
 def _holds(found: Local | DataFrame, column: str, *, value: object) -> bool:
     if isinstance(found, Local):
         return value in found.column(column).to_pylist()
-    return not found.where(F.col(column) == F.lit(value)).isEmpty()
+    return not is_empty(found.where(F.col(column) == F.lit(value)))
 
 
 def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:

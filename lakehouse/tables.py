@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.file_log import FileLog
 from lakehouse.log import Log
+from lakehouse.session import is_connect
 from lakehouse.spark_log import SparkLog
 from lakehouse.sql import quote
 
@@ -93,8 +93,16 @@ class Pinned:
         """Feeds of the table as one, each with its own versions.
 
         Spark takes a name that a plan has twice for one read, whatever their options, and Connect sees only whole
-        plans; a path is always a read of its own. So feeds that were read by name are evaluated first.
+        plans; a path is always a read of its own. So there feeds that were read by name are evaluated first.
         """
-        if self.ref.path is None and len(feeds) > 1:
+        if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
             feeds = [feed.localCheckpoint() for feed in feeds]
-        return reduce(DataFrame.unionByName, feeds)
+        return _united(feeds)
+
+
+def _united(frames: Sequence[DataFrame]) -> DataFrame:
+    """By halves: of a chain of a thousand neither PySpark nor the server would reach the end."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return _united(frames[:half]).unionByName(_united(frames[half:]))

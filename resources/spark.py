@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
+from typing import Any, cast
 
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
@@ -42,7 +43,8 @@ class ClusterSpark(LazyPySparkResource):
         if self._spark_session is not None:
             if _answers(self._spark_session):
                 return self._spark_session
-            with suppress(Exception):  # nobody is there to take leave of
+            with suppress(Exception):
+                cast("Any", self._spark_session).release_session_on_close = False  # nobody is there to take leave of
                 self._spark_session.stop()
             self._spark_session = None
         _refuse(self.spark_config)

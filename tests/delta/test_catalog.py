@@ -1,6 +1,8 @@
 """Tables with a name in Spark's catalog instead of a path: the same laws, the log read through SQL."""
 
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +94,20 @@ def test_a_named_table_that_is_restored_reads_again_what_it_lost(lake: Named) ->
     lake.sql("RESTORE TABLE {kept} TO VERSION AS OF 0")
     lake.materialize(kept, KEYED)
     assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
+
+
+def test_a_commit_is_told_its_time_where_clocks_are_set_back(lake: Named, monkeypatch: pytest.MonkeyPatch) -> None:
+    then = 1_793_514_600  # half past one in New York, the second time
+    for file in (lake.directory("src") / "_delta_log").glob("*.json"):
+        os.utime(file, (then, then))
+    lake.sql("REFRESH TABLE {src}")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert lake.commits("src")[0].timestamp == then * 1000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_twins_on_a_named_table_commit_once(lake: Named) -> None:

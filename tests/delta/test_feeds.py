@@ -92,6 +92,12 @@ def test_each_piece_of_a_feed_in_pieces_is_its_own(changed: Callable[..., Rows],
     assert changed(0, exclude=("UPDATE",)) == [("delete", 2, 20), ("insert", 3, 30)]
 
 
+def test_a_feed_may_be_in_many_pieces(lake: Lake) -> None:
+    """A chain of them would be deeper than a server takes a message to be."""
+    lake.create("src", [(1, 10)], "id INT, v INT")
+    assert lake.source("src").at.united([lake.spark.range(1)] * 600).columns == ["id"]
+
+
 def test_a_table_that_took_the_place_of_another_has_a_feed_of_its_own(
     changed: Callable[..., Rows], reads: list[DataFrame], lake: Lake
 ) -> None:

@@ -33,6 +33,28 @@ def test_what_was_set_since_the_session_began_holds_in_the_statements_own(set_up
         assert own.sql(f"SELECT * FROM {view}").count() == 1
 
 
+OTHER = "spark.sql.catalog.other"
+CURRENT = "SELECT current_catalog(), current_schema()"
+
+
+def test_a_catalog_of_the_users_is_the_statements_own_too(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set(OTHER, "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog")
+    spark.conf.set(f"{OTHER}.url", f"jdbc:derby:{tmp_path / 'other'};create=true")
+    spark.conf.set(f"{OTHER}.driver", "org.apache.derby.iapi.jdbc.AutoloadedDriver")
+    try:
+        spark.catalog.setCurrentCatalog("other")
+        spark.sql("CREATE NAMESPACE other.`my-schema`").collect()
+        for namespace in ("", "SYS", "`my-schema`"):
+            if namespace:
+                spark.sql(f"USE other.{namespace}").collect()
+            with handed_over(spark.range(1), "app", 1, "mark") as (own, _):
+                mine, theirs = (session.sql(CURRENT).collect() for session in (own, spark))
+            assert mine == theirs and tuple(mine[0]) == ("other", namespace)
+    finally:
+        spark.catalog.setCurrentCatalog("spark_catalog")
+        spark.catalog.setCurrentDatabase("default")
+
+
 def test_the_statements_own_settings_stay_in_it(set_up: SparkSession) -> None:
     before = set_up.conf.getAll
     with handed_over(set_up.range(1), "app", 1, "mark") as (_, view):

@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 
 from lakehouse.conflicts import causes, message
 from lakehouse.key_predicate import is_literal
+from lakehouse.session import is_connect
 from lakehouse.sql import Literal, quote
 
 SMALL_ROWS, SMALL_BYTES, WIDE_BYTES = 250_000, 1 << 26, 1 << 14
@@ -42,6 +43,8 @@ SMALL_ROWS, SMALL_BYTES, WIDE_BYTES = 250_000, 1 << 26, 1 << 14
 _WIDE = "lakehouse-wide-row"
 _WORD = 16
 """About the bytes of a value, those of a text or a binary apart."""
+_DECODED_ONCE = 20_000
+"""Fewer rows a server may as well decode, and keep, once for each plan that reads them."""
 _NESTED = (ArrayType, StructType)
 _ATOMS = (
     BinaryType,
@@ -78,7 +81,12 @@ class Local:
     def frame(self) -> DataFrame:
         """The rows as a local relation, for plans; sent to Spark when the first one asks."""
         # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
-        return self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
+        frame = self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
+        if self.rows > _DECODED_ONCE and is_connect(self.spark):
+            _ = (
+                frame.schema
+            )  # A server keeps what it has analyzed as a whole; a part of a plan it decodes anew each time.
+        return frame
 
     @property
     def rows(self) -> int:

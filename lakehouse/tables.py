@@ -80,13 +80,16 @@ class Pinned:
     mapped: str | None = None
 
     def rows(self) -> DataFrame:
-        frame = self.spark.read.option("versionAsOf", str(self.version)).table(self.ref.identifier)
+        frame = self._read(versionAsOf=str(self.version))
         return frame if self.where is None else frame.where(self.where)
 
     def feed(self, first: int, last: int) -> DataFrame:
         """The change data feed of versions `first` to `last`, both inclusive, of the whole table."""
-        versions = {"startingVersion": str(first), "endingVersion": str(last)}
-        reader = self.spark.read.format("delta").options(readChangeFeed="true", **versions)
+        return self._read(readChangeFeed="true", startingVersion=str(first), endingVersion=str(last))
+
+    def _read(self, **options: str) -> DataFrame:
+        # By its path where it has one: a name Connect looks up each time that it analyzes a plan.
+        reader = self.spark.read.format("delta").options(**options)
         return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
 
     def united(self, feeds: Sequence[DataFrame]) -> DataFrame:

@@ -83,9 +83,8 @@ class Local:
         # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
         frame = self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
         if self.rows > _DECODED_ONCE and is_connect(self.spark):
-            _ = (
-                frame.schema
-            )  # A server keeps what it has analyzed as a whole; a part of a plan it decodes anew each time.
+            # A server keeps a plan that it has analyzed; what is only a part of one it decodes anew each time.
+            _ = frame.schema
         return frame
 
     @property

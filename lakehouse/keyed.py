@@ -102,9 +102,9 @@ def written(
         return rest
     key = run.table.key_columns
     partitions = head.partition_columns if run.slice is None and within_key else ()
-    differing = (changed.frame if isinstance(changed, Local) else changed).drop(HELD)
     if within_key and counts.total == counts.inserted:
-        return Insert(differing.drop(OPERATION), "append: every row that differs is new", compared=True)
+        return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
+    differing = _without(changed, HELD)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
     if within_key and same_columns and run.table.statement == "auto":
@@ -120,6 +120,13 @@ def written(
                 return ReplaceMatched(held, on, counts)
     narrow = _narrow(run, changed, partitions, schema, "t.").sql or None
     return MergeRows(differing, counts, narrow, few, nulls)
+
+
+def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
+    """The rows without some columns, which are not sent to Spark where the rows are at the driver."""
+    if isinstance(changed, Local):
+        return changed.select([name for name in changed.schema.names if name not in columns]).frame
+    return changed.drop(*columns)
 
 
 def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:

@@ -93,7 +93,8 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
         BrokenPromiseError: It is known not to.
     """
     require(rows.schema.names, touched.columns, f"The result of '{asset}'")
-    named, within = rows.values(key), rows.values(touched.columns)
+    named = rows.values(key)
+    within = named if touched.columns == key else rows.values(touched.columns)
     if named is None or within is None or touched.values is None or touched.predicate(rows.schema) is None:
         return False
     known = set(touched.values)

@@ -98,10 +98,10 @@ def difference(
         values = ", ".join(_as(f"__theirs.{quote(name)}", name) for name in (_find(schema.names, c) for c in held))
         seen.append(f"collect_set(IF(__theirs IS NULL, NULL, struct({values}))) AS {HELD}")
     grouped = (both.coalesce(1) if one_task else both).groupBy(*keys)
-    return _operations(grouped.agg(*map(F.expr, seen)), schema, named)
+    return _operations(grouped.agg(*map(F.expr, seen)), schema, named, [HELD] if held else [])
 
 
-def _operations(grouped: DataFrame, schema: StructType, named: list[str]) -> DataFrame:
+def _operations(grouped: DataFrame, schema: StructType, named: list[str], held: list[str]) -> DataFrame:
     """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
     keys = {name: f"__key_{index}" for index, name in enumerate(named)}
     problem = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {_problem('twice', keys)} END)"
@@ -115,7 +115,6 @@ def _operations(grouped: DataFrame, schema: StructType, named: list[str]) -> Dat
         f"WHEN {' OR '.join(differ) or 'FALSE'} THEN array('{UPDATE}') END"
     )
     values = [_as(keys.get(name, f"__ours.{quote(name)}"), name) for name in schema.names]
-    held = [HELD] if HELD in grouped.columns else []
     told = grouped.selectExpr("*", f"{problem} AS {_PROBLEM}")
     return told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
 

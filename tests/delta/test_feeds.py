@@ -1,5 +1,6 @@
 """A feed is read once in a run, whoever asks for it, and never taken for that of other commits."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -96,6 +97,16 @@ def test_a_feed_may_be_in_many_pieces(lake: Lake) -> None:
     """A chain of them would be deeper than a server takes a message to be."""
     lake.create("src", [(1, 10)], "id INT, v INT")
     assert lake.source("src").at.united([lake.spark.range(1)] * 600).columns == ["id"]
+
+
+def test_pinned_rows_are_never_those_of_another_table_at_the_same_version(lake: Lake) -> None:
+    lake.create("src", [(1, 10)], "id INT, v INT")
+    rows = lake.source("src").at.rows()
+    assert rows.columns == ["id", "v"]
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(2, 20)], "id INT, v INT")
+    with pytest.raises(Exception, match=r"DELTA_STATE_RECOVER_ERROR|FILE_NOT_EXIST"):
+        rows.collect()
 
 
 def test_a_table_that_took_the_place_of_another_has_a_feed_of_its_own(

@@ -1,11 +1,15 @@
 """A statement's own session is like the one that it comes from, and leaves nothing behind."""
 
+import gc
+import os
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse.local import is_empty
 from lakehouse.session import handed_over
 from lakehouse.tables import TableRef
 
@@ -69,3 +73,22 @@ def test_a_table_that_is_created_carries_its_transaction(set_up: SparkSession, t
         own.sql(f"CREATE TABLE delta.`{tmp_path / 'table'}` USING delta AS SELECT * FROM {view}").collect()
     log = TableRef.at_path("table", str(tmp_path / "table")).log(lambda: set_up)
     assert log.epoch("app", 0) == 7
+
+
+def test_the_end_of_a_statements_session_is_not_that_of_spark(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With this variable, which `spark.api.mode=connect` sets, PySpark's own `stop()` ends the server, and drops it."""
+    monkeypatch.setenv("SPARK_LOCAL_REMOTE", "local")
+    with handed_over(spark.range(1), "app", 1, "mark") as (own, view):
+        assert own.sql(f"SELECT * FROM {view}").count() == 1
+    assert os.environ["SPARK_LOCAL_REMOTE"] == "local"
+
+
+def test_a_frame_that_was_asked_whether_it_is_empty_is_let_go(spark: SparkSession) -> None:
+    frame = spark.range(1)
+    assert not is_empty(frame) and is_empty(frame.where("id > 1"))
+    held = weakref.ref(frame)
+    del frame
+    gc.collect()
+    assert held() is None

@@ -1,0 +1,206 @@
+"""What is run again: by Dagster where inputs are stale or a policy says so, or by somebody who repeats a run."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import DataFrame
+
+import lakehouse.commit
+from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.errors import ConflictError, UnknownOutcomeError, UnsettledError
+from tests.dagster.lakehouse import House, failure, metadata
+from tests.dagster.tables import ASSETS, DAY_1, EVENTS, orders
+from tests.lake import Lake
+from tests.slow import slow
+
+
+def test_a_retry_policy_does_not_repeat_what_would_only_be_said_again(lake: Lake, instance: dg.DagsterInstance) -> None:
+    calls: list[int] = []
+
+    @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=3))
+    def doubled(orders: Changes) -> Merge:
+        calls.append(1)
+        touched = orders.touched("id")
+        return Merge(touched.rows.union(touched.rows), touched)
+
+    lake.create("orders", [(1, DAY_1, 10)], EVENTS)
+    result = House(lake, [orders, doubled], instance).run("doubled", raise_on_error=False)
+    assert "more than one row with the key id=1" in failure(result)
+    assert len(calls) == 1
+
+
+def test_an_asset_that_writes_no_table_is_told_of_our_errors_as_the_others_are(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(key_prefix="told", retry_policy=dg.RetryPolicy(max_retries=3))
+    def nobody(orders: DataFrame) -> None:
+        """Reads a table, and writes none."""
+
+    result = House(lake, [orders, nobody], instance).run("told/nobody", raise_on_error=False)
+    assert "'told/nobody' reads 'orders', but there is no Delta table at" in failure(result)
+    assert not [event for event in result.all_events if event.event_type_value == "STEP_RESTARTED"]
+
+
+def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The changes are taken for too many to be read at once, and then they are not there."""
+    monkeypatch.setattr("lakehouse.feeds.small", lambda _: None)
+    for file in (lake.root / "orders" / "_change_data").glob("*.parquet"):
+        file.unlink()
+
+
+def test_changes_found_unreadable_while_writing_are_compared_instead(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change files vanish between the plan and the write: the step runs again and compares everything."""
+    lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
+    house = House(lake, ASSETS, instance)
+    house.run("copies")
+    lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
+    gone_while_writing(lake, monkeypatch)
+    result = house.run("copies")
+    assert metadata(result, "copies")["read"][0]["how"].startswith("everything: ")
+    assert lake.rows("copies") == lake.rows("orders")
+
+
+def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dg.asset(metadata=Table(key="id", on_gap="fail"))
+    def careful(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
+    house = House(lake, [orders, careful], instance)
+    house.run("careful")
+    lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
+    gone_while_writing(lake, monkeypatch)
+    result = house.run("careful", raise_on_error=False)
+    assert "cannot read its changes (0, 1]" in failure(result)
+    assert lake.version("careful") == 0
+
+
+def test_an_archive_answers_for_a_late_gap(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dg.asset
+    def kept(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(archive="kept"))})
+    def again(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
+    house = House(lake, [orders, kept, again], instance)
+    house.run("kept", "again")
+    lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
+    house.run("kept")
+    gone_while_writing(lake, monkeypatch)
+    assert metadata(house.run("again"), "again")["read"][0]["how"] == "the archive"
+    assert lake.frame("again").count() == 100 + 50 + 50
+
+
+def executed(house: House, definitions: dg.Definitions, *names: str, repeats: str | None = None) -> dg.DagsterRun:
+    """A run of assets, which may repeat an earlier one; Dagster's way to start it from here is not public."""
+    job = definitions.resolve_implicit_global_asset_job_def()
+    selection = frozenset(dg.AssetKey(name) for name in names)
+    run = house.instance.create_run_for_job(
+        job.get_subset(asset_selection=selection), parent_run_id=repeats, root_run_id=repeats, asset_selection=selection
+    )
+    execute_run(InMemoryJob(job.get_subset(asset_selection=selection)), run, house.instance)
+    ended = house.instance.get_run_by_id(run.run_id)
+    assert ended is not None
+    return ended
+
+
+def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first died between its commit and Dagster's event, the second before it wrote anything."""
+    fails: list[bool] = [False, True, False]
+
+    @dg.asset
+    def added(orders: DataFrame) -> Append:
+        if fails.pop(0):
+            raise RuntimeError("before anything is written")
+        return Append(orders)
+
+    def dead(*_: object) -> None:
+        raise RuntimeError("between the commit and the event")
+
+    lake.create("orders", [(1, DAY_1, 10)], EVENTS)
+    house = House(lake, [orders, added], instance)
+    defined = dg.Definitions(
+        assets=[orders, added], resources={"io_manager": house.io_manager}, executor=dg.in_process_executor
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr("lakehouse.io_manager.report", dead)
+        first = executed(house, defined, "added")
+    second = executed(house, defined, "added", repeats=first.run_id)
+    third = executed(house, defined, "added", repeats=second.run_id)
+    assert [run.is_success for run in (first, second, third)] == [False, False, True]
+    assert lake.rows("added") == [(1, DAY_1, 10)]
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["a first read", "a later one"])
+def test_a_source_that_is_not_whole_any_more_ends_the_run(
+    lake: Lake, instance: dg.DagsterInstance, *, first: bool
+) -> None:
+    """One try with the feed and one without it; that the second fails as well is no reason for a third."""
+    tries: list[int] = []
+
+    @dg.asset(metadata=Table(key="id"))
+    def copied(orders: Changes) -> Merge:
+        tries.append(1)
+        assert len(tries) <= 5, "this would go on for ever"
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(n, DAY_1, n) for n in range(10)], EVENTS)
+    house = House(lake, [orders, copied], instance)
+    if not first:
+        house.run("copied")
+        lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 1")
+        tries.clear()
+    for name in ("orders", "copied"):
+        for file in (lake.root / name).rglob("*.parquet"):
+            file.unlink()
+    assert "copied" in failure(house.run("copied", raise_on_error=False))
+    assert len(tries) <= (1 if first else 2)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SparkRuntimeException("Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)"),
+        slow(ConflictError("copied", 8, 42.0, "a MERGE", "its inputs are as they were", "Run it again.")),
+        slow(UnknownOutcomeError("copied", "a7", "the storage does not answer")),
+        slow(UnsettledError("copied", 3, 8, "the same rows")),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_retry_policy_repeats_what_may_pass(
+    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    planned, calls = lakehouse.commit.plan, list[int]()
+
+    def flaky(*given: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return planned(*given)
+
+    @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=2))
+    def copied(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(1, DAY_1, 10)], EVENTS)
+    monkeypatch.setattr("lakehouse.commit.plan", flaky)
+    assert House(lake, [orders, copied], instance).run("copied").success
+    assert len(calls) == 2

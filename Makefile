@@ -40,7 +40,8 @@ RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta
 KILLED := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
 CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_checker.py \
   tests/reliability/test_server_faults.py
-SERVED := $(addprefix tests/dagster/test_,io_manager.py repeated.py recompute.py sensors.py validation.py)
+SERVED := $(addprefix tests/dagster/test_,io_manager.py repeated.py recompute.py sensors.py validation.py) \
+  tests/delta/test_served_cost.py
 REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
 SERVED_SLOW := $(SERVED) $(addprefix tests/delta/test_,once.py writes.py one_pass.py local_difference.py refusals.py \
   sums.py sums_anew.py sums_refused.py names.py large_vectors.py feeds.py catalog.py columns.py session.py)

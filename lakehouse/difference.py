@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.conflicts import causes, message
 from lakehouse.errors import BrokenPromiseError
-from lakehouse.schema import comparable
+from lakehouse.schema import comparable, typed
 from lakehouse.sql import folded, literal, quote, same
 from lakehouse.touched import Touched, require
 
@@ -40,17 +40,21 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
         touched: The keys that the result is about; None, or everything, where it is about all of them.
     """
     if touched is None or touched.is_everything:
-        return rows.selectExpr("*", f"CAST(NULL AS STRING) AS {_PROBLEM}")
+        return _told(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
     require(rows.columns, touched.columns, f"The result of '{asset}'")
     outside = _problem("outside", {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows.schema)
     if near is not None and near.is_exact:
-        return rows.selectExpr("*", f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
+        return _told(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
     keys = touched.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
     beside = rows.join(keys, touched.same_key(rows, renamed), "left")
     told = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
     return beside.selectExpr("*", told).drop("__promised", *renamed)
+
+
+def _told(rows: DataFrame, problem: str) -> DataFrame:
+    return typed(rows.selectExpr("*", problem), StructType([*rows.schema.fields, StructField(_PROBLEM, StringType())]))
 
 
 def difference(
@@ -116,7 +120,8 @@ def _operations(grouped: DataFrame, schema: StructType, named: list[str], held: 
     )
     values = [_as(keys.get(name, f"__ours.{quote(name)}"), name) for name in schema.names]
     told = grouped.selectExpr("*", f"{problem} AS {_PROBLEM}")
-    return told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
+    due = told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
+    return due if held else typed(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
 
 
 def _side(named: list[str], columns: list[str], side: str) -> list[str]:

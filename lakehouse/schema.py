@@ -31,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from lakehouse.errors import SchemaError
+from lakehouse.session import is_connect
 from lakehouse.sql import folded, quote
 from lakehouse.table import RESERVED_COLUMNS, Table
 
@@ -163,11 +164,17 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
     there = folded(frame.columns)
     if all(_is_plain(column) for column in schema.fields):
         texts = {c.name: (quote(c.name) if c.name.lower() in there else "NULL", c.dataType) for c in schema.fields}
-        return frame.selectExpr(
-            *(f"CAST({value} AS {_text(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
-        )
+        cast = (f"CAST({value} AS {_text(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
+        return typed(frame.selectExpr(*cast), schema)
     values = [F.col(quote(c.name)) if c.name.lower() in there else F.lit(None) for c in schema.fields]
     return frame.select(*(v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True)))
+
+
+def typed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame, of which is known what columns it has: over Connect it need not be analyzed to be asked for them."""
+    if not is_connect(frame.sparkSession) or not all(_is_plain(column) for column in schema.fields):
+        return frame
+    return frame.to(StructType([StructField(column.name, column.dataType) for column in schema.fields]))
 
 
 def _is_plain(column: StructField) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -59,7 +60,7 @@ class TableRef:
         return SparkLog(spark(), self.identifier, self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pinned:
     """A table at one version: whatever is committed later, this reads the same rows.
 
@@ -80,6 +81,11 @@ class Pinned:
     mapped: str | None = None
 
     def rows(self) -> DataFrame:
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        # One frame, which over Connect is asked for its schema once.
         frame = self._read(versionAsOf=str(self.version))
         return frame if self.where is None else frame.where(self.where)
 

@@ -1,6 +1,6 @@
-# Nothing here is needed to run the project: each target is a command that also works without make.
+# Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev stop test slow races crash crash-jvm warm check lock clean \
+.PHONY: help install demo dev shell stop test slow races crash crash-jvm warm check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -27,13 +27,17 @@ dev: $(STAMP)  ## Open Dagster on the lakehouse; PORT=3000 unless given
 	@PYTHONWARNINGS='ignore:Function `dev_command`' .venv/bin/dagster dev --host 127.0.0.1 --port $(PORT)
 PORT ?= 3000
 
+shell: $(STAMP)  ## A Python prompt on the tables: `table("gold/carrier_delays").show()`
+	@$(PY) -m resources.shell
+
 stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1: even if it is in use)
 	@$(PY) -m resources.server stop $(if $(NOW),--now)
 
 warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it starts in half the time (one to two minutes)
 	@$(PY) -m resources.shared_classes
 
-PYTEST := $(PY) -m pytest -q -n 2 --dist loadscope
+JOBS ?= 2
+PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
 # Those that have a target of their own; and those that run on a server, always and after a change of what they test.
 RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
   tests/delta/test_serializable.py
@@ -77,7 +81,7 @@ bench: $(STAMP)  ## Measure small steps beside what one would write instead, int
 bench-more: $(STAMP)  ## The server, many steps, growth, scattered changes, Delta's merge matrix, layouts, a graph
 	@$(PY) -m benchmarks served many_steps growth scattered matrix layout graph
 
-bench-large: $(STAMP)  ## The same with up to 100 million rows (20 GB of disk, an hour)
+bench-large: $(STAMP)  ## Growth to 100 million rows, the matrix on ten, the graph up to SF 3 (20 GB of disk, an hour)
 	@$(PY) -m benchmarks --large
 
 bench-cold: warm  ## New processes: cold start, warm server, Dagster's sensors

@@ -86,7 +86,7 @@ def commit(
     clock: Clock = REAL_CLOCK,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Makes the write true of its table in one commit, or says why not.
+    """Makes the write true of its table in one commit, and a second where a rival slipped in; or says why not.
 
     Args:
         spark: The session.
@@ -246,7 +246,7 @@ class _Attempts:
         return None if judged is Changed.OTHER_ROWS else judged
 
     def _mend(self, mark: Mark, own: Commit, slipped: Changed) -> None:
-        """Makes the next attempt compare with the table as it is behind our own commit.
+        """Makes the next attempt compare with the table as it is after our own commit.
 
         Raises:
             UnsettledError: Rivals have slipped in too often, or the table says that it is not to be overruled.

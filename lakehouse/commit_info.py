@@ -38,7 +38,7 @@ WITHOUT_ROWS = frozenset(
 """Operations that change no row, by Delta's names for them. Everything unknown is taken to change some."""
 
 COMPACTING = frozenset({"OPTIMIZE", "REORG"})
-"""Operations that Delta may add behind a commit of its own accord, with that commit's `userMetadata`."""
+"""Operations that Delta may add after a commit of its own accord, with that commit's `userMetadata`."""
 
 REPLACING = frozenset(
     {

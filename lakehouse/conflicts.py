@@ -62,6 +62,7 @@ _PYTHON = re.compile(r"[\w.]*python\.PythonException|Traceback \(most recent cal
 _OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42|P0)")
 """SQL's classes for faults of data, constraints, functions and names: they come with the expression."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
+_PARTITION = re.compile(r"partition(?:\(s\))? (\[[^\]]+\])")
 _METADATA_DOMAIN = "conflicting metadata domain"
 
 
@@ -71,15 +72,11 @@ class Conflict:
 
     Args:
         kind: What it means.
-        operation: The rival's operation, where the message names it.
-        version: The rival's version, where the message names it.
         partition: The rival's partition ("[day=2013-01-01]"), where the message names it.
         condition: Delta's or Spark's error condition.
     """
 
     kind: Kind
-    operation: str | None = None
-    version: int | None = None
     partition: str | None = None
     condition: str | None = None
 
@@ -99,7 +96,7 @@ def classify(error: BaseException) -> Conflict:
         if kind is Kind.TWIN and _METADATA_DOMAIN in text:
             kind = Kind.METADATA
         if kind is not None:
-            return Conflict(kind, *_rival(text), condition)
+            return Conflict(kind, _partition(text), condition)
         answer_lost = answer_lost or _lost_the_answer(cause, text)
     return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
 
@@ -108,7 +105,7 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and everything behind it, outermost first, each once."""
+    """The exception and all of its causes, outermost first, each once."""
     seen: set[int] = set()
     queue: list[Any] = [error]
     while queue:
@@ -190,12 +187,6 @@ def _named_in(text: str) -> Kind | None:
     return None
 
 
-def _rival(text: str) -> tuple[str | None, int | None, str | None]:
-    operation = re.search(r'"operation"\s*:\s*"([^"]+)"', text) or re.search(r"concurrent ([A-Z][A-Z ]*[A-Z])\b", text)
-    version = re.search(r"version (\d+)", text)
-    partition = re.search(r"partition (\[[^\]]+\])|partition\(s\) (\[[^\]]+\])", text)
-    return (
-        operation.group(1) if operation else None,
-        int(version.group(1)) if version else None,
-        next((g for g in partition.groups() if g), None) if partition else None,
-    )
+def _partition(text: str) -> str | None:
+    found = _PARTITION.search(text)
+    return None if found is None else found.group(1)

@@ -1,6 +1,6 @@
 """The cursor: how far an asset has read, found in its own table's commits (ADR 1).
 
-Read backwards from the newest commit, so it costs what lies behind it since the last own commit, not the
+Read backwards from the newest commit, so it costs what was committed since the last own commit, not the
 length of the history. A RESTORE is followed to the version that it restored; a commit that emptied or
 replaced the table ends the line.
 """
@@ -127,7 +127,7 @@ def find_cursor(
 
 
 def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
-    """The newest own commit by one of some runs, unless the table was emptied or taken back behind it."""
+    """The newest own commit by one of some runs, unless the table was emptied or taken back since."""
     undone_above: int | None = None
     for commit in Past.of(log, head).back():
         if undone_above is not None and commit.version > undone_above:

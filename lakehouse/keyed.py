@@ -108,16 +108,16 @@ def written(
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
     if within_key and same_columns and run.table.statement == "auto":
-        held = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
+        rows = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
         where = _narrow(run, changed, partitions, schema)
         if where.is_exact:
-            return ReplaceRows(held, where.sql, counts)
+            return ReplaceRows(rows, where.sql, counts)
         if _is_one_pass(run, head, counts, differing.sparkSession):
             if counts.total == counts.deleted:
                 return DeleteMatched(differing.select(*map(quote, key)), counts, nulls)
             on = _matching(key, changed, counts, nulls=nulls)
             if on is not None:
-                return ReplaceMatched(held, on, counts)
+                return ReplaceMatched(rows, on, counts)
     narrow = _narrow(run, changed, partitions, schema, "t.").sql or None
     return MergeRows(differing, counts, narrow, few, nulls)
 
@@ -215,28 +215,32 @@ def _compared(
     partitions: tuple[str, ...],
 ) -> DataFrame | Local:
     """The difference; at the driver where it is small."""
-    if touched is not None and not touched.is_everything:
-        by_key = folded(touched.columns) == folded(key)
-        if by_key and is_one_task(touched):
-            mine, there = promised(asset, rows, touched), touched.of(target)
-            changed = difference(mine, there, key, one_task=True, held=partitions)
-            return small(changed) or changed.localCheckpoint()
-        # One column is read, not all of them.
-        new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
-        ours = small(rows) if touched.few else None  # else they are not worth a try
-        if ours is not None:
-            told = (
-                insertions(asset, ours, key, touched)
-                if new
-                else local_difference(asset, ours, target, key, touched, held=partitions)
-            )
-            if told is not None:
-                return told
-            rows = ours.frame
-        target = target.limit(0) if new else touched.of(target)
-    # Computed once, however often the MERGE reads it.
-    changed = difference(promised(asset, rows, touched), target, key, held=partitions).localCheckpoint()
-    return small(changed) or changed
+    if touched is None or touched.is_everything:
+        return _computed(difference(promised(asset, rows, touched), target, key, held=partitions))
+    if folded(touched.columns) == folded(key) and is_one_task(touched):
+        mine, there = promised(asset, rows, touched), touched.of(target)
+        changed = difference(mine, there, key, one_task=True, held=partitions)
+        return small(changed) or changed.localCheckpoint()
+    # One column is read, not all of them.
+    new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
+    ours = small(rows) if touched.few else None  # else they are not worth a try
+    if ours is not None:
+        told = (
+            insertions(asset, ours, key, touched)
+            if new
+            else local_difference(asset, ours, target, key, touched, held=partitions)
+        )
+        if told is not None:
+            return told
+        rows = ours.frame
+    there = target.limit(0) if new else touched.of(target)
+    return _computed(difference(promised(asset, rows, touched), there, key, held=partitions))
+
+
+def _computed(changed: DataFrame) -> DataFrame | Local:
+    """Once, however often the statement reads it."""
+    kept = changed.localCheckpoint()
+    return small(kept) or kept
 
 
 def is_one_task(touched: Touched) -> bool:

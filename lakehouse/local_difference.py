@@ -142,7 +142,7 @@ def _as_difference(rows: Local, whole: Any, nth: Sequence[int], found: Local) ->
 
     Args:
         rows: The result.
-        whole: Its rows, and behind them those keys that it has no row for.
+        whole: Its rows, and after them those keys that it has no row for.
         nth: Which of them has the key of each row of the table.
         found: What the table said of its rows.
     """
@@ -180,7 +180,7 @@ def _due(there: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> tupl
 
 
 def _with_keys(arrow: Any, columns: tuple[str, ...], keys: Sequence[tuple[Literal, ...]]) -> Any:
-    """The rows, and behind them one for each of the keys, with no other value."""
+    """The rows, and after them one for each of the keys, with no other value."""
     listed = zip(*keys, strict=True) if keys else ((),) * len(columns)
     named = {column.lower(): list(values) for column, values in zip(columns, listed, strict=True)}
     schema: Any = pa.schema([field.with_nullable(True) for field in arrow.schema])

@@ -55,7 +55,7 @@ class Head:
 
 
 NO_TABLE = -1
-"""In place of a version, where there is no table: the first commit is the one behind it."""
+"""In place of a version, where there is no table: the first commit is the one after it."""
 
 
 def version_of(head: Head | None) -> int:

@@ -58,7 +58,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
         return Changed.UNKNOWN
-    if not isinstance(write, Aggregate):  # behind a rival's commit all sums are computed anew, so all rows are its
+    if not isinstance(write, Aggregate):  # after a rival's commit all sums are computed anew, so all rows are its
         write = stored(write, head.partition_columns)
     try:
         changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))

@@ -72,7 +72,7 @@ class Materialization:
     Args:
         spark: Gives the session; asked only when rows are read or written.
         asset: The asset.
-        run: The run's id.
+        run_id: Dagster's id of the run.
         slice: The partitions that the run writes.
         compare: Why everything is to be compared, where somebody asked for it.
         gap: Why the feeds cannot be read, where the run has found that out before.
@@ -82,7 +82,7 @@ class Materialization:
 
     spark: Callable[[], SparkSession]
     asset: Asset
-    run: str
+    run_id: str
     slice: Slice | None = None
     compare: str | None = None
     gap: str | None = None
@@ -113,7 +113,7 @@ class Materialization:
         if isinstance(self.cursor, Lost) and self._holds_nothing():
             self.cursor = Fresh(self.cursor.generation, self.cursor.epoch)
         self._reason = None if self.compare is not None else self._own_reason()
-        run = self.planned()
+        run = self.pinned()
         refuse_unsafe(run, head)
         refuse_foreign(run, self.cursor)
 
@@ -161,13 +161,13 @@ class Materialization:
             self._partial.add(name)
         return changes
 
-    def planned(self) -> Run:
-        """What has been pinned so far, as a value."""
+    def pinned(self) -> Run:
+        """What has been pinned so far."""
         return Run(
             asset=self.asset.name,
             table=self.asset.table,
             ref=self.asset.ref,
-            run=self.run,
+            run_id=self.run_id,
             cursor=self.cursor,
             aliases=self.aliases,
             changes=tuple(self._changes),
@@ -186,7 +186,7 @@ class Materialization:
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
     ) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit`."""
-        run = self.planned()
+        run = self.pinned()
         self._refuse_doubling(run, write)
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
@@ -201,7 +201,7 @@ class Materialization:
 
     @cached_property
     def _ages(self) -> bool:
-        """Whether commits of others lie a day behind the last own one, which log cleanup could reach some day."""
+        """Whether commits of others span a day since the last own one, which log cleanup could reach some day."""
         if not self.asset.incremental or not isinstance(self.cursor, Known):
             return False
         if self._head is None or self._head.version == self.cursor.version:

@@ -74,7 +74,7 @@ def _names_taken_again(log: Log, commits: Iterable[Commit], at: Pinned) -> froze
 
 
 def _laid_out_anew(log: Log, commits: Iterable[Commit]) -> Commit | None:
-    """The first commit that removed files which were laid out in another way than the table is behind it.
+    """The first commit that removed files which were laid out in another way than the table is after it.
 
     Delta's feed reads a removed file as if it were one of the version that removed it: a column that was a partition's
     is then NULL in the deleted rows, and a number too large for the column's new type another number.

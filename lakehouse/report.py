@@ -31,7 +31,7 @@ _DATA_VERSION = "dagster/data_version"
 
 def report(
     context: dg.OutputContext,
-    run_context: dg.AssetExecutionContext,
+    execution: dg.AssetExecutionContext,
     run: Run,
     outcome: Outcome,
     spark: Callable[[], SparkSession],
@@ -48,9 +48,9 @@ def report(
         schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
         version = data_version(log, head.version, run)
-        told = _told_before(run_context, run) if version is None else None
+        told = _told_before(execution, run) if version is None else None
         told = told or str(head.version if version is None else version)
-        run_context.set_data_version(context.asset_key, dg.DataVersion(told))
+        execution.set_data_version(context.asset_key, dg.DataVersion(told))
     metadata["dagster/uri"] = run.ref.location
     context.add_output_metadata(metadata)
     context.log.info(sentence)
@@ -67,10 +67,10 @@ def data_version(log: Log, version: int, run: Run) -> int | None:
     return None
 
 
-def _told_before(run_context: dg.AssetExecutionContext, run: Run) -> str | None:
+def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
     """The data version of the last materialization, of one of the run's partitions if it has some."""
-    of = dg.AssetRecordsFilter(asset_key=run_context.asset_key, asset_partitions=list(run.partitions) or None)
-    for record in run_context.instance.fetch_materializations(of, limit=1).records:
+    of = dg.AssetRecordsFilter(asset_key=execution.asset_key, asset_partitions=list(run.partitions) or None)
+    for record in execution.instance.fetch_materializations(of, limit=1).records:
         if record.asset_materialization is not None and record.asset_materialization.tags is not None:
             return record.asset_materialization.tags.get(_DATA_VERSION)
     return None

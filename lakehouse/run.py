@@ -27,7 +27,7 @@ class Run:
         asset: The asset key, its parts joined by "/".
         table: What the asset declares.
         ref: Its table.
-        run: The Dagster run.
+        run_id: Dagster's id of the run.
         aliases: Ids of runs that this one repeats and that were never acknowledged; a commit of theirs is ours.
         cursor: How far the table had read when the run began.
         changes: The inputs read as changes.
@@ -45,7 +45,7 @@ class Run:
     asset: str
     table: Table
     ref: TableRef
-    run: str
+    run_id: str
     cursor: Cursor
     aliases: frozenset[str] = frozenset()
     changes: tuple[Changes, ...] = ()
@@ -100,7 +100,7 @@ class Run:
         return any(self.cursor.reads.get(source) != at for source, at in self.lookups.items())
 
     def is_own(self, mark: Mark) -> bool:
-        return mark.run == self.run or mark.run in self.aliases
+        return mark.run == self.run_id or mark.run in self.aliases
 
     def is_covered_by(self, known: Known) -> bool:
         """Whether the table's newest own commit leaves this run nothing to do.
@@ -135,7 +135,7 @@ class Run:
             partitions=self.partitions,
             generation=self.cursor.generation,
             epoch=self.cursor.epoch + 1,
-            run=self.run,
+            run=self.run_id,
             attempt=attempt,
             base=base,
             code_version=self.code_version,
@@ -153,6 +153,6 @@ def _moves(changes: Changes) -> bool:
 
 
 def _spans_a_day(changes: Changes) -> bool:
-    """Whether commits without rows have piled up so long that log cleanup could reach the position behind them."""
+    """Whether commits without rows have piled up so long that log cleanup could reach the position before them."""
     commits = changes.commits
     return bool(commits) and commits[-1].timestamp - commits[0].timestamp > DAY

@@ -56,14 +56,18 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     if other is not None:
         return _judged(run, other, done, everything=set(run.partitions) <= set(other.mark.partitions))
     if unmoved:
-        own = now if isinstance(now, Known) and run.is_own(now.mark) else None
-        if own is None or own.is_slipped or run.changes or run.partitions or own.mark.reads != run.reads:
-            return None
-        return None if done == own.version else own
+        return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
     known = now if isinstance(now, Known) else _newest_of(log, head, run)
     if known is None:
         raise TakenBackError(run.asset, head and head.version)
     return _judged(run, known, done)
+
+
+def _repeats(run: Run, newest: Known) -> bool:
+    """Whether the newest commit is the run's own, with the same look-ups and nothing slipped in: it runs again."""
+    if run.changes or run.partitions or newest.is_slipped:
+        return False
+    return run.is_own(newest.mark) and newest.mark.reads == run.reads
 
 
 def _judged(run: Run, known: Known, done: int | None, *, everything: bool = True) -> Known:
@@ -78,8 +82,8 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
     if newest is not None and run.is_own(newest.mark):
         return newest
     own = None
-    if run.aliases and head is not None:  # it repeats a run, behind which others may have added theirs
-        own = newest_of_runs(log, head, run.asset, {run.run, *run.aliases})
+    if run.aliases and head is not None:  # it repeats a run, after which others may have added theirs
+        own = newest_of_runs(log, head, run.asset, {run.run_id, *run.aliases})
     if own is None and not unmoved:
         if newest is None:
             raise TakenBackError(run.asset, head and head.version)

@@ -5,9 +5,8 @@ transaction began, nobody has checked: it is found in the log, by whoever reads 
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass
-from itertools import tee
+from itertools import count
 from typing import Self
 
 from lakehouse.commit_info import COMPACTING, Commit
@@ -18,7 +17,7 @@ from lakehouse.mark import Mark, Position
 
 @dataclass(slots=True)
 class Walk:
-    """The commits from the newest back to the first that is missing: what lies behind it is not believed."""
+    """The commits from the newest back to the first that is missing: what is older than that is not believed."""
 
     commits: Iterator[Commit]
     expected: int
@@ -45,19 +44,28 @@ class Walk:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What lies behind the head of a table: each commit is read once, however often it is walked back."""
+    """The commits before the head of a table: each commit is read once, however often it is walked back."""
 
     log: Log
     head: Head
-    commits: Iterator[Commit]
+    _read: list[Commit]
+    _rest: Iterator[Commit]
 
     @classmethod
     def of(cls, log: Log, head: Head) -> Self:
-        (commits,) = tee(log.commits(head.version), 1)
-        return cls(log, head, commits)
+        return cls(log, head, [], log.commits(head.version))
 
     def back(self) -> Walk:
-        return Walk(copy(self.commits), self.head.version)  # a copy of what `tee` gives has its commits, and goes on
+        return Walk(self._commits(), self.head.version)
+
+    def _commits(self) -> Iterator[Commit]:
+        for place in count():
+            if place == len(self._read):
+                commit = next(self._rest, None)
+                if commit is None:
+                    return
+                self._read.append(commit)
+            yield self._read[place]
 
     def epoch(self, application_id: str) -> int | None:
         """See `Log.epoch`."""
@@ -144,5 +152,5 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
             f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and starts anew.",
             damaged=commit.version,
         ) from error
-    # Delta compacts files behind a commit in its session, with what that said of itself.
+    # Delta compacts files after a commit, in its session, with what that said of itself.
     return mark if mark is not None and mark.asset == asset and commit.operation not in COMPACTING else None

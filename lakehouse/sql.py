@@ -19,7 +19,7 @@ def quote(name: str) -> str:
 
 
 def quote_all(names: tuple[str, ...] | list[str], prefix: str = "") -> str:
-    """Columns as a comma-separated list, each behind `prefix` ("t." for example)."""
+    """Columns as a comma-separated list, each after `prefix` ("t." for example)."""
     return ", ".join(prefix + quote(name) for name in names)
 
 

@@ -263,7 +263,7 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
 
 
 def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """A table without rows, and behind it the commit: Delta refuses rows together with a mapping and a feed.
+    """A table without rows, and after it the commit: Delta refuses rows together with a mapping and a feed.
 
     A run that dies between the two leaves an empty table, which the next one takes for a new one.
     Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.

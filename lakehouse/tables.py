@@ -110,7 +110,7 @@ class Pinned:
 
 
 def _united(frames: Sequence[DataFrame]) -> DataFrame:
-    """By halves: of a chain of a thousand neither PySpark nor the server would reach the end."""
+    """By halves: of a chain of five hundred neither PySpark nor the server reaches the end."""
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2

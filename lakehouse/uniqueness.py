@@ -9,7 +9,7 @@ from lakehouse.sql import folded
 
 
 def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: tuple[Commit, ...]) -> bool:
-    """Whether every key that the commits touched is a single row behind them.
+    """Whether every key that the commits touched is a single row after them.
 
     On an asset's own table it is where every commit of the range is the asset's, compared by this key with the version
     just before it; not where somebody else wrote, or the asset when it had another key. On a table that no asset has

@@ -137,7 +137,7 @@ class FlightRecords(dg.ConfigurableResource[Any]):
         return self._frame(_read(_data() / "weather.csv", WEATHER)).withColumnRenamed("time_hour", "hour")
 
     def _frame(self, rows: pa.Table) -> DataFrame:
-        # In one chunk: Spark 4.2 stops at the first empty one, and the rows behind it are lost without an error.
+        # In one chunk: Spark 4.2 stops at the first empty one, and the rows after it are lost without an error.
         return self.spark.spark_session.createDataFrame(rows.combine_chunks())
 
 

@@ -1,4 +1,4 @@
-"""The server's classes, loaded and verified once: an archive that every JVM behind it maps into memory.
+"""The server's classes, loaded and verified once: an archive that every later JVM maps into memory.
 
 `make warm` makes it. Half of a server's start is the loading of ten thousand classes, and a part of each first
 statement too. An archive is tried and never trusted: a JVM that finds its Java or its jars changed ignores it, and a

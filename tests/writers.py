@@ -155,8 +155,8 @@ class Writers:
         except StaleInputsError:
             outcome = None
         if isinstance(outcome, Committed):
-            return Said(step.run, True, writer, g, number, outcome.commit.version)
-        return Said(step.run, False, writer, g, number)
+            return Said(step.run_id, True, writer, g, number, outcome.commit.version)
+        return Said(step.run_id, False, writer, g, number)
 
     def inserting(self, g: str, first: int = 1, last: int = STEPS) -> Iterator[Said]:
         """Another program that appends blindly."""

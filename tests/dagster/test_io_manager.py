@@ -51,6 +51,14 @@ def test_what_cannot_be_shown_is_written_all_the_same(house: House, monkeypatch:
     assert any("copies is written, and what was written cannot be shown" in message for message in told)
 
 
+def test_a_dagster_that_knows_nothing_reads_on_from_the_tables(house: House) -> None:
+    house.run("copies")
+    house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    with dg.DagsterInstance.ephemeral() as new:
+        (read,) = metadata(House(house.lake, ASSETS, new).run("copies"), "copies")["read"]
+    assert (read["after"], read["upto"]) == (0, 1)
+
+
 def test_a_partition_run_writes_its_partition_and_nothing_else(house: House) -> None:
     house.run("by_day", partition_key="2013-01-02")
     assert [row[0] for row in house.lake.rows("by_day")] == [2, 3]

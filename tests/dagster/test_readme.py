@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pyspark.sql import SparkSession
 
 from lakehouse import DeltaIOManager, Read, Table, checks, validate
 from tests.lake import Lake
@@ -61,6 +62,10 @@ def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
 
     third = materialization([asset, source], lake)
     assert third["version"] == second["version"] == lake.version("gold/plane_use")
+
+
+def test_the_guides_test_passes(spark: SparkSession, tmp_path: Path):
+    code("docs/guide.md")["test_a_delivered_order_leaves_the_table"](tmp_path)
 
 
 def test_the_guides_definitions_load():

@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from resources.settings import EVERYWHERE, local_settings
+from resources.shell import at_hand
 from resources.spark import LocalSpark
+from tests.lake import Lake
 
 
 class Nested(dg.ConfigurableResource[Any]):
@@ -36,6 +38,15 @@ def test_a_resource_at_two_places_is_one_session_that_outlives_the_run(local_spa
         assert dg.materialize([table], resources=resources).success
     assert all(session is spark for session in seen)
     assert spark.range(3).count() == 3
+
+
+def test_the_names_of_the_shell_are_tables_and_their_history(lake: Lake):
+    lake.create("gold/totals", [(1, "a")], "id int, name string")
+    lake.sql(f"DELETE FROM {lake.ref('gold/totals').identifier}")
+    names = at_hand(lake.spark, str(lake.root))
+    assert names["table"]("gold/totals").count() == 0
+    assert [row.version for row in names["history"]("gold/totals").collect()] == [1, 0]
+    assert names["spark"] is lake.spark
 
 
 def test_python_functions_run_on_this_python_and_see_the_project(spark: SparkSession):

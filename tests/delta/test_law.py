@@ -32,7 +32,11 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many."""
     vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
+    taken = list[str]()
     with pytest.MonkeyPatch.context() as patched:
+        for name in ("ReplaceRows", "ReplaceMatched", "local_difference"):
+            told = getattr(keyed, name)
+            patched.setattr(keyed, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
         if request.param == "in one pass":
             patched.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
             spark.conf.set(vectors, "true")
@@ -40,6 +44,8 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
             patched.setattr(keyed, "ONE_TASK", -1)
         yield
         spark.conf.unset(vectors)
+    ways = {"as planned": "ReplaceRows", "in one pass": "ReplaceMatched", "by rows": "local_difference"}
+    assert ways[request.param] in taken
 
 
 @settings(

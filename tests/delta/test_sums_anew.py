@@ -108,9 +108,9 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     known, log = step.cursor, rows.ref("sums").log(lambda: rows.spark)
     head = log.head()
     assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
-    assert _why_anew(log, head, step.planned(), write) is None
+    assert _why_anew(log, head, step.pinned(), write) is None
     read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
-    assert _why_anew(log, head, replace(step.planned(), cursor=replace(known, mark=read_on)), write) is not None
+    assert _why_anew(log, head, replace(step.pinned(), cursor=replace(known, mark=read_on)), write) is not None
 
 
 @pytest.mark.slow

@@ -227,11 +227,17 @@ class _Attempts:
         run = self.run
         if self.done is not None:
             return UnsettledError(run.asset, self.done.commit.version, len(self.lost), attempt.changed.value)
-        if attempt.conflict.kind is Kind.TWIN and error is None:
+        if attempt.conflict.kind is Kind.TWIN and error is None and self._is_skipped():
             return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
         unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
         inputs = unread or "its inputs are as they were"
         return ConflictError(run.asset, len(self.lost), elapsed, describe(attempt), inputs, advice(run, attempt))
+
+    def _is_skipped(self) -> bool:
+        """Whether Delta took the attempt for done. It also commits nothing where a rival has deleted the same rows."""
+        head = self.log.head()
+        epoch = None if head is None else self.log.epoch(self.run.application_id, head.version)
+        return epoch is None or epoch > self.run.cursor.epoch
 
     def _slipped(self, mark: Mark, own: Commit) -> Changed | None:
         """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.

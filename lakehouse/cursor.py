@@ -89,6 +89,8 @@ class Lost:
         return {}
 
 
+OWNER = "lakehouse.asset"
+"""Table property of a table that was created for an asset: the asset's name."""
 Cursor: TypeAlias = Known | Fresh | Lost
 
 
@@ -118,12 +120,18 @@ def find_cursor(
     """
     if head is None:
         return Fresh()
+    past = Past.of(log, head)
     try:
-        return _find(Past.of(log, head), asset, partitions, positions=positions)
+        found = _find(past, asset, partitions, positions=positions)
     except UnreadableLogError as error:
         if not compare or error.damaged is None:
             raise
-        return Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
+        found = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
+    if not compare:
+        return found
+    # Somebody else may have used the application id, and Delta would skip an epoch that it has seen.
+    epoch = past.epoch(application_id(asset, partitions, found.generation))
+    return replace(found, epoch=max(found.epoch, epoch or 0))
 
 
 def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
@@ -181,13 +189,15 @@ def _line(generation: str) -> str:
 def _foreign(past: Past, asset: str) -> int | None:
     """The newest commit by somebody else whose rows are there; None as soon as the table proves to be the asset's."""
     foreign: int | None = None
-    found = False
+    found, oldest = False, past.head.version + 1
     for commit in past.back():
+        oldest = commit.version
         if _claimed(commit, asset):
             return None
         if not found and not commit.is_quiet:
             found, foreign = True, None if commit.leaves_nothing else commit.version
-    return foreign
+    # Own commits may have been cleaned up, and only those of other partitions leave an epoch.
+    return None if oldest > 0 and past.head.properties.get(OWNER) == asset else foreign
 
 
 def _least_read(cursors: list[Cursor]) -> Cursor:

@@ -291,7 +291,8 @@ class ForeignApplicationIdError(WriteError):
             f"Delta skipped the commit of '{asset}' as already done (application id '{application_id}', epoch "
             f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
             f"id, or the commit was removed from the log. Nothing was written. Stop the other writer, then "
-            f"materialize once with the run tag {FULL_REFRESH}=true."
+            f"materialize once with the run tag {FULL_REFRESH}=true; where only Spark can read the log, first "
+            f"RESTORE the table to its newest version, after which epochs begin anew."
         )
 
 
@@ -324,13 +325,19 @@ class StaleInputsError(LakehouseError):
 
 
 class OvertakenError(StaleInputsError):
-    """Another run of this asset committed first and read less, or something else, than this one did."""
+    """Another run of this asset committed first, and had not read just what this one did."""
 
-    def __init__(self, asset: str, run: str, version: int) -> None:
-        self.asset, self.run, self.version = asset, run, version
+    def __init__(self, asset: str, run: str, version: int, *, written: int | None = None) -> None:
+        self.asset, self.run, self.version, self.written = asset, run, version, written
+        now = f"Nothing was written by this run. Run it again: it continues from version {version}."
+        if written is not None:
+            now = (
+                f"This run's own version {written} followed unseen, and some of its rows are older. Run it again: it "
+                f"reads the same changes once more and writes what differs."
+            )
         super().__init__(
             f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
-            f"sources. Nothing was written by this run. Run it again: it continues from version {version}."
+            f"sources. {now}"
         )
 
 

@@ -55,6 +55,7 @@ class Mark:
             `base` and this one may have undone it in part.
         key: The columns of which that comparison left one row for each value that it touched; empty where it had none.
         aggregate: The digest of the `Aggregate` whose sums the table holds; None where it holds none.
+        everything: Whether that comparison was of everything, and not of what had changed since a position.
     """
 
     asset: str
@@ -69,6 +70,7 @@ class Mark:
     compared: bool = False
     key: tuple[str, ...] = ()
     aggregate: str | None = None
+    everything: bool = False
 
     @property
     def application_id(self) -> str:
@@ -97,6 +99,7 @@ class Mark:
                 | ({"compared": True} if self.compared else {})
                 | ({"key": list(self.key)} if self.key else {})
                 | ({"aggregate": self.aggregate} if self.aggregate is not None else {})
+                | ({"everything": True} if self.everything else {})
             },
             separators=(",", ":"),
         )
@@ -141,6 +144,7 @@ class Mark:
                 compared=body.get("compared", False) is True,
                 key=_texts(body.get("key", [])),
                 aggregate=None if body.get("aggregate") is None else _text(body["aggregate"]),
+                everything=body.get("everything", False) is True,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

@@ -35,6 +35,10 @@ APPEND_REMEDY = (
     "An Append cannot take rows back. Name an archive of the source in Read(archive=...), or delete the table and "
     "materialize it anew."
 )
+LOST_REMEDY = (
+    "An Append cannot take rows back, and nobody knows which it has. Restore the table to a version that it wrote "
+    "itself, or delete it and materialize it anew."
+)
 PARTIAL_REMEDY = (
     "Its input leaves changes out (Read(start=..., exclude=...)), so it is not compared with the whole source unasked: "
     f"what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do that; under its "
@@ -134,7 +138,8 @@ class Materialization:
         name, asset = source.at.ref.name, self.asset
         compare = self.compare or self._reason
         if isinstance(self.cursor, Lost) and compare is None:
-            raise GapError(asset.name, name, NOTHING_READ, source.head.version, self.cursor.reason, self._remedy)
+            remedy = LOST_REMEDY if asset.appends else self._remedy
+            raise GapError(asset.name, name, NOTHING_READ, source.head.version, self.cursor.reason, remedy)
         position = self._position(name, source.head.table_id)
         if self._reason is not None and not read.is_whole:
             after = NOTHING_READ if position is None else position.version

@@ -143,6 +143,7 @@ class Run:
             compared=compared,
             key=self.table.key_columns if compared else (),
             aggregate=aggregate,
+            everything=compared and any(changes.is_initial for changes in self.changes),
         )
 
 

@@ -52,7 +52,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
-    other = _overtaken_by(log, head, run)
+    other = _overtaken_by(log, head, run, done)
     if other is not None:
         return _judged(run, other, done, everything=set(run.partitions) <= set(other.mark.partitions))
     if unmoved:
@@ -91,14 +91,20 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
     return own
 
 
-def _overtaken_by(log: Log, head: Head | None, run: Run) -> Known | None:
+def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
     """Who wrote partitions of this run since it began, in another set of them, and stands no further back.
 
-    Each set of partitions has a sequence of epochs of its own, so the run's has not moved.
+    Each set of partitions has a sequence of epochs of its own, so the run's has not moved. One that came just before
+    the run's own commit was not seen by it: the run writes its rows once more, or had read less.
+
+    Raises:
+        OvertakenError: That one had read further, and the run's own commit has taken rows of it back.
     """
     if head is None or not run.partitions:
         return None
     for commit in log.commits(head.version, run.began_at + 1):
+        if commit.operation == "RESTORE" or commit.empties:
+            return None  # what is older is undone
         mark = readable_mark(commit, run.asset)
         if mark is None or run.is_own(mark) or mark.partitions == run.partitions:
             continue
@@ -106,7 +112,10 @@ def _overtaken_by(log: Log, head: Head | None, run: Run) -> Known | None:
             continue
         known = Known.of(mark, commit.version)
         whole = set(run.partitions) <= set(mark.partitions)
-        if run.is_behind(known) or (whole and run.is_covered_by(known)):
+        if done is not None and commit.version < done:
+            if run.is_behind(known):
+                raise OvertakenError(run.asset, mark.run, commit.version, written=done)
+        elif run.is_behind(known) or (whole and run.is_covered_by(known)):
             return known
     return None
 

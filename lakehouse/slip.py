@@ -110,14 +110,17 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
     """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
 
     The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
-    write law a range that is read twice is applied once, so the next run reads it again.
+    write law a range that is read twice is applied once, so the next run reads it again. There is none to read on from
+    where everything was compared: the rival's rows need not be in any range.
     """
+    if mark.everything:
+        return {}
     sources = set(mark.reads)
     for commit in older:
         if commit.operation == "RESTORE" or commit.empties:
             break
         before = mark_of(commit, mark.asset)
-        if before is None or (before.partitions and not set(mark.partitions) <= set(before.partitions)):
+        if before is None or not _covers_all(before, mark):
             continue
         sources &= set(before.reads)
         slipped = slipped_in(older, commit, before)
@@ -127,6 +130,13 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
             return {source: before.reads[source] for source in sources}
         mark = before  # that commit slipped as well
     return {}
+
+
+def _covers_all(mark: Mark, other: Mark) -> bool:
+    """Whether the positions of a mark hold for all that another one wrote."""
+    if not other.partitions:
+        return not mark.partitions
+    return not mark.partitions or set(other.partitions) <= set(mark.partitions)
 
 
 def readable_mark(commit: Commit, asset: str) -> Mark | None:

@@ -19,6 +19,7 @@ from lakehouse.size import Size
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
 _HOLE = re.compile(r"DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_LOG_FILE_NOT_FOUND")
+_OF_THE_HEAD = ("id", "properties", "partitionColumns")
 _NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
 
 
@@ -37,12 +38,12 @@ class SparkLog:
         self._table = table
 
     def head(self) -> Head | None:
-        # Two statements are two snapshots; the detail is read again until the table did not change in between.
+        # Two statements are two snapshots: what holds before and after the version was asked for holds of it.
         detail = self._detail()
         while detail is not None:
             newest = self._history(1)
             again = self._detail()
-            if again is not None and again["id"] == detail["id"] and again["lastModified"] == detail["lastModified"]:
+            if again is not None and all(again[name] == detail[name] for name in _OF_THE_HEAD):
                 return Head(
                     version=int(newest[0]["version"]),
                     table_id=str(detail["id"]),

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from lakehouse.cursor import OWNER
 from lakehouse.difference import (
     AGAIN,
     DELETE,
@@ -237,7 +238,8 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
     if table.maps_columns:
         _create_mapped(described, run, mark)
         return
-    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table.all_properties.items())
+    told = {**table.all_properties, OWNER: run.asset}
+    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in told.items())
     layout = ""
     if table.partition_columns:
         layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "

@@ -84,7 +84,7 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
         SchemaError: The result does not fit the table.
     """
     if len(run.partitions) > 1:
-        return Anew("the partitions of the run have a position each") if run.moves else Skip()
+        return Anew("the partitions of the run have a position each")
     reason = _why_anew(run.ref.log(lambda: spark), head, run, write)
     if reason is not None:
         return Anew(reason)

@@ -243,6 +243,22 @@ def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: La
         step.commit(write, Retry(), NO_WAIT)
 
 
+def test_what_a_full_refresh_could_not_set_right_the_next_run_does(lake: Lake, classic: None) -> None:
+    """A rival's row just before its commit, of a key that no range tells of; and the run does not write again."""
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", on_same_rows="fail")
+    lake.materialize(copy, table)
+    lake.sql("UPDATE {copy} SET v = 666 WHERE id = 2")
+    full, write = begun(lake, copy, table, compare="a full refresh was asked for")
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
+        pytest.raises(UnsettledError, match="the next run reads the same range again"),
+    ):
+        full.commit(write, Retry(), NO_WAIT)
+    lake.materialize(copy, table)
+    assert lake.rows("copy") == lake.rows("src")
+
+
 def test_a_full_refresh_is_not_done_by_a_run_that_read_on(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, KEYED)

@@ -1,6 +1,8 @@
 """A source that was laid out anew: its feed tells deleted rows as they never were, so everything is compared."""
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -14,6 +16,11 @@ SRC = "id int, g string, v int"
 def counted(src: Changes) -> Merge:
     touched = src.touched("g")
     return Merge(touched.rows.groupBy("g").agg(F.count("*").alias("n"), F.sum("v").alias("v")), touched)
+
+
+def counted_ids(src: Changes) -> Merge:
+    touched = src.touched("g")
+    return Merge(touched.rows.groupBy("g").agg(F.count("*").alias("n")), touched)
 
 
 def reasons(lake: Lake) -> str | None:
@@ -47,6 +54,17 @@ def test_rows_of_a_source_that_is_partitioned_otherwise(
     lake.sql("RESTORE TABLE {src} TO VERSION AS OF 1")
     lake.materialize(counted, Table(key="g"))
     assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 1, 20)]
+
+
+@pytest.mark.parametrize("by", [["id"], []], ids=["by another column", "by none"])
+def test_rows_of_a_source_that_a_writer_who_does_not_say_so_has_laid_out_anew(lake: Lake, by: list[str]) -> None:
+    path, whole = str(lake.root / "src"), pa.table({"id": pa.array([1, 2], pa.int32()), "g": ["a", "b"]})
+    write_deltalake(path, whole, partition_by=["g"], configuration={"delta.enableChangeDataFeed": "true"})
+    there = counted_ids
+    lake.materialize(there, Table(key="g"))
+    write_deltalake(path, whole.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=by or None)
+    lake.materialize(there, Table(key="g"))
+    assert lake.rows("counted_ids") == [("a", 1)]
 
 
 def test_keys_of_a_source_whose_column_became_too_narrow_for_them(lake: Lake) -> None:

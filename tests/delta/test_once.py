@@ -71,7 +71,7 @@ def test_two_runs_that_read_the_same_range_apply_it_once(lake: Lake, asset: Any)
     first, second = (step.commit(write, lake.retry, NO_WAIT) for step, write in zip(steps, writes, strict=True))
     assert isinstance(first, Committed)
     assert isinstance(second, AlreadyApplied)
-    assert (second.mark.run_id, second.commit.version) == (steps[0].run, first.commit.version)
+    assert (second.mark.run, second.commit.version) == (steps[0].run_id, first.commit.version)
     assert [row[0] for row in lake.rows(asset.__name__)].count(4) == 1
 
 
@@ -152,6 +152,11 @@ def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake
     with pytest.raises(ForeignApplicationIdError, match="another program"):
         lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
+    lake.materialize(copy, Table(key="id"), compare="a full refresh was asked for")  # as the error says
+    assert lake.rows("copy")[0] == (1, "a", 0)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy")[0] == (1, "a", 1)
 
 
 def test_a_damaged_mark_is_recognised_and_nothing_is_written(lake: Lake) -> None:

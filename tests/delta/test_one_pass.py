@@ -6,16 +6,18 @@ from typing import Any
 
 import pytest
 
-from lakehouse import Changes, Merge, Read, Table, keyed, local
+from lakehouse import Changes, Merge, Read, Retry, Table, keyed, local
 from lakehouse.changes import Feed
 from lakehouse.commit import Committed, Outcome
+from lakehouse.errors import ConflictError
 from lakehouse.key_predicate import LISTED, KeyPredicate
 from lakehouse.local import Local
 from lakehouse.local_difference import local_difference
 from lakehouse.rows import Rows
 from lakehouse.statement import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
 from lakehouse.touched import Touched
-from tests.lake import Lake
+from tests.interleave import rivals
+from tests.lake import NO_WAIT, Lake
 
 COUNT = LISTED + 200
 NUMBERS = range(0, 3 * COUNT, 3)
@@ -104,6 +106,22 @@ def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None)
     assert outcome.commit.rows == Rows(0, 0, COUNT - 1)
     assert len(str(outcome.commit.parameters)) < 1_000, "the keys are not said in the log"
     assert images(lake) == [("delete", COUNT - 1)]
+
+
+def test_rows_that_a_rival_deleted_in_the_same_moment_are_no_foreign_application_id(lake: Lake) -> None:
+    """Delta then commits nothing, and says nothing."""
+    filled(lake)
+    followed(lake)
+    lake.sql("DELETE FROM {src} WHERE id > 6")
+    step = lake.begin(copy, TABLES["with deletion vectors"])
+    write = copy(**lake.read(step, copy))
+    with (
+        rivals(lake.spark, lambda: lake.sql("DELETE FROM {copy} WHERE id > 6"), before="snapshot"),
+        pytest.raises(ConflictError, match="last to DELETE"),
+    ):
+        step.commit(write, Retry(attempts=1), NO_WAIT)
+    assert isinstance(lake.materialize(copy, TABLES["with deletion vectors"]), Committed)
+    assert lake.rows("copy") == lake.rows("src")
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ from lakehouse.commit import AlreadyApplied, Committed
 from lakehouse.errors import OvertakenError
 from lakehouse.file_log import FileLog
 from lakehouse.partitions import PartitionKey, Slice
-from tests.delta.contended import SRC, ready
+from tests.delta.contended import SRC, committed, ready
+from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake
 from tests.slow import slow
 
@@ -125,6 +126,28 @@ def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     assert rows.version(asset.__name__) == version
     rows.materialize(asset, BY_G, slice=of(*mine))
     assert rows.rows(asset.__name__) == rows.rows("src")
+
+
+@pytest.mark.parametrize("further", [False, True], ids=["as far", "further"])
+def test_rows_that_a_run_of_more_partitions_committed_just_before_ours_are_there_once(
+    rows: Lake, *, further: bool
+) -> None:
+    """Both found the row to be new, and a blind append conflicts with nothing."""
+    rows.materialize(kept, BY_G, slice=of("p", "q"))
+    rows.insert("src", [(3, "p", 30)])
+    step, write = ready(rows, kept, BY_G, slice=of("p"))
+    if further:
+        rows.sql("UPDATE {src} SET v = 31 WHERE id = 3")
+    more, its = ready(rows, kept, BY_G, slice=of("p", "q"))
+    with rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT))) as ran:
+        if further:
+            with pytest.raises(OvertakenError):
+                step.commit(write, rows.retry, NO_WAIT)
+            rows.materialize(kept, BY_G, slice=of("p"))  # as Dagster does then
+        else:
+            committed(step.commit(write, rows.retry, NO_WAIT))
+    assert len(ran) == 1
+    assert rows.rows("kept") == rows.rows("src")
 
 
 @pytest.mark.parametrize("asset", [kept, whole])

@@ -132,6 +132,18 @@ def test_a_run_of_several_partitions_goes_by_the_history_of_each(lake: Lake) -> 
     assert lake.rows("sums") == due(lake)
 
 
+def test_a_run_of_several_partitions_sets_right_what_others_wrote_also_where_the_source_stands_still(
+    lake: Lake,
+) -> None:
+    lake.create("src", ROWS, SRC)
+    both = of("a", "b")
+    lake.materialize(sums, IN_G, slice=both)
+    lake.sql("UPDATE {sums} SET total = 7 WHERE g = 'a'")
+    lake.materialize(sums, IN_G, slice=both)
+    assert lake.rows("sums") == due(lake)
+    assert isinstance(lake.materialize(sums, IN_G, slice=both), Unchanged)
+
+
 def test_a_run_that_another_set_of_partitions_overtook_adds_nothing_twice(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(sums, IN_G, slice=of("a", "b"))

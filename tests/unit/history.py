@@ -20,6 +20,7 @@ class History:
     Args:
         asset: The asset that owns the table.
         knows_epochs: Whether its log can be asked for an application id's epoch.
+        properties: The table's properties.
     """
 
     asset: str = "silver/flights"
@@ -28,9 +29,10 @@ class History:
     oldest: int = 0
     transactions: dict[str, int] = field(default_factory=dict)
     pages: list[int] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=dict)
 
     def head(self) -> Head | None:
-        return Head(self.entries[-1].version, TABLE_ID, {}, ()) if self.entries else None
+        return Head(self.entries[-1].version, TABLE_ID, dict(self.properties), ()) if self.entries else None
 
     def size(self) -> Size | None:
         return None
@@ -73,6 +75,7 @@ class History:
         asset: str | None = None,
         *,
         compared: bool = False,
+        everything: bool = False,
     ) -> int:
         """An own commit that has read the source `src` up to a version."""
         at = len(self.entries)
@@ -86,6 +89,7 @@ class History:
             base=at - 1 if base is None else base,
             reads={"src": Position("s", version)} if reads is None else reads,
             compared=compared,
+            everything=everything,
         )
         landed = self.land(mark)
         assert landed is not None

@@ -203,7 +203,8 @@ CASES = [
         "its history carries that epoch: another program writes this application id, or the commit was removed from "
         "the log.",
         WRITTEN,
-        "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true.",
+        "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true; where only Spark can "
+        "read the log, first RESTORE the table to its newest version, after which epochs begin anew.",
     ),
     Case(
         errors.ConflictError,
@@ -221,7 +222,7 @@ CASES = [
     ),
     Case(
         errors.OvertakenError,
-        {"asset": "flights", "run": "3f2a", "version": 118},
+        {"asset": "flights", "run": "3f2a", "version": 118, "written": None},
         "Run 3f2a committed 'flights' as version 118 while this run was reading other versions of its sources.",
         "Nothing was written by this run.",
         "Run it again: it continues from version 118.",

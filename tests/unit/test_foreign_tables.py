@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakehouse.cursor import Fresh, Lost
+from lakehouse.cursor import OWNER, Fresh, Lost
 from tests.unit.history import History, cursor
 
 OVERWRITE = {"mode": "Overwrite"}
@@ -62,6 +62,20 @@ def test_a_partition_not_written_yet_is_not_somebody_elses(history: History):
     history.add("UPDATE", numUpdatedRows=3)
     assert foreign(history, "b") is None
     assert foreign(history, "b", positions=False) is None
+
+
+def test_nor_is_it_where_the_log_no_longer_has_the_partitions_that_were(history: History):
+    history.properties[OWNER] = history.asset
+    history.own(4, ("a",))
+    history.add("OPTIMIZE")
+    history.add("DELETE", {"predicate": '["(id = 3)"]'}, numDeletedRows=3)
+    history.add("OPTIMIZE")
+    history.clean(1)
+    for positions in (True, False):
+        found = cursor(history, "b", positions=positions)
+        assert isinstance(found, Lost) or found.foreign is None  # what is lost is nothing, where there are no rows
+    history.properties[OWNER] = "another/asset"
+    assert foreign(history, "b") == foreign(history, "b", positions=False) == 2
 
 
 def test_an_old_table_of_somebody_else_that_only_upkeep_has_touched_since_is_not_taken_over():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from delta import exceptions
 from pyspark.errors import PySparkException
+from pyspark.sql import Row
 
 from lakehouse.file_log import FileLog
 from lakehouse.log import Log
@@ -56,11 +57,26 @@ def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
     heads = [log.head() for log in logs]
     assert heads[0] == heads[1] and heads[0] is not None
     commits = [
-        [(c.version, c.operation, c.rows, c.user_metadata, c.restored) for c in log.commits(heads[0].version)]
+        [(c.version, c.operation, c.rows, c.user_metadata, c.restored, c.engine) for c in log.commits(heads[0].version)]
         for log in logs
     ]
     assert commits[0] == commits[1]
     assert len(commits[0]) == heads[0].version + 1
+
+
+def test_the_head_of_a_table_that_is_committed_to_all_the_time_is_told(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create("t", [(1, "a", 1)], SRC)
+    asked = SparkLog._history
+
+    def after_a_commit(log: SparkLog, limit: int) -> list[Row]:
+        lake.insert("t", [(2, "b", 2)])
+        return asked(log, limit)
+
+    monkeypatch.setattr(SparkLog, "_history", after_a_commit)
+    head = SparkLog(lake.spark, lake.ref("t").identifier, "t").head()
+    assert head is not None and head.version == 1
 
 
 def test_both_logs_say_that_there_is_no_table(lake: Lake) -> None:

@@ -136,7 +136,7 @@ def sources_of(read: dg.MetadataValue[Any]) -> Iterator[str]:
 
 
 def verify(instance: dg.DagsterInstance) -> bool:
-    """Whether every incremental table equals a full recompute; says so of each."""
+    """Whether every table that a Merge or an Aggregate keeps equals a full recompute; says so of each."""
     job = defs.resolve_job_def("recompute_checks")
     result = job.execute_in_process(run_config=QUIET, instance=instance, raise_on_error=False)
     stop_if_failed(result)

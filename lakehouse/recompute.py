@@ -38,7 +38,7 @@ _SHOWN = 5
 
 
 def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
-    """One check for each asset that reads nothing but `Changes`: its table equals a full recompute.
+    """One check for each asset that reads nothing but `Changes` and does not append: its table is a full recompute.
 
     The sources are read at the very versions that the table says it has read, so the check is right at any time,
     also while they move on. It costs a full recompute: run it nightly or by hand, not after each step.

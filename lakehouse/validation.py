@@ -32,8 +32,9 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
     The writers of one table share a Dagster pool then, and each asset shows whom it can meet: docs/conflicts.md.
 
     Raises:
-        DefinitionError: An asset that returns a Merge without a key, an annotation that means nothing, a
-            partitioned asset without a partition column, options that its input cannot have, a table inside another.
+        DefinitionError: A Merge or an Aggregate without a key, an annotation that means nothing, a partitioned asset
+            without a partition column, options that its input cannot have, `Changes` of an asset without a table, a
+            table inside another, several tables of one asset.
     """
     refs: list[TableRef] = []
     for asset in asset_definitions(definitions.assets or []):
@@ -43,11 +44,11 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
                 refs.append(_check(asset, key, manager.root))
             elif is_function(asset):
                 _refuse_changes(asset)
-    _refuse_nested([*refs, *_external(definitions)])
+    _refuse_nested([*refs, *_of_specs(definitions)])
     return kept_apart(definitions)
 
 
-def _external(definitions: dg.Definitions) -> Iterator[TableRef]:
+def _of_specs(definitions: dg.Definitions) -> Iterator[TableRef]:
     """The tables that no asset of the location makes."""
     specs = [spec for spec in definitions.assets or [] if isinstance(spec, dg.AssetSpec)]
     keys = manager_keys(specs)

@@ -7,7 +7,7 @@ from assets.flight_events import DAYS, flight_events
 recompute_checks = dg.define_asset_job(
     "recompute_checks",
     selection=dg.AssetSelection.all_asset_checks(),
-    description="Compares every table that a Merge or an Aggregate keeps with a full recompute, as of what it has read.",
+    description="Compares every table that a Merge or an Aggregate keeps with a recompute, as of what it has read.",
 )
 
 

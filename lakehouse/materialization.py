@@ -37,7 +37,7 @@ APPEND_REMEDY = (
 )
 LOST_REMEDY = (
     "An Append cannot take rows back, and nobody knows which it has. Restore the table to a version that it wrote "
-    "itself, or delete it and materialize it anew."
+    "itself, or delete the table and materialize it anew."
 )
 PARTIAL_REMEDY = (
     "Its input leaves changes out (Read(start=..., exclude=...)), so it is not compared with the whole source unasked: "

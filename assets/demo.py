@@ -23,7 +23,7 @@ from resources.environments import PROJECT
 from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_of
 
 UI = "http://127.0.0.1:3000"
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 TERMINAL = os.dup(1)
 """The program's own output: while a run is under way Dagster captures descriptor 1, and passes it on late or not."""
 LINE = "   {:<31}  {:<49} {:>8} {:>7} {:>7} {:>7} {:>7}"
@@ -101,7 +101,7 @@ class Steps:
 
     def materialize(self, keys: Sequence[dg.AssetKey], day: str | None = None) -> None:
         result = self._job.execute_in_process(
-            run_config=QUIET, instance=self._instance, asset_selection=keys, partition_key=day, raise_on_error=False
+            run_config=SILENT, instance=self._instance, asset_selection=keys, partition_key=day, raise_on_error=False
         )
         stop_if_failed(result)
 
@@ -138,7 +138,7 @@ def sources_of(read: dg.MetadataValue[Any]) -> Iterator[str]:
 def verify(instance: dg.DagsterInstance) -> bool:
     """Whether every table that a Merge or an Aggregate keeps equals a full recompute; says so of each."""
     job = defs.resolve_job_def("recompute_checks")
-    result = job.execute_in_process(run_config=QUIET, instance=instance, raise_on_error=False)
+    result = job.execute_in_process(run_config=SILENT, instance=instance, raise_on_error=False)
     stop_if_failed(result)
     evaluations = result.get_asset_check_evaluations()
     for found in evaluations:

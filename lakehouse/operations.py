@@ -167,5 +167,5 @@ class Foreseen:
 
 
 TAKE_TURNS = "Let the writers of the table take turns, in one Dagster pool."
-WHILE_QUIET = "Do it while no writer of the table is under way."
+ALONE = "Do it while no writer of the table is under way."
 OTHER_PARTITIONS = "Name the partitions of each as literals in its statement, and let them differ."

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.driver import asked
 
-QUIET = 10.0
+PAUSE = 10.0
 """Seconds without a word at the beginning, and between two sentences."""
 
 
@@ -36,7 +36,7 @@ class Stage(Protocol):
 
 @dataclass
 class Progress:
-    """Turns Spark's reports, a few seconds apart or several a second, into a sentence every `QUIET` seconds.
+    """Turns Spark's reports, a few seconds apart or several a second, into a sentence every `PAUSE` seconds.
 
     Args:
         tell: Takes a sentence.
@@ -66,7 +66,7 @@ class Progress:
             self._queries.pop(query, None)
             return
         began = self._queries.setdefault(query, now)
-        if now - self._told < QUIET or now - began < QUIET:
+        if now - self._told < PAUSE or now - began < PAUSE:
             return
         self._told = now
         self.tell(sentence(self.doing, list(stages or ()), inflight_tasks, now - began))

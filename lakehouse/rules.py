@@ -8,9 +8,9 @@ these are silent (metadata, application ids, creation, RESTORE, overwrites) by t
 
 from lakehouse.databricks import GROUP, by_matrix
 from lakehouse.operations import (
+    ALONE,
     OTHER_PARTITIONS,
     TAKE_TURNS,
-    WHILE_QUIET,
     Engine,
     Foreseen,
     Isolation,
@@ -71,7 +71,7 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
     """The checks that come before data: replacement, creation, protocol, metadata, the clustering columns."""
     if loser.operation is Operation.REPLACEMENT:
         why = "It writes the very next version or none: whatever was committed meanwhile defeats it."
-        return Foreseen(Verdict.CAN, why, ("ConcurrentWriteException",), WHILE_QUIET)
+        return Foreseen(Verdict.CAN, why, ("ConcurrentWriteException",), ALONE)
     if loser.operation is Operation.CREATION:
         ahead = "Create the table ahead of its concurrent writers."
         why = "The table was made by another writer meanwhile."
@@ -81,14 +81,14 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
     if loser.traits.same_rows and engine is Engine.OPEN_SOURCE:
         return None  # OPTIMIZE begins another transaction by itself and commits as long as its files are there
     if winner.traits.protocol:
-        return Foreseen(Verdict.CAN, "The table's protocol was changed.", ("ProtocolChangedException",), WHILE_QUIET)
+        return Foreseen(Verdict.CAN, "The table's protocol was changed.", ("ProtocolChangedException",), ALONE)
     if _moves_metadata(loser, winner, table, engine):
         features = loser.traits.metadata and winner.operation is Operation.FEATURE
         exceptions = ("MetadataChangedException", "ProtocolChangedException")[: 1 + features]
-        return Foreseen(Verdict.CAN, "The table's schema or properties were changed.", exceptions, WHILE_QUIET)
+        return Foreseen(Verdict.CAN, "The table's schema or properties were changed.", exceptions, ALONE)
     if loser.operation is Operation.CLUSTERING and winner.operation in (loser.operation, Operation.REPLACEMENT):
         why = "Both say what the clustering columns are."
-        return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), WHILE_QUIET)
+        return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), ALONE)
     return None
 
 

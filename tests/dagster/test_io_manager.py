@@ -106,7 +106,7 @@ def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(
 ) -> None:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     house = House(lake, [orders, slow], instance)
-    monkeypatch.setattr("lakehouse.progress.QUIET", 1.5)
+    monkeypatch.setattr("lakehouse.progress.PAUSE", 1.5)
     monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
     run = house.run("slow").run_id
     told = [entry.user_message for entry in house.instance.all_logs(run) if "Spark has been" in entry.user_message]

@@ -44,7 +44,7 @@ def test_a_long_check_says_what_it_is_at(house: House, monkeypatch: pytest.Monke
     house.assets = [orders, slow, *found]
     house.lake.sql("INSERT INTO {orders} SELECT id + 10, * EXCEPT (id) FROM {orders}")  # a server reports every 2 s
     house.run("slow")
-    monkeypatch.setattr("lakehouse.progress.QUIET", 1.5)
+    monkeypatch.setattr("lakehouse.progress.PAUSE", 1.5)
     monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
     assert evaluated(house, found)["slow"].passed
     (run,) = house.instance.get_runs(limit=1)

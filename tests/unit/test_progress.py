@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.progress import QUIET, Progress, sentence
+from lakehouse.progress import PAUSE, Progress, sentence
 
 
 @dataclass
@@ -34,10 +34,10 @@ def test_never_twice_within_the_quiet_time_and_never_of_a_query_that_is_younger(
         progress([Stage(4, 1)], 2, query, done)
         if len(told) > count:
             assert not done
-            assert time.seconds - began[query] >= QUIET
+            assert time.seconds - began[query] >= PAUSE
         if done:
             del began[query]
-    assert all(later - earlier >= QUIET for earlier, later in pairwise(told))
+    assert all(later - earlier >= PAUSE for earlier, later in pairwise(told))
 
 
 def test_a_query_of_a_minute_is_told_of_five_times():

@@ -1,7 +1,6 @@
 """One version of a Delta table as its `commitInfo` tells of it, and what Delta's operations do to rows and columns."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -65,9 +64,6 @@ _COUNTS = {
 }
 _OF_SOME = ("replaceOnCond", "replaceUsingCols")
 """Parameters of an overwrite that say which rows it replaces, as a predicate does."""
-_TELLS_OF_SCHEMAS = (4, 1)
-"""The version of Delta from which an overwrite says whether it was free to replace the schema."""
-_DELTA = re.compile(r"Delta-Lake/(\d+)\.(\d+)")
 _FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
 _FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
 
@@ -83,7 +79,6 @@ class Commit:
         parameters: The operation's parameters, as text.
         metrics: The operation's metrics.
         user_metadata: What the writer said; ours is a mark.
-        engine: The program that wrote it, in its own words; None where it does not say.
     """
 
     version: int
@@ -92,7 +87,6 @@ class Commit:
     parameters: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     metrics: Mapping[str, int] = field(default_factory=dict[str, int])
     user_metadata: str | None = None
-    engine: str | None = None
 
     @classmethod
     def of(cls, version: int, timestamp: int, info: Mapping[str, Any]) -> Self:
@@ -106,7 +100,6 @@ class Commit:
             {name: None if value is None else str(value) for name, value in parameters.items()},
             {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
             info.get("userMetadata"),
-            info.get("engineInfo"),
         )
 
     @property
@@ -217,22 +210,16 @@ class Commit:
     def may_lay_out_anew(self) -> bool:
         """Whether the commit may have changed rows and, in one with that, the partitioning or the columns' types."""
         free = self.parameters.get("canOverwriteSchema") or ""
-        overwrites = self._mode is not None and self.empties
         return not self.is_first and (
             self.operation == "RESTORE"
             or (self.operation in REPLACING and self.operation != "TRUNCATE")
             or free.lower() == "true"
-            or (overwrites and not self._tells_of_schemas)
         )
 
     @property
-    def _tells_of_schemas(self) -> bool:
-        """Whether an overwrite that was free to replace the schema would say so: older writers and others do not."""
-        engine = self.engine or ""
-        found = _DELTA.search(engine)
-        if found is None:
-            return "Databricks" in engine
-        return (int(found.group(1)), int(found.group(2))) >= _TELLS_OF_SCHEMAS
+    def overwrites_all(self) -> bool:
+        """Whether the commit wrote the whole table anew; Delta before 4.1, streams and others do not say how freely."""
+        return self._mode is not None and self.empties
 
     @property
     def restored(self) -> int | None:

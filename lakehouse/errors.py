@@ -292,7 +292,7 @@ class ForeignApplicationIdError(WriteError):
             f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
             f"id, or the commit was removed from the log. Nothing was written. Stop the other writer, then "
             f"materialize once with the run tag {FULL_REFRESH}=true; where only Spark can read the log, first "
-            f"RESTORE the table to its newest version, after which epochs begin anew."
+            f"SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin anew."
         )
 
 

@@ -136,7 +136,7 @@ class Materialization:
             GapError: They cannot be told any more, and the table may not be compared instead.
         """
         name, asset = source.at.ref.name, self.asset
-        compare = self.compare or self._reason
+        compare = self.compare or self._reason or (self._again if read.is_whole else None)
         if isinstance(self.cursor, Lost) and compare is None:
             remedy = LOST_REMEDY if asset.appends else self._remedy
             raise GapError(asset.name, name, NOTHING_READ, source.head.version, self.cursor.reason, remedy)
@@ -181,6 +181,7 @@ class Materialization:
             slice=self.slice,
             code_version=self.asset.code_version,
             compare=self.compare or self._reason,
+            asked=self.compare is not None,
             ages=self._ages,
             began_at=version_of(self._head),
             table_id=None if self._head is None else self._head.table_id,
@@ -256,6 +257,18 @@ class Materialization:
             case Known(code_versions=were) as known if not known.is_of(asset.code_version):
                 others = " and ".join(sorted(str(was) for was in were if was != asset.code_version))
                 return f"the asset's code version is now {asset.code_version} and was {others}"
+            case _:
+                return None
+
+    @property
+    def _again(self) -> str | None:
+        """Why everything is compared once more: a rival's rows of before its position are in no range.
+
+        Not for some partitions, where the rival may be one that writes others all the time.
+        """
+        match self.cursor:
+            case Known(mark=mark) as known if known.is_slipped and mark.everything and not mark.partitions:
+                return f"a rival's rows came just before version {known.version}, which had compared everything"
             case _:
                 return None
 

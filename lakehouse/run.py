@@ -36,6 +36,7 @@ class Run:
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
         compare: Why everything is compared; None where it is not.
+        asked: Whether somebody asked for that.
         ages: Whether the last own commit is so old that it should be made again, should no row differ.
         began_at: The version of the table when the run began; `NO_TABLE` where there was none.
         table_id: The table's id then; None where there was none.
@@ -54,6 +55,7 @@ class Run:
     slice: Slice | None = None
     code_version: str | None = None
     compare: str | None = None
+    asked: bool = False
     ages: bool = False
     began_at: int = NO_TABLE
     table_id: str | None = None

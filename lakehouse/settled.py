@@ -45,9 +45,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         TakenBackError: The commit that this run began from is no longer there.
         ForeignTableError: The table is somebody else's by now.
     """
-    now = find_cursor(
-        log, head, run.asset, run.partitions, positions=bool(run.changes), compare=run.compare is not None
-    )
+    now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), compare=run.asked)
     refuse_foreign(run, now)
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
@@ -102,9 +100,17 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     """
     if head is None or not run.partitions:
         return None
+    undone_above: int | None = None
     for commit in log.commits(head.version, run.began_at + 1):
-        if commit.operation == "RESTORE" or commit.empties:
-            return None  # what is older is undone
+        if undone_above is not None and commit.version > undone_above:
+            continue
+        if commit.operation == "RESTORE":
+            undone_above = commit.restored
+            if undone_above is None:
+                return None
+            continue
+        if commit.empties:
+            return None  # what is older is gone
         mark = readable_mark(commit, run.asset)
         if mark is None or run.is_own(mark) or mark.partitions == run.partitions:
             continue

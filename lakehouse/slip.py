@@ -110,11 +110,8 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
     """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
 
     The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
-    write law a range that is read twice is applied once, so the next run reads it again. There is none to read on from
-    where everything was compared: the rival's rows need not be in any range.
+    write law a range that is read twice is applied once, so the next run reads it again.
     """
-    if mark.everything:
-        return {}
     sources = set(mark.reads)
     for commit in older:
         if commit.operation == "RESTORE" or commit.empties:

@@ -62,7 +62,7 @@ def test_rows_of_a_source_that_a_writer_who_does_not_say_so_has_laid_out_anew(la
     write_deltalake(path, whole, partition_by=["g"], configuration={"delta.enableChangeDataFeed": "true"})
     there = counted_ids
     lake.materialize(there, Table(key="g"))
-    write_deltalake(path, whole.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=by or None)
+    write_deltalake(path, whole.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=by)
     lake.materialize(there, Table(key="g"))
     assert lake.rows("counted_ids") == [("a", 1)]
 

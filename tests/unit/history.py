@@ -75,7 +75,6 @@ class History:
         asset: str | None = None,
         *,
         compared: bool = False,
-        everything: bool = False,
     ) -> int:
         """An own commit that has read the source `src` up to a version."""
         at = len(self.entries)
@@ -89,7 +88,6 @@ class History:
             base=at - 1 if base is None else base,
             reads={"src": Position("s", version)} if reads is None else reads,
             compared=compared,
-            everything=everything,
         )
         landed = self.land(mark)
         assert landed is not None

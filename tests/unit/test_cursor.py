@@ -146,16 +146,6 @@ def test_a_range_compared_before_a_rivals_rows_and_committed_after_them_is_read_
     assert read_to(history) == 9
 
 
-def test_what_was_compared_with_everything_before_a_rivals_rows_is_compared_again(history: History):
-    """The rival may have changed rows that are in no range: those of before the position."""
-    history.own(4, epoch=1)
-    history.append()
-    history.own(9, epoch=2, base=0, compared=True, everything=True)
-    assert known(history).reads == {}
-    history.own(9, epoch=3, compared=True, everything=True)
-    assert read_to(history) == 9
-
-
 def test_the_position_of_one_partition_is_not_that_of_a_table_that_has_none_any_more(history: History):
     history.own(3, epoch=1)
     history.own(8, ("p",), epoch=1)

@@ -204,7 +204,8 @@ CASES = [
         "the log.",
         WRITTEN,
         "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true; where only Spark can "
-        "read the log, first RESTORE the table to its newest version, after which epochs begin anew.",
+        "read the log, first SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin "
+        "anew.",
     ),
     Case(
         errors.ConflictError,

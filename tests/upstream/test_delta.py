@@ -57,7 +57,7 @@ def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
     heads = [log.head() for log in logs]
     assert heads[0] == heads[1] and heads[0] is not None
     commits = [
-        [(c.version, c.operation, c.rows, c.user_metadata, c.restored, c.engine) for c in log.commits(heads[0].version)]
+        [(c.version, c.operation, c.rows, c.user_metadata, c.restored) for c in log.commits(heads[0].version)]
         for log in logs
     ]
     assert commits[0] == commits[1]

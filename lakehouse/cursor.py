@@ -29,6 +29,8 @@ class Known:
         epoch: The last epoch of that generation.
         reads: The position of every source.
         code_versions: Those that wrote what the cursor is about: several where a run's partitions differ in it.
+        compare_again: Whether a rival's rows came between a comparison of everything and the commit: their keys may be
+            in no range.
     """
 
     mark: Mark
@@ -37,6 +39,7 @@ class Known:
     epoch: int
     reads: Mapping[str, Position]
     code_versions: frozenset[str | None]
+    compare_again: bool = False
 
     @classmethod
     def of(cls, mark: Mark, version: int) -> "Known":
@@ -314,5 +317,7 @@ def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> C
         return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
     known = Known.of(mark, commit.version)
     if slipped:
-        known = replace(known, reads=reads_before(older, mark))
+        # Not for some partitions: the rival may be one that writes others all the time.
+        again = mark.everything and not mark.partitions
+        known = replace(known, reads=reads_before(older, mark), compare_again=again)
     return known if generation is None else replace(known, generation=generation, epoch=0)

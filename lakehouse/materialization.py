@@ -262,13 +262,10 @@ class Materialization:
 
     @property
     def _again(self) -> str | None:
-        """Why everything is compared once more: a rival's rows of before its position are in no range.
-
-        Not for some partitions, where the rival may be one that writes others all the time.
-        """
+        """Why everything is compared once more, although nobody asked."""
         match self.cursor:
-            case Known(mark=mark) as known if known.is_slipped and mark.everything and not mark.partitions:
-                return f"a rival's rows came just before version {known.version}, which had compared everything"
+            case Known(compare_again=True, version=version) if not self.asset.appends:
+                return f"a rival's rows came just before version {version}, which had compared everything"
             case _:
                 return None
 

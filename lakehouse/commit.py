@@ -34,7 +34,7 @@ from lakehouse.plan import plan
 from lakehouse.progress import doing, heard
 from lakehouse.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.run import Run
-from lakehouse.settled import refuse_unsafe, settled_by
+from lakehouse.settled import refuse_older, refuse_unsafe, settled_by
 from lakehouse.size import total
 from lakehouse.slip import may_concern
 from lakehouse.statement import Skip, Statement, execute, is_compared
@@ -243,8 +243,14 @@ class _Attempts:
         """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
 
         Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
+
+        Raises:
+            OvertakenError: A run of another set of partitions had read further, and this one has written over it.
         """
-        if not mark.compared or own.version == mark.base + 1:
+        if own.version == mark.base + 1:
+            return None
+        refuse_older(self.log, self.run, mark.base, own.version)
+        if not mark.compared:
             return None
         rivals = self.log.commits(own.version - 1, mark.base + 1)
         between = tuple(rival for rival in rivals if may_concern(rival, self.run.asset, self.run.partitions))

@@ -13,7 +13,7 @@ from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, Position, application_id
-from lakehouse.slip import Past, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in
+from lakehouse.slip import Past, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in, standing
 
 FIRST_GENERATION = "0"
 
@@ -139,20 +139,10 @@ def find_cursor(
 
 def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
     """The newest own commit by one of some runs, unless the table was emptied or taken back since."""
-    undone_above: int | None = None
-    for commit in Past.of(log, head).back():
-        if undone_above is not None and commit.version > undone_above:
-            continue
-        if commit.operation == "RESTORE":
-            undone_above = commit.restored
-            if undone_above is None:
-                return None
-            continue
+    for commit in standing(Past.of(log, head).back()):
         mark = readable_mark(commit, asset)
         if mark is not None and mark.run in runs:
             return Known.of(mark, commit.version)
-        if commit.empties:
-            return None
     return None
 
 

@@ -333,7 +333,7 @@ class OvertakenError(StaleInputsError):
         if written is not None:
             now = (
                 f"This run's own version {written} followed unseen, and some of its rows are older. Run it again: it "
-                f"reads the same changes once more and writes what differs."
+                f"writes what differs."
             )
         super().__init__(
             f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "

@@ -1,10 +1,13 @@
 """Whether a run may write, and still has something to do: what its table is, and what became of it since."""
 
+from collections.abc import Iterable, Iterator
+
+from lakehouse.commit_info import Commit
 from lakehouse.cursor import Cursor, Fresh, Known, find_cursor, newest_of_runs
 from lakehouse.errors import ForeignTableError, OvertakenError, TakenBackError, UnsafeTableError
 from lakehouse.log import Head, Log
 from lakehouse.run import Run
-from lakehouse.slip import readable_mark
+from lakehouse.slip import readable_mark, standing
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Append, Write
 
@@ -50,7 +53,8 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
-    other = _overtaken_by(log, head, run, done)
+    # What came just before the run's own commit was not seen by it, and settles nothing.
+    other = _overtaken_by(log, head, run, run.began_at if done is None else done)
     if other is not None:
         return _judged(run, other, done, everything=set(run.partitions) <= set(other.mark.partitions))
     if unmoved:
@@ -89,41 +93,47 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
     return own
 
 
-def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
-    """Who wrote partitions of this run since it began, in another set of them, and stands no further back.
+def _overtaken_by(log: Log, head: Head | None, run: Run, since: int) -> Known | None:
+    """Who has written partitions of this run since a version, in another set of them, and stands no further back.
 
-    Each set of partitions has a sequence of epochs of its own, so the run's has not moved. One that came just before
-    the run's own commit was not seen by it: the run writes its rows once more, or had read less.
+    Each set of partitions has a sequence of epochs of its own, so the run's has not moved.
+    """
+    if head is None:
+        return None
+    for known in _of_other_sets(log.commits(head.version, since + 1), run):
+        whole = set(run.partitions) <= set(known.mark.partitions)
+        if run.is_behind(known) or (whole and run.is_covered_by(known)):
+            return known
+    return None
+
+
+def refuse_older(log: Log, run: Run, base: int, own: int) -> None:
+    """Refuses a commit that followed unseen upon one of another set of partitions that had read further.
+
+    Args:
+        log: The log of the run's table.
+        run: The run.
+        base: The version on which its commit was planned.
+        own: The version of that commit.
 
     Raises:
-        OvertakenError: That one had read further, and the run's own commit has taken rows of it back.
+        OvertakenError: It has taken rows of the other one back.
     """
-    if head is None or not run.partitions:
-        return None
-    undone_above: int | None = None
-    for commit in log.commits(head.version, run.began_at + 1):
-        if undone_above is not None and commit.version > undone_above:
-            continue
-        if commit.operation == "RESTORE":
-            undone_above = commit.restored
-            if undone_above is None:
-                return None
-            continue
-        if commit.empties:
-            return None  # what is older is gone
+    for known in _of_other_sets(log.commits(own - 1, base + 1), run):
+        if run.is_behind(known):
+            raise OvertakenError(run.asset, known.mark.run, known.version, written=own)
+
+
+def _of_other_sets(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
+    """What runs of other sets of partitions, some of them this run's, have committed."""
+    if not run.partitions:
+        return
+    for commit in standing(commits):
         mark = readable_mark(commit, run.asset)
         if mark is None or run.is_own(mark) or mark.partitions == run.partitions:
             continue
-        if set(run.partitions).isdisjoint(mark.partitions):
-            continue
-        known = Known.of(mark, commit.version)
-        whole = set(run.partitions) <= set(mark.partitions)
-        if done is not None and commit.version < done:
-            if run.is_behind(known):
-                raise OvertakenError(run.asset, mark.run, commit.version, written=done)
-        elif run.is_behind(known) or (whole and run.is_covered_by(known)):
-            return known
-    return None
+        if not set(run.partitions).isdisjoint(mark.partitions):
+            yield Known.of(mark, commit.version)
 
 
 def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:

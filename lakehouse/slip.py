@@ -4,7 +4,7 @@ Delta checks what is committed while a transaction runs. What was committed afte
 transaction began, nobody has checked: it is found in the log, by whoever reads the commit's mark.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Self
@@ -72,6 +72,25 @@ class Past:
         return self.log.epoch(application_id, self.head.version)
 
 
+def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
+    """The commits whose rows the table still has, newest first: not what a RESTORE took back, nor what was emptied.
+
+    Where a RESTORE does not say to which version, nobody knows of any that is older.
+    """
+    undone_above: int | None = None
+    for commit in commits:
+        if undone_above is not None and commit.version > undone_above:
+            continue
+        if commit.operation == "RESTORE":
+            undone_above = commit.restored
+            if undone_above is None:
+                return
+            continue
+        yield commit
+        if commit.empties:
+            return
+
+
 @dataclass(frozen=True, slots=True)
 class TakenBack:
     """The table may no longer hold what the comparison saw: it was restored or emptied, or nobody can tell."""
@@ -131,9 +150,7 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
 
 def _covers_all(mark: Mark, other: Mark) -> bool:
     """Whether the positions of a mark hold for all that another one wrote."""
-    if not other.partitions:
-        return not mark.partitions
-    return not mark.partitions or set(other.partitions) <= set(mark.partitions)
+    return not mark.partitions or (bool(other.partitions) and set(other.partitions) <= set(mark.partitions))
 
 
 def readable_mark(commit: Commit, asset: str) -> Mark | None:

@@ -1,5 +1,7 @@
 """What a run of some partitions takes the commits of other sets of them for."""
 
+from dataclasses import replace
+
 import pytest
 
 from lakehouse.changes import Changes, Feed
@@ -9,7 +11,7 @@ from lakehouse.local import Local
 from lakehouse.mark import Mark
 from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.run import Run
-from lakehouse.settled import settled_by
+from lakehouse.settled import refuse_older, settled_by
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import VersionRange
@@ -76,7 +78,31 @@ def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(
     ours = run(history)
     done = landed_unseen(history, ours, AS_OF + 2)
     with pytest.raises(OvertakenError, match=f"own version {done} followed unseen"):
-        settled_by(history, history.head(), ours, ANY, done)
+        refuse_older(history, ours, ours.began_at, done)
+
+
+def test_one_that_came_unseen_and_had_read_as_far_is_nothing_to_refuse(history: History):
+    ours = run(history)
+    refuse_older(history, ours, ours.began_at, landed_unseen(history, ours, AS_OF))
+
+
+def test_one_that_a_restore_went_back_to_is_done_for_us_all_the_same(history: History):
+    ours = run(history)
+    version = history.own(AS_OF, ("p", "q"), epoch=2)
+    history.append()
+    history.restore(version)
+    found = settled_by(history, history.head(), ours, ANY, None)
+    assert isinstance(found, Known) and found.version == version
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks(history: History, *, asked: bool):
+    """Where everything is compared because the code is another, nobody asked for the epoch of the log."""
+    ours = run(history)
+    history.transactions[ours.application_id] = 99
+    cursor = find_cursor(history, history.head(), history.asset, ("p",), compare=asked)
+    ours = replace(ours, cursor=cursor, compare="its code is another", asked=asked)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):

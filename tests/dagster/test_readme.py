@@ -68,6 +68,18 @@ def test_the_guides_test_passes(spark: SparkSession, tmp_path: Path):
     code("docs/guide.md")["test_a_delivered_order_leaves_the_table"](tmp_path)
 
 
+def test_the_upkeep_of_the_conflicts_page_changes_no_row(lake: Lake):
+    lake.create("silver/flights", FLIGHTS, "flight_id string, tailnum string, dep_delay int")
+    lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")
+    upkeep = code("docs/conflicts.md")["upkeep"]
+    beside = SimpleNamespace(spark_session=lake.spark, root=str(lake.root))
+    before = lake.rows("silver/flights")
+    assert upkeep.execute_in_process(resources={"spark": beside}).success
+    assert lake.rows("silver/flights") == before
+    done = [commit.operation for commit in lake.commits("silver/flights")]
+    assert {"REORG", "VACUUM END"} <= set(done)
+
+
 def test_the_guides_definitions_load():
     found = code("docs/guide.md")
     defs = found["defs"]

@@ -142,7 +142,8 @@ def test_a_step_that_is_run_again_after_its_commit_does_not_append_again(lake: L
     assert len(lake.rows("ingest")) == 2
 
 
-def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake) -> None:
+@pytest.mark.parametrize("remedy", ["a full refresh", "a RESTORE"])
+def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake, remedy: str) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
     mark = marks(lake, "copy")[-1]
@@ -152,7 +153,12 @@ def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake
     with pytest.raises(ForeignApplicationIdError, match="another program"):
         lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
-    lake.materialize(copy, Table(key="id"), compare="a full refresh was asked for")  # as the error says
+    if remedy == "a RESTORE":  # both as the error says
+        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('another' = 'epoch')")
+        lake.sql(f"RESTORE TABLE {{copy}} TO VERSION AS OF {lake.version('copy') - 1}")
+        lake.materialize(copy, Table(key="id"))
+    else:
+        lake.materialize(copy, Table(key="id"), compare="a full refresh was asked for")
     assert lake.rows("copy")[0] == (1, "a", 0)
     lake.sql("UPDATE {src} SET v = 1 WHERE id = 1")
     lake.materialize(copy, Table(key="id"))

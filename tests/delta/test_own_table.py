@@ -36,6 +36,15 @@ def followed(src: Changes) -> Append:
     return Append(src.appended())
 
 
+def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_elses(lake: Lake) -> None:
+    """Another program has changed rows since, and no own commit is left that says whose the table is."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, BY_G, slice=of("a"))
+    cleaned(lake, "copy")
+    lake.materialize(copy, BY_G, slice=of("b"))
+    assert lake.rows("copy")[1] == (2, "b", 20)
+
+
 @pytest.mark.parametrize("asset", [copy, log])
 def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any

@@ -101,7 +101,7 @@ def commit(
         OvertakenError: Another run of this asset committed first, and had read other versions.
         TakenBackError: The commit that this run began from is no longer in the table.
         BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
-        ComputeError: Spark, for no fault of the result's. Nothing was written.
+        MissingFileError, ComputeError: Spark, for no fault of the result's. Nothing was written.
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """

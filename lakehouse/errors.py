@@ -13,6 +13,7 @@
     - GapError
     - LateGapError
     - StartError
+    - MissingFileError
     - UnreadableLogError
   x WriteError                  nothing was written
     - BrokenPromiseError
@@ -155,6 +156,19 @@ class StartError(ReadError):
         super().__init__(
             f"'{asset}' is to start reading '{source}' after {start}, but its history {history}. Nothing was written. "
             f"Give a start within the history, or Read(tolerant=True), which takes the nearest end of it."
+        )
+
+
+class MissingFileError(ReadError):
+    """A data file that a version of a table names, and that is not there."""
+
+    def __init__(self, asset: str, problem: str) -> None:
+        self.asset, self.problem = asset, problem
+        super().__init__(
+            f"The result of '{asset}' needs a file that is not there: {_clause(problem)}. Nothing was written. If a "
+            f"VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
+            f"the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the "
+            f"table to a version whose files are all there."
         )
 
 

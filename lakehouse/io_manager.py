@@ -28,6 +28,7 @@ from lakehouse.errors import (
     IsolationLevelError,
     LakehouseError,
     LateGapError,
+    MissingFileError,
     PlanError,
     SourceMissingError,
     StaleInputsError,
@@ -211,7 +212,8 @@ def _may_pass(error: LakehouseError) -> bool:
 
     What is said of the asset or of its table would only be said again.
     """
-    return isinstance(error, ConnectionError | ComputeError | ConflictError | UnsettledError | UnknownOutcomeError)
+    may = ComputeError | MissingFileError | ConflictError | UnsettledError | UnknownOutcomeError
+    return isinstance(error, ConnectionError | may)
 
 
 @contextmanager

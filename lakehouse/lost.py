@@ -11,7 +11,14 @@ from lakehouse.aggregate import Aggregate
 from lakehouse.commit_info import Commit
 from lakehouse.conflicts import Conflict, causes, first_line, is_of_the_asset, message
 from lakehouse.difference import broken_promise
-from lakehouse.errors import ComputeError, LakehouseError, LateGapError, PlanError, SessionEndedError
+from lakehouse.errors import (
+    ComputeError,
+    LakehouseError,
+    LateGapError,
+    MissingFileError,
+    PlanError,
+    SessionEndedError,
+)
 from lakehouse.ladder import why_unreadable
 from lakehouse.local import is_empty
 from lakehouse.run import Run
@@ -21,6 +28,8 @@ from lakehouse.writes import Merge, Write
 
 _ENDED = re.compile(r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]")
 """What Spark Connect says of a session that its server no longer has, and of rows that belong to another one."""
+
+_MISSING = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|DELTA_FILE_NOT_FOUND")
 
 
 class Changed(Enum):
@@ -115,5 +124,7 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.asset, reason)
+    if reason is not None and _MISSING.search(reason):
+        return MissingFileError(run.asset, first_line(error))
     of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
     return (PlanError if of_the_asset else ComputeError)(run.asset, first_line(error))

@@ -119,6 +119,15 @@ CASES = [
         "Give a start within the history, or Read(tolerant=True), which takes the nearest end of it.",
     ),
     Case(
+        errors.MissingFileError,
+        {"asset": "flights", "problem": "File part-0.parquet does not exist."},
+        "The result of 'flights' needs a file that is not there: File part-0.parquet does not exist.",
+        WRITTEN,
+        "If a VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
+        "the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the table to "
+        "a version whose files are all there.",
+    ),
+    Case(
         errors.UnreadableLogError,
         {"table": "events", "problem": "a commit is missing.", "remedy": REMEDY, "damaged": 7},
         "The log of 'events' cannot be trusted: a commit is missing.",

@@ -34,7 +34,7 @@ from lakehouse.plan import plan
 from lakehouse.progress import doing, heard
 from lakehouse.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.run import Run
-from lakehouse.settled import refuse_older, refuse_unsafe, settled_by
+from lakehouse.settled import refuse_unsafe, refuse_unseen, settled_by
 from lakehouse.size import total
 from lakehouse.slip import may_concern
 from lakehouse.statement import Skip, Statement, execute, is_compared
@@ -209,7 +209,7 @@ class _Attempts:
         attempt = LostAttempt(conflict, rivals, changed_by(self.spark, self.run, self.write, rivals), seconds, said)
         self.lost.append(attempt)
         number, elapsed = len(self.lost), self.clock.now() - self.began
-        if is_disputed(self.run, attempt.changed) or not self.retry.allows(number, elapsed):
+        if (rivals and is_disputed(self.run, attempt.changed)) or not self.retry.allows(number, elapsed):
             done = self.done.commit.version if self.done else None
             if settled_by(self.log, head, self.run, self.write, done) is not None:
                 self.kept = None
@@ -245,11 +245,11 @@ class _Attempts:
         Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 
         Raises:
-            OvertakenError: A run of another set of partitions had read further, and this one has written over it.
+            OvertakenError: It is one of the asset's own runs, and to compare once more would not be enough.
         """
         if own.version == mark.base + 1:
             return None
-        refuse_older(self.log, self.run, mark.base, own.version)
+        refuse_unseen(self.log, self.run, mark.base, own.version)
         if not mark.compared:
             return None
         rivals = self.log.commits(own.version - 1, mark.base + 1)

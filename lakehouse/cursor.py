@@ -5,15 +5,15 @@ length of the history. A RESTORE is followed to the version that it restored; a 
 replaced the table ends the line.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Head, Log
-from lakehouse.mark import Mark, Position, application_id
-from lakehouse.slip import Past, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in, standing
+from lakehouse.mark import Mark, Position, application_id, least
+from lakehouse.slip import Past, Slip, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in, standing
 
 FIRST_GENERATION = "0"
 
@@ -29,8 +29,8 @@ class Known:
         epoch: The last epoch of that generation.
         reads: The position of every source.
         code_versions: Those that wrote what the cursor is about: several where a run's partitions differ in it.
-        compare_again: Whether a rival's rows came between a comparison of everything and the commit: their keys may be
-            in no range.
+        slipped: Whether rows of a rival came between the comparison and the commit, so that its range is read again.
+        furthest: How far rows of each source may have been read, where some stand further than `reads`.
     """
 
     mark: Mark
@@ -39,7 +39,8 @@ class Known:
     epoch: int
     reads: Mapping[str, Position]
     code_versions: frozenset[str | None]
-    compare_again: bool = False
+    slipped: bool = False
+    furthest: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
     def of(cls, mark: Mark, version: int) -> "Known":
@@ -51,9 +52,12 @@ class Known:
         return self.code_versions == frozenset({code_version})
 
     @property
-    def is_slipped(self) -> bool:
-        """Whether rows of a rival came between the comparison and the commit, so that its range is to be read again."""
-        return self.reads != self.mark.reads
+    def compare_again(self) -> bool:
+        """Whether it slipped after a comparison of everything: the rival's keys may be in no range.
+
+        Not for some partitions: the rival may be one that writes others all the time.
+        """
+        return self.slipped and self.mark.everything and not self.mark.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +204,23 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
             if isinstance(cursor, kind):
                 return cursor
     known = [cursor for cursor in cursors if isinstance(cursor, Known)]
-    sources = set(known[0].reads).intersection(*(cursor.reads for cursor in known))
-    reads: dict[str, Position] = {}
-    for source in sources:
-        positions = [cursor.reads[source] for cursor in known]
-        if len({(position.table, position.mapped) for position in positions}) == 1:
-            reads[source] = min(positions, key=lambda position: (not position.lookup, position.version))
     codes = frozenset(code for cursor in known for code in cursor.code_versions)
-    return replace(known[0], reads=reads, code_versions=codes)
+    return replace(
+        known[0],
+        reads=least([cursor.reads for cursor in known]),
+        code_versions=codes,
+        slipped=any(cursor.slipped for cursor in known),
+        furthest=_furthest([_versions(cursor.reads) for cursor in known] + [cursor.furthest for cursor in known]),
+    )
+
+
+def _versions(reads: Mapping[str, Position]) -> dict[str, int]:
+    return {source: position.version for source, position in reads.items()}
+
+
+def _furthest(versions: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    sources = set[str]().union(*versions)
+    return {source: max(read[source] for read in versions if source in read) for source in sources}
 
 
 def _newest(past: Past, asset: str, partition: str | None) -> Cursor:
@@ -234,7 +247,7 @@ def _newest(past: Past, asset: str, partition: str | None) -> Cursor:
             hidden = f"version {commit.version} restored the table to a point in time"
             break
         mark = mark_of(commit, asset)
-        if mark is not None and _covers(mark, partition):
+        if mark is not None and mark.covers(_set_of(partition)):
             return _known(commits, commit, mark, generation)
         if mark is not None and partition is None:
             return Lost(
@@ -267,7 +280,7 @@ def _unmarked(
     foreign = None if ours else _foreign(past, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
-    of = application_id(asset, () if partition is None else (partition,), FIRST_GENERATION)
+    of = application_id(asset, _set_of(partition), FIRST_GENERATION)
     epoch = past.epoch(of)
     if not ours and epoch == 0 and partition is None:
         return Fresh(foreign=oldest if foreign is None else foreign)
@@ -280,9 +293,8 @@ def _unmarked(
     return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation, reached)
 
 
-def _covers(mark: Mark, partition: str | None) -> bool:
-    """Whether a commit's positions hold for the partition; one that wrote no partition in particular wrote all."""
-    return not mark.partitions or partition in mark.partitions
+def _set_of(partition: str | None) -> tuple[str, ...]:
+    return () if partition is None else (partition,)
 
 
 def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
@@ -291,7 +303,7 @@ def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
         mark = mark_of(commit, asset)
     except UnreadableLogError:
         return True
-    return mark is not None and (partition is None or _covers(mark, partition))
+    return mark is not None and (partition is None or mark.covers((partition,)))
 
 
 def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> Cursor:
@@ -301,13 +313,14 @@ def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> C
     not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
-    slipped = slipped_in(older, commit, mark)
-    if isinstance(slipped, TakenBack):
-        # The first commit of a table cannot lend its version: the first generation has that name.
-        return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
     known = Known.of(mark, commit.version)
-    if slipped:
-        # Not for some partitions: the rival may be one that writes others all the time.
-        again = mark.everything and not mark.partitions
-        known = replace(known, reads=reads_before(older, mark), compare_again=again)
+    match slipped_in(older, commit, mark):
+        case TakenBack(reason=reason):
+            # The first commit of a table cannot lend its version: the first generation has that name.
+            return Lost(reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
+        case Slip() as whose:
+            before = reads_before(older, mark) if whose is Slip.OTHERS else dict[str, Position]()
+            known = replace(known, reads=before, slipped=True, furthest=_versions(mark.reads))
+        case None:
+            pass
     return known if generation is None else replace(known, generation=generation, epoch=0)

@@ -346,8 +346,8 @@ class OvertakenError(StaleInputsError):
         now = f"Nothing was written by this run. Run it again: it continues from version {version}."
         if written is not None:
             now = (
-                f"This run's own version {written} followed unseen, and some of its rows are older. Run it again: it "
-                f"writes what differs."
+                f"This run's own version {written} followed unseen: some of its rows may be older, or there twice. Run "
+                f"it again: it writes what differs, or says why it cannot."
             )
         super().__init__(
             f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "

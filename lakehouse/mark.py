@@ -7,7 +7,7 @@ Delta: PROTOCOL.md, "Commit Provenance Information".
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -37,6 +37,16 @@ class Position:
         return (self.table, self.mapped) == (other.table, other.mapped)
 
 
+def least(reads: Sequence[Mapping[str, Position]]) -> dict[str, Position]:
+    """Of each source the position from which none misses a change; none where one of them knows of no such rows."""
+    found: dict[str, Position] = {}
+    for source in set(reads[0]).intersection(*reads):
+        first, *others = positions = [at[source] for at in reads]
+        if all(first.is_of_same_rows(other) for other in others):
+            found[source] = min(positions, key=lambda position: (not position.lookup, position.version))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """One own commit of one asset.
@@ -44,7 +54,8 @@ class Mark:
     Args:
         asset: The asset key, its parts joined by "/".
         partitions: The partition keys that the commit wrote; empty where the asset has none.
-        generation: The line of history that the epochs count in; a RESTORE or a lost mark begins another.
+        generation: The line of history that the epochs count in; a RESTORE, or a commit that emptied or replaced the
+            table, begins another.
         epoch: The number of this commit in its generation, from 1.
         run: The Dagster run.
         attempt: This try at committing; never used twice.
@@ -75,6 +86,14 @@ class Mark:
     @property
     def application_id(self) -> str:
         return application_id(self.asset, self.partitions, self.generation)
+
+    def covers(self, partitions: Collection[str]) -> bool:
+        """Whether its positions hold for some partitions (none: for the whole table)."""
+        return not self.partitions or (bool(partitions) and set(partitions) <= set(self.partitions))
+
+    def meets(self, partitions: Collection[str]) -> bool:
+        """Whether its commit may have written rows of some partitions (none: of the whole table)."""
+        return not self.partitions or not partitions or not set(self.partitions).isdisjoint(partitions)
 
     def to_json(self) -> str:
         reads: dict[str, dict[str, Any]] = {

@@ -111,7 +111,7 @@ class Run:
         everything, which a run that reads on from a position does not.
         """
         if self.is_own(known.mark):
-            return not known.is_slipped
+            return not known.slipped
         if self.compare is not None or not known.is_of(self.code_version):
             return False
         reads = self.reads
@@ -129,6 +129,14 @@ class Run:
             and theirs.table == ours.table
             and theirs.version > ours.version
             for source, ours in self.reads.items()
+        )
+
+    def is_taken_back_in(self, now: Cursor) -> bool:
+        """Whether the table stands before the position that this run goes on from, which would leave a hole."""
+        return any(
+            (there := now.reads.get(source)) is None or there.table != at.table or there.version < at.version
+            for source, at in self.cursor.reads.items()
+            if not at.lookup
         )
 
     def mark(self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None) -> Mark:

@@ -53,11 +53,12 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
-    # What came just before the run's own commit was not seen by it, and settles nothing.
-    other = _overtaken_by(log, head, run, run.began_at if done is None else done)
+    other = _overtaken_by(log, head, run, done)
     if other is not None:
-        return _judged(run, other, done, everything=set(run.partitions) <= set(other.mark.partitions))
-    if unmoved:
+        # One that was planned before a RESTORE does not stand for what it says.
+        whole = other.mark.covers(run.partitions) and _newest_of(log, head, run) is not None
+        return _judged(run, other, done, whole=whole)
+    if unmoved and not (done is None and run.changes and run.is_taken_back_in(now)):
         return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
     known = now if isinstance(now, Known) else _newest_of(log, head, run)
     if known is None:
@@ -67,13 +68,14 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
 
 def _repeats(run: Run, newest: Known) -> bool:
     """Whether the newest commit is the run's own, with the same look-ups and nothing slipped in: it runs again."""
-    if run.changes or run.partitions or newest.is_slipped:
+    if run.changes or run.partitions or newest.slipped:
         return False
     return run.is_own(newest.mark) and newest.mark.reads == run.reads
 
 
-def _judged(run: Run, known: Known, done: int | None, *, everything: bool = True) -> Known:
-    if done is None and not (everything and run.is_covered_by(known)):
+def _judged(run: Run, known: Known, done: int | None, *, whole: bool = True) -> Known:
+    """The commit of another run, where it has done what this run is about; `whole`: in all of its partitions."""
+    if done is None and not (whole and run.is_covered_by(known)):
         raise OvertakenError(run.asset, known.mark.run, known.version)
     return known
 
@@ -93,22 +95,27 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
     return own
 
 
-def _overtaken_by(log: Log, head: Head | None, run: Run, since: int) -> Known | None:
-    """Who has written partitions of this run since a version, in another set of them, and stands no further back.
+def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
+    """Who has written partitions of this run since it began, in a sequence of epochs of its own, and leaves it nothing.
 
-    Each set of partitions has a sequence of epochs of its own, so the run's has not moved.
+    Before the run's commit that is one that read as far, or further. Behind it any, if they read changes: a range that
+    began earlier holds this run's, and one that began later goes on from its commit.
     """
     if head is None:
         return None
-    for known in _of_other_sets(log.commits(head.version, since + 1), run):
-        whole = set(run.partitions) <= set(known.mark.partitions)
-        if run.is_behind(known) or (whole and run.is_covered_by(known)):
+    since = run.began_at if done is None else done
+    for known in _of_other_sequences(log.commits(head.version, since + 1), run):
+        covered = known.mark.covers(run.partitions) and run.is_covered_by(known)
+        if covered or run.is_behind(known) or (run.changes and done is not None):
             return known
     return None
 
 
-def refuse_older(log: Log, run: Run, base: int, own: int) -> None:
-    """Refuses a commit that followed unseen upon one of another set of partitions that had read further.
+def refuse_unseen(log: Log, run: Run, base: int, own: int) -> None:
+    """Refuses a commit that followed unseen upon one of another sequence, where to compare once more is not enough.
+
+    Both had changes of their own to apply, and from where the other one had read nobody knows. Where the whole result
+    is compared, it is only one with older inputs that must not stay.
 
     Args:
         log: The log of the run's table.
@@ -117,25 +124,23 @@ def refuse_older(log: Log, run: Run, base: int, own: int) -> None:
         own: The version of that commit.
 
     Raises:
-        OvertakenError: It has taken rows of the other one back.
+        OvertakenError: The next run reads everything.
     """
-    for known in _of_other_sets(log.commits(own - 1, base + 1), run):
-        if run.is_behind(known):
+    for known in _of_other_sequences(log.commits(own - 1, base + 1), run):
+        if run.changes or run.is_behind(known):
             raise OvertakenError(run.asset, known.mark.run, known.version, written=own)
 
 
-def _of_other_sets(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
-    """What runs of other sets of partitions, some of them this run's, have committed."""
-    if not run.partitions:
-        return
+def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
+    """What other runs have written, in another generation or set of partitions, to partitions of this run."""
     for commit in standing(commits):
         mark = readable_mark(commit, run.asset)
-        if mark is None or run.is_own(mark) or mark.partitions == run.partitions:
+        if mark is None or run.is_own(mark) or not mark.meets(run.partitions):
             continue
-        if not set(run.partitions).isdisjoint(mark.partitions):
+        if (mark.partitions, mark.generation) != (run.partitions, run.cursor.generation):
             yield Known.of(mark, commit.version)
 
 
 def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
-    cursor = find_cursor(log, head, run.asset, run.partitions)
+    cursor = find_cursor(log, head, run.asset, run.partitions, compare=run.asked)
     return cursor if isinstance(cursor, Known) else None

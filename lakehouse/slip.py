@@ -6,6 +6,7 @@ transaction began, nobody has checked: it is found in the log, by whoever reads 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from itertools import count
 from typing import Self
 
@@ -98,59 +99,67 @@ class TakenBack:
     reason: str
 
 
-def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | TakenBack:
-    """Whether a rival's rows came between the comparison and the commit, or the table was taken back there."""
+class Slip(Enum):
+    """Whose rows came between the comparison and the commit."""
+
+    OWN = "another run's of the asset, in another generation or set of partitions: else Delta had refused the second"
+    OTHERS = "somebody else's"
+
+
+def slipped_in(older: Walk, commit: Commit, mark: Mark) -> Slip | TakenBack | None:
+    """What came between the plan of a commit and the commit, if it matters to the rows."""
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
         return TakenBack(f"{planned}, of a table that was deleted meanwhile")
-    oldest, loud = commit.version, False
+    oldest, rivals = commit.version, list[Commit]()
     for between in older:
         if between.version <= mark.base:
             older.put_back(between)
             break
-        oldest, loud = between.version, loud or may_concern(between, mark.asset, mark.partitions)
+        oldest = between.version
+        if may_concern(between, mark.asset, mark.partitions):
+            rivals.append(between)
         if between.operation == "RESTORE" or between.empties:
             what = f"version {between.version} ({between.operation}) changed the table in between"
             return TakenBack(f"{planned}, and {what}")
     if oldest > mark.base + 1:
         return TakenBack(f"{planned}, and what happened in between was cleaned up")
-    return loud and mark.compared
+    if any(readable_mark(rival, mark.asset) is not None for rival in rivals):
+        return Slip.OWN if mark.compared else TakenBack(f"{planned}, and another run of the asset came in between")
+    return Slip.OTHERS if rivals and mark.compared else None
 
 
 def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
     """Whether a commit may have changed rows of some partitions (none: of any): not where the asset wrote others."""
     theirs = readable_mark(commit, asset)
-    if commit.is_quiet or theirs is None or not theirs.partitions or not partitions:
-        return not commit.is_quiet
-    return not set(theirs.partitions).isdisjoint(partitions)
+    return not commit.is_quiet and (theirs is None or theirs.meets(partitions))
 
 
 def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
     """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
 
     The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
-    write law a range that is read twice is applied once, so the next run reads it again.
+    write law a range that is read twice is applied once, so the next run reads it again. Behind other runs of the asset
+    nobody knows from where: then everything is read again.
     """
     sources = set(mark.reads)
     for commit in older:
         if commit.operation == "RESTORE" or commit.empties:
             break
         before = mark_of(commit, mark.asset)
-        if before is None or not _covers_all(before, mark):
+        if before is None or not before.meets(mark.partitions):
             continue
-        sources &= set(before.reads)
-        slipped = slipped_in(older, commit, before)
-        if isinstance(slipped, TakenBack):
+        if not before.covers(mark.partitions):
             break
-        if not slipped:
-            return {source: before.reads[source] for source in sources}
-        mark = before  # that commit slipped as well
+        sources &= set(before.reads)
+        match slipped_in(older, commit, before):
+            case TakenBack() | Slip.OWN:
+                break
+            case Slip.OTHERS:
+                mark = before
+            case None:
+                return {source: before.reads[source] for source in sources}
     return {}
-
-
-def _covers_all(mark: Mark, other: Mark) -> bool:
-    """Whether the positions of a mark hold for all that another one wrote."""
-    return not mark.partitions or (bool(other.partitions) and set(other.partitions) <= set(mark.partitions))
 
 
 def readable_mark(commit: Commit, asset: str) -> Mark | None:

@@ -3,11 +3,13 @@
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, Merge, Overwrite, Table
+from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit import AlreadyApplied, Committed
-from lakehouse.errors import OvertakenError
+from lakehouse.errors import GapError, OvertakenError
 from lakehouse.file_log import FileLog
 from lakehouse.partitions import PartitionKey, Slice
+from lakehouse.plan import plan
+from lakehouse.statement import Skip, execute
 from tests.delta.contended import SRC, committed, ready
 from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake
@@ -157,15 +159,52 @@ def test_rows_that_a_run_of_more_partitions_committed_just_before_ours_are_there
     if further:
         rows.sql("UPDATE {src} SET v = 31 WHERE id = 3")
     more, its = ready(rows, kept, BY_G, slice=of("p", "q"))
-    with rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT))) as ran:
-        if further:
-            with pytest.raises(OvertakenError):
-                step.commit(write, rows.retry, NO_WAIT)
-            rows.materialize(kept, BY_G, slice=of("p"))  # as Dagster does then
-        else:
-            committed(step.commit(write, rows.retry, NO_WAIT))
+    with (
+        rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT))) as ran,
+        pytest.raises(OvertakenError, match="followed unseen"),
+    ):
+        step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1
+    rows.materialize(kept, BY_G, slice=of("p"))  # as Dagster does then
     assert rows.rows("kept") == rows.rows("src")
+
+
+def test_a_portion_takes_no_partition_back_that_had_read_further(rows: Lake) -> None:
+    rows.materialize(kept, BY_G, slice=of("p", "q"))
+    for value in (11, 12, 13):
+        rows.sql(f"UPDATE {{src}} SET v = {value} WHERE id = 1")
+    rows.materialize(kept, BY_G, slice=of("p"))
+    rows.materialize(kept, BY_G, slice=of("p", "q"), reads={"src": Read(max_versions=1)})
+    assert rows.rows("kept") == rows.rows("src")
+
+
+def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken_for_done(rows: Lake) -> None:
+    """A blind append conflicts with nothing, not even with the RESTORE that took the position back."""
+
+    def landed(src: Changes) -> Append:
+        return Append(src.appended())
+
+    rows.materialize(landed)
+    for key in (3, 4):
+        rows.insert("src", [(key, "p", key)])
+        late, its = ready(rows, landed, Table())
+        if key == 3:
+            committed(late.commit(its, rows.retry, NO_WAIT))
+    run, head = late.pinned(), rows.ref("landed").log(lambda: rows.spark).head()
+    assert head is not None
+    statement = plan(rows.spark, run, its, head, rows.told.append)
+    assert not isinstance(statement, Skip)
+    mark = run.mark("late", head.version, compared=False)
+    rows.sql("RESTORE TABLE {landed} TO VERSION AS OF 0")
+    step, write = ready(rows, landed, Table())
+    with (
+        rivals(rows.spark, lambda: execute(rows.spark, statement, run, mark), before="snapshot") as ran,
+        pytest.raises(OvertakenError, match="or there twice"),
+    ):
+        step.commit(write, rows.retry, NO_WAIT)
+    assert len(ran) == 1 and rows.rows("landed").count((4, "p", 4)) == 2
+    with pytest.raises(GapError, match="another run of the asset came in between"):
+        rows.materialize(landed)
 
 
 @pytest.mark.parametrize("asset", [kept, whole])

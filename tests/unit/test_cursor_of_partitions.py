@@ -112,7 +112,7 @@ def test_partitions_that_are_written_side_by_side_keep_their_positions(history: 
         history.own(10 * turn, ("a",), epoch=turn, base=base, compared=True)
         history.own(10 * turn + 1, ("b",), epoch=turn, base=base, compared=True)
         assert (read_to(history, "a"), read_to(history, "b")) == (10 * turn, 10 * turn + 1)
-        assert not known(history, "b").is_slipped
+        assert not known(history, "b").slipped
 
 
 def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History):
@@ -121,7 +121,7 @@ def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History):
         base = len(history.entries) - 1
         history.own(5, rival, epoch=7, compared=True)
         history.own(6, ("a", "b"), epoch=len(history.entries), base=base, compared=True)
-        assert known(history, "a", "b").is_slipped
+        assert known(history, "a", "b").slipped
 
 
 def test_a_rival_that_slips_in_every_time_makes_no_position_unreadable(history: History):

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 
 from lakehouse.changes import Changes, Feed
-from lakehouse.cursor import Known, find_cursor
+from lakehouse.cursor import Known, Lost, find_cursor
 from lakehouse.errors import OvertakenError
 from lakehouse.local import Local
-from lakehouse.mark import Mark
+from lakehouse.mark import Mark, Position
 from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.run import Run
-from lakehouse.settled import refuse_older, settled_by
+from lakehouse.settled import refuse_unseen, settled_by
 from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import VersionRange
-from lakehouse.writes import Merge
-from tests.unit.history import TABLE_ID, History
+from lakehouse.writes import Merge, Overwrite
+from tests.unit.history import TABLE_ID, History, cursor, known
 
 AS_OF = 8
 ANY: Merge = Merge(None, None)  # type: ignore[arg-type]
@@ -31,32 +31,45 @@ def history() -> History:
     return history
 
 
-def run(history: History) -> Run:
-    """A run of p that reads up to version 8."""
+def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:
+    """A run of p that reads what came after version 5, up to version 8."""
     head = history.head()
     assert head is not None
-    source = Pinned(None, TableRef.at_path("src", "/src"), "s", AS_OF)  # type: ignore[arg-type]
+    source = Pinned(None, TableRef.at_path("src", "/src"), "s", upto)  # type: ignore[arg-type]
     nothing = Feed(Local(None, None, None))  # type: ignore[arg-type]
+    keys = tuple(PartitionKey(partition, {"g": partition}, {}) for partition in partitions)
     return Run(
         asset=history.asset,
         table=Table(key="id", partition_by="g"),
         ref=TableRef.at_path(history.asset, "/table"),
         run_id="ours",
-        cursor=find_cursor(history, head, history.asset, ("p",)),
-        changes=(Changes(source, VersionRange(5, AS_OF), nothing),),
-        slice=Slice((PartitionKey("p", {"g": "p"}, {}),)),
+        cursor=find_cursor(history, head, history.asset, partitions),
+        changes=(Changes(source, VersionRange(after, upto), nothing),),
+        slice=Slice(keys) if keys else None,
         began_at=head.version,
         table_id=TABLE_ID,
     )
 
 
-def landed_unseen(history: History, ours: Run, theirs: int) -> int:
-    """Our commit's version, planned before a run of p and q committed, which has read up to `theirs`."""
-    mark: Mark = ours.mark("attempt", history.entries[-1].version, compared=True)
-    history.own(theirs, ("p", "q"), epoch=2, compared=True)
-    done = history.land(mark)
+def landed(history: History, ours: Run, base: int, *, compared: bool = True) -> int:
+    """The version of our commit, which was planned on `base`."""
+    done = history.land(ours.mark("attempt", base, compared=compared))
     assert done is not None
     return done
+
+
+def landed_unseen(history: History, ours: Run, theirs: int) -> int:
+    """Our commit's version, planned before a run of p and q committed, which has read up to `theirs`."""
+    base = history.entries[-1].version
+    history.own(theirs, ("p", "q"), epoch=2, compared=True)
+    return landed(history, ours, base)
+
+
+def refuse(history: History, ours: Run, own: int) -> None:
+    """As the commit does for its own version."""
+    mark = Mark.from_json(history.entries[own].user_metadata)
+    assert mark is not None
+    refuse_unseen(history, ours, mark.base, own)
 
 
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
@@ -78,12 +91,12 @@ def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(
     ours = run(history)
     done = landed_unseen(history, ours, AS_OF + 2)
     with pytest.raises(OvertakenError, match=f"own version {done} followed unseen"):
-        refuse_older(history, ours, ours.began_at, done)
+        refuse(history, ours, done)
 
 
-def test_one_that_came_unseen_and_had_read_as_far_is_nothing_to_refuse(history: History):
-    ours = run(history)
-    refuse_older(history, ours, ours.began_at, landed_unseen(history, ours, AS_OF))
+def test_one_that_came_unseen_is_nothing_to_refuse_where_the_whole_result_is_compared(history: History):
+    ours = replace(run(history), changes=(), lookups={"src": Position("s", AS_OF, lookup=True)})
+    refuse(history, ours, landed_unseen(history, ours, AS_OF))
 
 
 def test_one_that_a_restore_went_back_to_is_done_for_us_all_the_same(history: History):
@@ -112,3 +125,102 @@ def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
     history.restore(began)
     with pytest.raises(OvertakenError):  # the restored commit is the newest, and the run has another generation
         settled_by(history, history.head(), ours, ANY, None)
+
+
+@pytest.fixture
+def uneven() -> History:
+    """Partition p has read up to version 103, q up to 50."""
+    history = History()
+    history.own(50, ("q",))
+    history.own(50, ("p",))
+    history.own(103, ("p",), epoch=2, compared=True)
+    return history
+
+
+def test_a_portion_for_several_partitions_does_not_end_before_the_furthest_of_them(uneven: History):
+    assert known(uneven, "p", "q").reads["src"].version == 50
+    assert known(uneven, "p", "q").furthest["src"] == 103
+
+
+def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):
+    """It read a portion from where q was, and set keys of p to what they were then."""
+    ours = run(uneven, 103, 105)
+    uneven.own(60, ("p", "q"), compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(uneven, uneven.head(), ours, ANY, None)
+
+
+def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins(uneven: History):
+    ours = run(uneven, 103, 105)
+    base = ours.began_at
+    uneven.own(60, ("p", "q"), compared=True)
+    own = landed(uneven, ours, base)
+    with pytest.raises(OvertakenError, match="followed unseen"):
+        refuse(uneven, ours, own)
+    assert known(uneven, "p").reads == {}
+
+
+def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: History):
+    """It was killed before it could write them again, and had begun earlier than this run's range."""
+    ours = run(uneven, 103, 105)
+    uneven.append()
+    uneven.own(104, ("p", "q"), base=ours.began_at, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(uneven, uneven.head(), ours, ANY, None)
+
+
+def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upon(uneven: History):
+    """It was killed before it could look at what came in between."""
+    ours = run(uneven, 103, 105)
+    uneven.own(102, ("p", "q"), base=1, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(uneven, uneven.head(), ours, ANY, None)
+
+
+def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: History):
+    base = history.entries[-1].version
+    history.append()
+    history.restore(base)
+    ours = run(history)
+    history.own(AS_OF, ("p", "q"), epoch=2, base=base + 1, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
+    history = History()
+    history.own(5)
+    ours = run(history)
+    version = history.own(AS_OF, epoch=2)
+    found = settled_by(history, history.head(), ours, ANY, None)
+    assert isinstance(found, Known) and found.version == version
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["the old one first", "the new one first"])
+def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(*, late: bool):
+    """A writer planned before a RESTORE appends after it, beside the run that goes on from what was restored."""
+    history = History()
+    history.own(3)
+    history.own(5, epoch=2)
+    old = replace(run(history, partitions=()), run_id="old")
+    history.restore(0)
+    new = run(history, 3, partitions=())
+    first, second = ((old, 1), (new, 2)) if late else ((new, 2), (old, 1))
+    landed(history, *first, compared=False)
+    own = landed(history, *second, compared=False)
+    with pytest.raises(OvertakenError, match="or there twice"):
+        refuse(history, second[0], own)
+    assert isinstance(cursor(history), Lost)
+
+
+@pytest.mark.parametrize("reads", [{}, {"rates": Position("r", 5, lookup=True)}], ids=["no inputs", "a look-up"])
+def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(reads: dict[str, Position]):
+    """It was killed, or gave up, before it could write the rival's rows again."""
+    history = History()
+    history.own(reads=reads, compared=True)
+    ours = replace(run(history, partitions=()), changes=(), lookups=reads)
+    history.append()
+    landed(history, ours, ours.began_at)
+    again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
+    whole: Overwrite = Overwrite(None)  # type: ignore[arg-type]
+    assert settled_by(history, history.head(), again, whole, None) is None

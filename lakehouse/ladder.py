@@ -84,6 +84,7 @@ class Reader:
         compare: A reason to compare everything from the start (a full refresh, changed code); None for none.
         gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
         archive: The archive's rows of a range of versions; None where the input names none.
+        furthest: How far some rows of the table may have been read: a portion that ends before would take them back.
         feeds: What this run has read so far.
         ahead: Called before Spark reads a feed: what else will be needed may be fetched meanwhile.
     """
@@ -96,6 +97,7 @@ class Reader:
     compare: str | None = None
     gap: str | None = None
     archive: Callable[[VersionRange], Archived | None] | None = None
+    furthest: int = NOTHING_READ
     feeds: Feeds = field(default_factory=Feeds)
     ahead: Callable[[], None] = lambda: None
 
@@ -175,7 +177,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
         reader = replace(reader, archive=None) if source.head.maps_columns else reader
         return _gap(source, position, reader, reader.gap or "the log of those versions was cleaned up")
-    kept = _capped(commits, reader.read)
+    kept = _capped(commits, reader)
     range_ = VersionRange(position.version, kept[-1].version)
     at = replace(source.at, version=range_.upto)
     included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
@@ -208,21 +210,18 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
     return key if key and is_unique(source.log, source.head, source.at.ref.name, key, commits) else ()
 
 
-def _capped(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:
-    """The commits that one run reads: whole ones, at least one of which it has rows to read."""
-    idle = next((i for i, c in enumerate(commits) if not (c.is_quiet or _excluded(c, read.exclude))), len(commits))
-    return commits[:idle] + _limited(commits[idle:], read)
-
-
-def _limited(commits: tuple[Commit, ...], read: Read) -> tuple[Commit, ...]:
-    kept = list(commits[: read.max_versions] if read.max_versions else commits)
-    if read.max_bytes is not None:
-        total = 0
-        for index, commit in enumerate(kept):
-            total += commit.bytes_written
-            if total > read.max_bytes and index > 0:
-                return tuple(kept[:index])
-    return tuple(kept)
+def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
+    """The commits that one run reads: whole ones, at least one that it has rows to read of; others do not count."""
+    read, versions, written = reader.read, 0, 0
+    for index, commit in enumerate(commits):
+        if commit.is_quiet or _excluded(commit, read.exclude):
+            continue
+        versions, written = versions + 1, written + commit.bytes_written
+        too_many = read.max_versions is not None and versions > read.max_versions
+        too_large = read.max_bytes is not None and written > read.max_bytes
+        if versions > 1 and commit.version > reader.furthest and (too_many or too_large):
+            return commits[:index]
+    return commits
 
 
 def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:

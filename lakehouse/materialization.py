@@ -154,6 +154,7 @@ class Materialization:
             compare=compare,
             gap=self.gap,
             archive=archive_of(read, source, archive, self.spark),
+            furthest=self.cursor.furthest.get(name, NOTHING_READ) if isinstance(self.cursor, Known) else NOTHING_READ,
             feeds=self.feeds,
             ahead=self._prefetch,
         )
@@ -276,8 +277,8 @@ class Materialization:
         for changes in run.changes:
             before = self._position(changes.name, changes.source_at.table_id)
             match self.cursor:
-                case Fresh(foreign=None):
-                    unread = True
+                case Fresh(foreign=None):  # other partitions may have been other keys, with these rows among theirs
+                    unread = self.slice is None or self._head is None or self._holds_nothing()
                 case Known():
                     unread = before is None
                 case _:

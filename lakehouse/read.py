@@ -17,8 +17,9 @@ class Read(Declared):
             after it. A timestamp: the changes committed after it; one without a time zone is in UTC, wherever it runs.
         tolerant: Whether a start outside the source's history, a version or a timestamp, means its nearest end
             instead of an error.
-        max_versions: At most so many versions in one run, those without rows not counted; the rest is the next run's.
-        max_bytes: At most so many bytes of changes in one run, by what the commits say they wrote. A commit
+        max_versions: At most so many versions in one run, those without rows and those left out not counted; the
+            rest is the next run's.
+        max_bytes: At most so many bytes of changes in one run, by what the same commits say they wrote. A commit
             is never split, so one larger commit is read alone.
         exclude: Commits to leave out, whole, by their operation (`"DELETE"`) or by a text in their
             `userMetadata` (`"mark:backfill"`).

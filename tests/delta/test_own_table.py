@@ -45,6 +45,17 @@ def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_els
     assert lake.rows("copy")[1] == (2, "b", 20)
 
 
+def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lake) -> None:
+    """The definition was of months, say, and is of days now: none of the new keys has a position."""
+    lake.create("src", ROWS, SRC)
+    table = Table(partition_by="g")
+    lake.materialize(followed, table, slice=Slice((PartitionKey("a month", {"g": "a"}, {}),)))
+    with pytest.raises(GapError, match="rows of another origin"):
+        lake.materialize(followed, table, slice=of("a"))
+    lake.materialize(followed, table, slice=of("b"))
+    assert lake.rows("followed") == lake.rows("src")
+
+
 @pytest.mark.parametrize("asset", [copy, log])
 def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any

@@ -105,6 +105,19 @@ def test_a_limit_counts_no_commit_without_rows(lake: Lake) -> None:
     assert [row[0] for row in lake.rows("copy")] == [1, 2, 3, 4, 5]
 
 
+def test_a_limit_counts_no_commit_without_rows_between_others_either(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    for key in (4, 5, 6):
+        lake.insert("src", [(key, "c", key)])
+        lake.sql("OPTIMIZE {src}")
+    two = Read(max_versions=2)
+    lake.materialize(copy, KEYED, reads={"src": two})
+    assert [row[0] for row in lake.rows("copy")] == [1, 2, 3, 4, 5]
+    lake.materialize(copy, KEYED, reads={"src": two})
+    assert lake.rows("copy") == lake.rows("src")
+
+
 def test_a_column_of_another_type_is_compared_for_no_commit_tells_what_it_does_to_a_hash(lake: Lake) -> None:
     lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
     lake.materialize(hashed, KEYED)

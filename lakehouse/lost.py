@@ -82,8 +82,8 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
 
 
 def is_disputed(run: Run, found: Changed) -> bool:
-    """Whether two writers disagree about a row, and the table says that neither is to overrule the other."""
-    return found is Changed.SAME_ROWS and run.table.on_same_rows == "fail"
+    """Whether two writers may disagree about a row, and the table says that neither is to overrule the other."""
+    return found is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
 
 
 def describe(attempt: LostAttempt) -> str:
@@ -106,8 +106,8 @@ def advice(run: Run, attempt: LostAttempt) -> str:
     """What to do about the last attempt that was lost."""
     if not attempt.rivals and attempt.said:
         return "No rival is in the table's log, so look for the cause in what Spark said."
-    if is_disputed(run, attempt.changed):
-        return "Both writers changed the same rows, and on_same_rows='fail': decide which of them owns the rows."
+    if attempt.rivals and is_disputed(run, attempt.changed):
+        return f"It changed {attempt.changed.value}, and on_same_rows='fail': decide which of the two owns the rows."
     return (
         "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "
         "they write different partitions."

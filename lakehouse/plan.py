@@ -62,7 +62,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     if run.changes and not (run.moves or anew) and not (isinstance(write, Overwrite) and run.looks_up_anew):
         return Skip()
     # The sums of several partitions at once are computed anew each time: no mark would say that they need not be.
-    due = run.moves or (anew and len(run.partitions) <= 1)
+    due = run.moves or (bool(run.changes) and run.looks_up_anew) or (anew and len(run.partitions) <= 1)
     rest = MarkOnly() if due else Skip()
     target = Pinned(spark, run.ref, head.table_id, head.version).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)

@@ -102,6 +102,7 @@ class _Graph:
         log = ref.log(_no_spark)
         own = log.head()
         cursor = find_cursor(log, own, ref.name)
+        again = isinstance(cursor, Known) and cursor.compare_again
         found: list[str] = []
         for source in self._sources[key]:
             source_ref = self._ref(source)
@@ -110,7 +111,7 @@ class _Graph:
             if head is None:
                 return None
             position = cursor.reads.get(source_ref.name) if isinstance(cursor, Known) else None
-            if position is None or position.table != head.table_id:
+            if position is None or position.table != head.table_id or position.version > head.version or again:
                 found.append(f"{source_ref.name} {head.table_id}@{head.version}")
                 continue
             commits = commits_between(source_log, source_ref.name, position.version, head.version)

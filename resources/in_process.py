@@ -36,6 +36,7 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
         try:
             _start(settings, lock)
         except BaseException:
+            _locks.pop(root, None)
             lock.let_go()
             raise
     _locks[root] = lock

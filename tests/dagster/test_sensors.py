@@ -1,6 +1,7 @@
 """What the sensor asks for, by the logs alone."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -9,6 +10,7 @@ import pytest
 from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
 from tests.dagster.tables import ASSETS, copies, number, orders
+from tests.interleave import rivals
 
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
@@ -65,6 +67,34 @@ def test_a_table_that_is_written_elsewhere_is_not_asked_for_without_end(house: H
         keys.add(request.run_key)  # Dagster starts no second run for a key that it has seen
         house.run("copies")
     assert len(keys) == 1
+
+
+def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp_path: Path) -> None:
+    """Once it has grown past the position nobody could tell any more."""
+    house.assets = [orders, copies]
+    shutil.copytree(house.root / "orders", tmp_path / "backup")
+    house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
+    house.run("copies")
+    shutil.rmtree(house.root / "orders")
+    shutil.copytree(tmp_path / "backup", house.root / "orders")
+    assert asked_until_done(house, "copies") == 1
+    assert house.lake.rows("copies") == house.lake.rows("orders")
+
+
+def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House) -> None:
+    @dg.asset(metadata=Table(key="id", on_same_rows="fail"))
+    def followed(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    house.assets = [orders, followed]
+    house.run("followed")
+    house.lake.sql("UPDATE {followed} SET v = 666 WHERE id = 2")
+    edit = partial(house.lake.sql, "UPDATE {followed} SET v = 99 WHERE id = 1")
+    with rivals(house.lake.spark, edit, before="snapshot"):
+        house.run("followed", tags={"lakehouse/full_refresh": "true"}, raise_on_error=False)
+    assert asked_until_done(house, "followed") == 1
+    assert house.lake.rows("followed") == house.lake.rows("orders")
 
 
 def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:

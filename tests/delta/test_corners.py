@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit import AlreadyApplied, Committed, Unchanged
-from lakehouse.errors import StaleInputsError, UnsettledError
+from lakehouse.errors import OvertakenError, StaleInputsError, UnsettledError
 from lakehouse.interpreted import FACTORY_MODE
 from lakehouse.local import WIDE_BYTES
 from lakehouse.partitions import PartitionKey, Slice
@@ -185,8 +185,12 @@ def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lak
     earlier, rows = begun(lake, copy, BY_GROUP, slice=both)
     lake.sql("UPDATE {src} SET v = 10 WHERE id = 1")
     later, none = begun(lake, copy, BY_GROUP, slice=one)
-    with rivals(lake.spark, lambda: earlier.commit(rows, lake.retry, NO_WAIT), before="snapshot"):
+    with (
+        rivals(lake.spark, lambda: earlier.commit(rows, lake.retry, NO_WAIT), before="snapshot"),
+        pytest.raises(OvertakenError),
+    ):
         later.commit(none, lake.retry, NO_WAIT)
+    lake.materialize(copy, BY_GROUP, slice=one)  # as Dagster does then
     assert lake.rows("copy") == ROWS
 
 
@@ -342,6 +346,9 @@ def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(l
     lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
     lake.materialize(enriched, KEYED)
     assert {row.id: row.w for row in lake.frame("enriched").collect()} == {1: 1, 2: 3}
+    lake.insert("dim", [("r", 4)])
+    lake.materialize(enriched, KEYED)  # which gives no other row, and is kept all the same
+    assert isinstance(lake.materialize(unasked, KEYED, name="enriched"), Unchanged)
 
 
 def test_a_repeated_run_whose_lookup_has_moved_is_not_done_yet(lake: Lake) -> None:

@@ -116,6 +116,17 @@ def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake
     assert behind.rows("copy")[:3] == COPIED
 
 
+def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(behind: Lake) -> None:
+    behind.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
+    with (
+        rivals(behind.spark, partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
+        pytest.raises(ConflictError, match=r"It changed rows that cannot be told, and on_same_rows='fail'"),
+    ):
+        step.commit(write, behind.retry, NO_WAIT)
+    assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)
+
+
 def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(behind: Lake) -> None:
     step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
     with (
@@ -124,7 +135,7 @@ def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(behind: La
             partial(behind.sql, "UPDATE {copy} SET v = 31 WHERE id = 3"),
             partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"),
         ),
-        pytest.raises(ConflictError, match=r"on_same_rows='fail': decide which of them owns the rows") as raised,
+        pytest.raises(ConflictError, match=r"on_same_rows='fail': decide which of the two owns the rows") as raised,
     ):
         step.commit(write, behind.retry, NO_WAIT)
     assert raised.value.attempts == 2  # another row was no reason

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 from lakehouse import DeltaIOManager, LakehouseError
-from resources import jars
+from resources import in_process, jars
 from resources.environments import PROJECT, environment
 from resources.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
 from resources.jars import JARS, class_path, fetch, jars_problem
@@ -253,6 +253,18 @@ def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, mon
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
         _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
     assert not Rendezvous(tmp_path).jvm().is_held()
+
+
+def test_a_root_whose_session_ended_and_cannot_start_again_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("resources.in_process.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("resources.in_process.SparkContext._active_spark_context", None)
+    held = Rendezvous(tmp_path).jvm()
+    assert held.take()
+    monkeypatch.setitem(in_process._locks, tmp_path, held)
+    with pytest.raises(NotInstalledError, match="The jars are wrong"):
+        in_process.session_in_process(tmp_path, {})
+    assert not Rendezvous(tmp_path).jvm().is_held()
+    assert tmp_path not in in_process._locks  # it would be taken for held
 
 
 def test_one_jvm_at_a_time_has_a_root(tmp_path: Path):

@@ -57,6 +57,8 @@ STALE_RETRIES = 3
 class DeltaIOManager(dg.ConfigurableIOManager):
     """Every asset is a Delta table; one materialization is one commit; the commit keeps what it has read.
 
+    Where nothing changed there is none, and a second one mends what a rival slipped into (ADR 4).
+
     Args:
         spark: Any resource with a `spark_session`, dagster-pyspark's own among them.
         root: Where the tables live: asset ["silver", "flights"] at `<root>/silver/flights`.

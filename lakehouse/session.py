@@ -1,6 +1,6 @@
 """Sessions that nothing else uses.
 
-MERGE and CREATE TABLE AS SELECT take their transaction identifier and their mark from session settings. On a
+MERGE, DELETE and CREATE TABLE AS SELECT take their transaction identifier and their mark from session settings. On a
 shared session another thread's write would carry them too, and be taken for ours; so such a statement runs in
 a session of its own, and its rows cross over as a global temporary view.
 """

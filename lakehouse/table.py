@@ -36,8 +36,8 @@ class Table(Declared):
         name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
         on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
-        on_same_rows: What to do when another program changed the very rows that this write changes:
-            `"again"` writes them again, `"fail"` raises.
+        on_same_rows: What to do when an attempt was lost to another program that changed rows which this write is
+            about (of touched keys; else of the run's partitions, or any): `"again"` writes again, `"fail"` raises.
         statement: `"auto"` replaces the rows that differ where that takes less than a MERGE, and shows an update in
             the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has the images
             before and after.

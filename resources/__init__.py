@@ -1,4 +1,4 @@
 """What differs between environments: the Spark session and the IO manager.
 
-This file imports nothing: `make install` runs resources.java and resources.jars before any package is there.
+This file imports nothing, so `make install` fetches the jars, and the server's supervisor starts, without the rest.
 """

@@ -249,7 +249,7 @@ class _Attempts:
         """
         if own.version == mark.base + 1:
             return None
-        refuse_unseen(self.log, self.run, mark.base, own.version)
+        refuse_unseen(self.log, self.run, mark, own)
         if not mark.compared:
             return None
         rivals = self.log.commits(own.version - 1, mark.base + 1)

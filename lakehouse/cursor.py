@@ -13,7 +13,7 @@ from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, Position, application_id, least
-from lakehouse.slip import Past, Slip, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in, standing
+from lakehouse.slip import Past, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in, standing
 
 FIRST_GENERATION = "0"
 
@@ -30,7 +30,7 @@ class Known:
         reads: The position of every source.
         code_versions: Those that wrote what the cursor is about: several where a run's partitions differ in it.
         slipped: Whether rows of a rival came between the comparison and the commit, so that its range is read again.
-        furthest: How far rows of each source may have been read, where some stand further than `reads`.
+        furthest: How far each source has been read at most, where the run's partitions differ or the commit slipped.
     """
 
     mark: Mark
@@ -206,7 +206,7 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
     known = [cursor for cursor in cursors if isinstance(cursor, Known)]
     codes = frozenset(code for cursor in known for code in cursor.code_versions)
     return replace(
-        known[0],
+        next((cursor for cursor in known if cursor.compare_again), known[0]),
         reads=least([cursor.reads for cursor in known]),
         code_versions=codes,
         slipped=any(cursor.slipped for cursor in known),
@@ -313,14 +313,11 @@ def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> C
     not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
+    slipped = slipped_in(older, commit, mark)
+    if isinstance(slipped, TakenBack):
+        # The first commit of a table cannot lend its version: the first generation has that name.
+        return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
     known = Known.of(mark, commit.version)
-    match slipped_in(older, commit, mark):
-        case TakenBack(reason=reason):
-            # The first commit of a table cannot lend its version: the first generation has that name.
-            return Lost(reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
-        case Slip() as whose:
-            before = reads_before(older, mark) if whose is Slip.OTHERS else dict[str, Position]()
-            known = replace(known, reads=before, slipped=True, furthest=_versions(mark.reads))
-        case None:
-            pass
+    if slipped:
+        known = replace(known, reads=reads_before(older, mark), slipped=True, furthest=_versions(mark.reads))
     return known if generation is None else replace(known, generation=generation, epoch=0)

@@ -339,31 +339,29 @@ class StaleInputsError(LakehouseError):
 
 
 class OvertakenError(StaleInputsError):
-    """Another run of this asset committed first, and had not read just what this one did."""
+    """Another run of this asset has committed, and does not leave this one nothing to do."""
 
     def __init__(self, asset: str, run: str, version: int, *, written: int | None = None) -> None:
         self.asset, self.run, self.version, self.written = asset, run, version, written
         now = f"Nothing was written by this run. Run it again: it continues from version {version}."
         if written is not None:
             now = (
-                f"This run's own version {written} followed unseen: some of its rows may be older, or there twice. Run "
-                f"it again: it writes what differs, or says why it cannot."
+                f"The two did not see each other, and this run's own version is {written}: some rows may be older, or "
+                f"there twice. Run it again: it writes what differs, or says why it cannot."
             )
-        super().__init__(
-            f"Run {run} committed '{asset}' as version {version} while this run was reading other versions of its "
-            f"sources. {now}"
-        )
+        super().__init__(f"Run {run} committed '{asset}' as version {version} while this run was under way. {now}")
 
 
 class TakenBackError(StaleInputsError):
-    """The commit that a run began from is no longer in its table: restored, replaced or deleted meanwhile."""
+    """The position that a run began from is no longer to be found in its table."""
 
     def __init__(self, asset: str, version: int | None) -> None:
         self.asset, self.version = asset, version
         now = "is gone" if version is None else f"is at version {version} now"
         super().__init__(
-            f"While this run was reading, the table of '{asset}' lost the commit that it began from; it {now}. What "
-            f"this run has written, if anything, does not count. Run it again: it finds out anew what has been read."
+            f"While this run was reading, the table of '{asset}' lost the position that it began from (it was "
+            f"restored, replaced or deleted, or two other runs did not see each other); it {now}. What this run has "
+            f"written, if anything, does not count. Run it again: it finds out anew what has been read."
         )
 
 

@@ -123,7 +123,7 @@ def read_changes(source: Source, position: Position | None, reader: Reader) -> C
     if position.mapped != source.at.mapped:
         reason = "other partitions of it are mapped to this run than to the one before"
         return _gap(source, position, replace(reader, archive=None), reason)
-    if position.version > head.version:
+    if max(position.version, reader.furthest) > head.version:
         return _gap(source, position, reader, f"the source's log now ends at version {head.version}")
     return _continue(source, position, reader)
 
@@ -268,7 +268,7 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
     try:
         # It holds the commits, too, that the input leaves out.
         archived = None if reader.archive is None or reader.read.exclude else reader.archive(range_)
-        if archived is None:
+        if archived is None or archived.upto < reader.furthest:
             return None
         at = replace(source.at, version=min(range_.upto, archived.upto))
         frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())

@@ -92,7 +92,7 @@ class Run:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
-        if self.ages or not self.cursor.is_of(self.code_version):
+        if self.ages or self.cursor.slipped or not self.cursor.is_of(self.code_version):
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 

@@ -6,8 +6,9 @@ from lakehouse.commit_info import Commit
 from lakehouse.cursor import Cursor, Fresh, Known, find_cursor, newest_of_runs
 from lakehouse.errors import ForeignTableError, OvertakenError, TakenBackError, UnsafeTableError
 from lakehouse.log import Head, Log
+from lakehouse.mark import Mark
 from lakehouse.run import Run
-from lakehouse.slip import readable_mark, standing
+from lakehouse.slip import leaves_nothing_older, readable_mark, standing
 from lakehouse.table import UNSAFE_PROPERTIES
 from lakehouse.writes import Append, Write
 
@@ -54,16 +55,15 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
     other = _overtaken_by(log, head, run, done)
-    if other is not None:
-        # One that was planned before a RESTORE does not stand for what it says.
-        whole = other.mark.covers(run.partitions) and _newest_of(log, head, run) is not None
-        return _judged(run, other, done, whole=whole)
-    if unmoved and not (done is None and run.changes and run.is_taken_back_in(now)):
+    hole = done is None and run.compare is None and bool(run.changes) and run.is_taken_back_in(now)
+    if other is None and unmoved and not hole:
         return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
-    known = now if isinstance(now, Known) else _newest_of(log, head, run)
-    if known is None:
+    # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
+    newest = now if isinstance(now, Known) else _newest_of(log, head, run)
+    other = other or newest
+    if other is None:
         raise TakenBackError(run.asset, head and head.version)
-    return _judged(run, known, done)
+    return _judged(run, other, newest, done)
 
 
 def _repeats(run: Run, newest: Known) -> bool:
@@ -73,11 +73,19 @@ def _repeats(run: Run, newest: Known) -> bool:
     return run.is_own(newest.mark) and newest.mark.reads == run.reads
 
 
-def _judged(run: Run, known: Known, done: int | None, *, whole: bool = True) -> Known:
-    """The commit of another run, where it has done what this run is about; `whole`: in all of its partitions."""
-    if done is None and not (whole and run.is_covered_by(known)):
-        raise OvertakenError(run.asset, known.mark.run, known.version)
-    return known
+def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> Known:
+    """The commit of another run, where by the cursor it leaves this one nothing to do.
+
+    Behind the run's own commit it does where the rows hold as of their position. Of rows that were compared with
+    everything no position tells.
+    """
+    if done is None:
+        settles = newest is not None and run.is_covered_by(newest)
+    else:
+        settles = newest is not None and not newest.slipped and run.compare is None
+    if not settles:
+        raise OvertakenError(run.asset, other.mark.run, other.version, written=done)
+    return other
 
 
 def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bool) -> Known | None:
@@ -96,39 +104,41 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
 
 
 def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
-    """Who has written partitions of this run since it began, in a sequence of epochs of its own, and leaves it nothing.
+    """Who has written partitions of this run since it began, in a sequence of epochs of its own, and was not earlier.
 
-    Before the run's commit that is one that read as far, or further. Behind it any, if they read changes: a range that
+    Before the run's commit that is one that read as far, or further. Behind it any, if both read changes: a range that
     began earlier holds this run's, and one that began later goes on from its commit.
     """
     if head is None:
         return None
     since = run.began_at if done is None else done
     for known in _of_other_sequences(log.commits(head.version, since + 1), run):
+        behind_ours = done is not None and run.compare is None and bool(run.changes)
         covered = known.mark.covers(run.partitions) and run.is_covered_by(known)
-        if covered or run.is_behind(known) or (run.changes and done is not None):
+        if covered or behind_ours or run.is_behind(known):
             return known
     return None
 
 
-def refuse_unseen(log: Log, run: Run, base: int, own: int) -> None:
+def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     """Refuses a commit that followed unseen upon one of another sequence, where to compare once more is not enough.
 
     Both had changes of their own to apply, and from where the other one had read nobody knows. Where the whole result
-    is compared, it is only one with older inputs that must not stay.
+    is written, or compared, it is only one with older inputs that must not stay.
 
     Args:
         log: The log of the run's table.
         run: The run.
-        base: The version on which its commit was planned.
-        own: The version of that commit.
+        mark: What its commit says.
+        own: That commit.
 
     Raises:
-        OvertakenError: The next run reads everything.
+        OvertakenError: The next run compares everything; an `Append` cannot, and says so.
     """
-    for known in _of_other_sequences(log.commits(own - 1, base + 1), run):
-        if run.changes or run.is_behind(known):
-            raise OvertakenError(run.asset, known.mark.run, known.version, written=own)
+    whole = not run.changes or leaves_nothing_older(own, mark)
+    for known in _of_other_sequences(log.commits(own.version - 1, mark.base + 1), run):
+        if run.is_behind(known) or not whole:
+            raise OvertakenError(run.asset, known.mark.run, known.version, written=own.version)
 
 
 def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:

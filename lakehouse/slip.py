@@ -6,7 +6,6 @@ transaction began, nobody has checked: it is found in the log, by whoever reads 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from itertools import count
 from typing import Self
 
@@ -99,15 +98,12 @@ class TakenBack:
     reason: str
 
 
-class Slip(Enum):
-    """Whose rows came between the comparison and the commit."""
+def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | TakenBack:
+    """Whether a rival's rows came between the comparison and the commit, or the position cannot be believed for them.
 
-    OWN = "another run's of the asset, in another generation or set of partitions: else Delta had refused the second"
-    OTHERS = "somebody else's"
-
-
-def slipped_in(older: Walk, commit: Commit, mark: Mark) -> Slip | TakenBack | None:
-    """What came between the plan of a commit and the commit, if it matters to the rows."""
+    Another run of the asset can come in between in another generation or set of partitions only: else Delta refuses
+    the second. From where it had read is nowhere told, and beside a blind append the rows may be there twice.
+    """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
         return TakenBack(f"{planned}, of a table that was deleted meanwhile")
@@ -124,9 +120,15 @@ def slipped_in(older: Walk, commit: Commit, mark: Mark) -> Slip | TakenBack | No
             return TakenBack(f"{planned}, and {what}")
     if oldest > mark.base + 1:
         return TakenBack(f"{planned}, and what happened in between was cleaned up")
-    if any(readable_mark(rival, mark.asset) is not None for rival in rivals):
-        return Slip.OWN if mark.compared else TakenBack(f"{planned}, and another run of the asset came in between")
-    return Slip.OTHERS if rivals and mark.compared else None
+    own = any(readable_mark(rival, mark.asset) is not None for rival in rivals)
+    if own and not leaves_nothing_older(commit, mark):
+        return TakenBack(f"{planned}, and another run of the asset came in between")
+    return bool(rivals) and mark.compared
+
+
+def leaves_nothing_older(commit: Commit, mark: Mark) -> bool:
+    """Whether an own commit replaced every row of its partitions, whatever had come before."""
+    return not mark.compared and commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite"
 
 
 def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
@@ -139,8 +141,8 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
     """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
 
     The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
-    write law a range that is read twice is applied once, so the next run reads it again. Behind other runs of the asset
-    nobody knows from where: then everything is read again.
+    write law a range that is read twice is applied once, so the next run reads it again. Where the commit before was of
+    some of these partitions only, and may stand anywhere, everything is.
     """
     sources = set(mark.reads)
     for commit in older:
@@ -152,13 +154,12 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
         if not before.covers(mark.partitions):
             break
         sources &= set(before.reads)
-        match slipped_in(older, commit, before):
-            case TakenBack() | Slip.OWN:
-                break
-            case Slip.OTHERS:
-                mark = before
-            case None:
-                return {source: before.reads[source] for source in sources}
+        slipped = slipped_in(older, commit, before)
+        if isinstance(slipped, TakenBack):
+            break
+        if not slipped:
+            return {source: before.reads[source] for source in sources}
+        mark = before  # that commit slipped as well
     return {}
 
 

@@ -140,7 +140,7 @@ def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_ba
     more, its = ready(rows, whole, table, slice=of("p", "q"))
     with (
         rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT)), before="snapshot") as ran,
-        pytest.raises(OvertakenError, match="followed unseen"),
+        pytest.raises(OvertakenError, match="did not see each other"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1
@@ -161,7 +161,7 @@ def test_rows_that_a_run_of_more_partitions_committed_just_before_ours_are_there
     more, its = ready(rows, kept, BY_G, slice=of("p", "q"))
     with (
         rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT))) as ran,
-        pytest.raises(OvertakenError, match="followed unseen"),
+        pytest.raises(OvertakenError, match="did not see each other"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1

@@ -104,10 +104,10 @@ class World:
         others = None in marks
         own = any(not set(self.names(theirs.partitions)).isdisjoint(names) for theirs in marks if theirs)
         read: Truth = mark.reads["src"].version
-        if any(commit.operation == "RESTORE" or commit.empties for commit in since) or (own and not mark.compared):
+        if any(commit.operation == "RESTORE" or commit.empties for commit in since) or own:
             read = "unknown"
-        elif mark.compared and (own or others):
-            read = NOTHING_READ if own else start  # what has to be read again
+        elif mark.compared and others:
+            read = start  # what comes after it is read again
         self.settle(version, self.now | dict.fromkeys(names, read), names)
         return version
 

@@ -121,7 +121,8 @@ def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History):
         base = len(history.entries) - 1
         history.own(5, rival, epoch=7, compared=True)
         history.own(6, ("a", "b"), epoch=len(history.entries), base=base, compared=True)
-        assert known(history, "a", "b").slipped
+        found = cursor(history, "a", "b")
+        assert isinstance(found, Lost) and "another run of the asset came in between" in found.reason
 
 
 def test_a_rival_that_slips_in_every_time_makes_no_position_unreadable(history: History):

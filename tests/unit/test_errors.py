@@ -233,14 +233,15 @@ CASES = [
     Case(
         errors.OvertakenError,
         {"asset": "flights", "run": "3f2a", "version": 118, "written": None},
-        "Run 3f2a committed 'flights' as version 118 while this run was reading other versions of its sources.",
+        "Run 3f2a committed 'flights' as version 118 while this run was under way.",
         "Nothing was written by this run.",
         "Run it again: it continues from version 118.",
     ),
     Case(
         errors.TakenBackError,
         {"asset": "flights", "version": 3},
-        "While this run was reading, the table of 'flights' lost the commit that it began from; it is at version 3 now.",
+        "While this run was reading, the table of 'flights' lost the position that it began from (it was restored, "
+        "replaced or deleted, or two other runs did not see each other); it is at version 3 now.",
         "What this run has written, if anything, does not count.",
         "Run it again: it finds out anew what has been read.",
     ),

@@ -64,4 +64,5 @@ def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
         counted = [at for at in portion if loud[at - 1]]
         beyond = [at for at in counted if at > furthest]
         assert len(counted) <= max(1, min(versions, size // 10)) or len(beyond) == 0
+        assert portion[-1] >= min(furthest, rest[-1].version)
         rest = rest[len(portion) :]

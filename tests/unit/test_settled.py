@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.changes import Changes, Feed
+from lakehouse.changes import Changes, Feed, Nothing
 from lakehouse.cursor import Known, Lost, find_cursor
-from lakehouse.errors import OvertakenError
+from lakehouse.errors import OvertakenError, TakenBackError
 from lakehouse.local import Local
 from lakehouse.mark import Mark, Position
 from lakehouse.partitions import PartitionKey, Slice
@@ -16,7 +16,7 @@ from lakehouse.table import Table
 from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import VersionRange
 from lakehouse.writes import Merge, Overwrite
-from tests.unit.history import TABLE_ID, History, cursor, known
+from tests.unit.history import TABLE_ID, History, cursor, known, read_to
 
 AS_OF = 8
 ANY: Merge = Merge(None, None)  # type: ignore[arg-type]
@@ -67,9 +67,10 @@ def landed_unseen(history: History, ours: Run, theirs: int) -> int:
 
 def refuse(history: History, ours: Run, own: int) -> None:
     """As the commit does for its own version."""
-    mark = Mark.from_json(history.entries[own].user_metadata)
+    commit = history.entries[own]
+    mark = Mark.from_json(commit.user_metadata)
     assert mark is not None
-    refuse_unseen(history, ours, mark.base, own)
+    refuse_unseen(history, ours, mark, commit)
 
 
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
@@ -79,18 +80,85 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     assert isinstance(found, Known) and found.version == version
 
 
-def test_one_that_came_unseen_just_before_our_commit_does_not_settle_it(history: History):
-    """Both may have inserted the same rows: ours has to be compared once more."""
-    ours = run(history)
-    done = landed_unseen(history, ours, AS_OF)
+def mending(history: History, ours: Run, *, compare: str | None = None) -> tuple[Run, int]:
+    """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
+    ours = replace(ours, compare=compare)
+    base = history.entries[-1].version
+    history.append()
+    done = landed(history, ours, base)
+    own = Mark.from_json(history.entries[done].user_metadata)
+    assert own is not None
+    return replace(ours, cursor=replace(Known.of(own, done), reads=ours.cursor.reads)), done
+
+
+def test_one_that_followed_upon_our_commit_has_mended_it(history: History):
+    ours, done = mending(history, run(history))
+    version = history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
     found = settled_by(history, history.head(), ours, ANY, done)
-    assert found is None or found.version == done
+    assert isinstance(found, Known) and found.version == version
+
+
+def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(history: History):
+    """A full refresh, say: the rival's key is among no changes."""
+    ours, done = mending(history, run(history), compare="a full refresh was asked for")
+    history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    assert settled_by(history, history.head(), ours, ANY, done) is None
+    history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
+    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+        settled_by(history, history.head(), ours, ANY, done)
+
+
+def test_one_that_followed_upon_our_commit_has_mended_its_own_partitions_only(history: History):
+    history.own(5, ("q", "r"))
+    ours, done = mending(history, run(history, partitions=("p", "q")))
+    history.own(AS_OF, ("q", "r"), epoch=2, compared=True)
+    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+        settled_by(history, history.head(), ours, ANY, done)
+
+
+def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
+    """It was killed before it could write them again."""
+    ours = run(history)
+    base = history.entries[-1].version
+    history.append()
+    history.own(AS_OF, ("p", "q"), epoch=2, base=base, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_that_read_as_far_in_some_of_our_partitions_leaves_the_others_to_us(history: History):
+    ours = run(history, partitions=("p", "q"))
+    history.own(AS_OF, ("p",), epoch=2)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_one_that_read_further_in_some_of_our_partitions_makes_us_begin_anew(history: History):
+    ours = run(history, partitions=("p", "q"))
+    history.own(AS_OF + 1, ("p",), epoch=2)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_of_other_partitions_is_nothing_to_us(history: History):
+    ours = run(history)
+    history.own(AS_OF + 1, ("q",))
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
+    history = History()
+    history.own(5, ("p", "q"))
+    history.own(7, ("p",))
+    ours = replace(run(history, 7), compare="a full refresh was asked for")
+    history.append()
+    history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(history: History):
     ours = run(history)
     done = landed_unseen(history, ours, AS_OF + 2)
-    with pytest.raises(OvertakenError, match=f"own version {done} followed unseen"):
+    with pytest.raises(OvertakenError, match=f"own version is {done}"):
         refuse(history, ours, done)
 
 
@@ -155,9 +223,9 @@ def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins
     base = ours.began_at
     uneven.own(60, ("p", "q"), compared=True)
     own = landed(uneven, ours, base)
-    with pytest.raises(OvertakenError, match="followed unseen"):
+    with pytest.raises(OvertakenError, match="did not see each other"):
         refuse(uneven, ours, own)
-    assert known(uneven, "p").reads == {}
+    assert isinstance(cursor(uneven, "p"), Lost)
 
 
 def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: History):
@@ -173,7 +241,7 @@ def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upo
     """It was killed before it could look at what came in between."""
     ours = run(uneven, 103, 105)
     uneven.own(102, ("p", "q"), base=1, compared=True)
-    with pytest.raises(OvertakenError):
+    with pytest.raises(TakenBackError, match="did not see each other"):
         settled_by(uneven, uneven.head(), ours, ANY, None)
 
 
@@ -224,3 +292,24 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
     again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
     whole: Overwrite = Overwrite(None)  # type: ignore[arg-type]
     assert settled_by(history, history.head(), again, whole, None) is None
+
+
+def test_what_was_written_as_a_whole_is_what_it_says_whoever_came_before(history: History):
+    """An overwrite of the partition leaves no row of the other run."""
+    ours = run(history)
+    base = history.entries[-1].version
+    history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    own = landed(history, ours, base, compared=False)
+    history.entries[own] = replace(history.entries[own], operation="WRITE", parameters={"mode": "Overwrite"})
+    refuse(history, ours, own)
+    assert read_to(history, "p") == AS_OF
+
+
+def test_a_commit_that_slipped_is_made_again_though_there_is_nothing_to_read(history: History):
+    """Else whoever looks for something to do would find the slip for ever."""
+    history.append()
+    history.own(5, ("p",), epoch=2, base=1, compared=True)
+    ours = run(history)
+    assert known(history, "p").slipped
+    nothing = replace(ours, changes=(replace(ours.changes[0], range=VersionRange(5, 5), content=Nothing()),))
+    assert nothing.moves

@@ -99,7 +99,7 @@ def commit(
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
         OvertakenError: Another run of this asset committed first, and had read other versions.
-        TakenBackError: The commit that this run began from is no longer in the table.
+        TakenBackError: The position that this run began from is no longer in the table.
         BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
         MissingFileError, ComputeError: Spark, for no fault of the result's. Nothing was written.
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.

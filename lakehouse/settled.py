@@ -46,7 +46,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
 
     Raises:
         OvertakenError: Another run has committed, and not what this one was about to.
-        TakenBackError: The commit that this run began from is no longer there.
+        TakenBackError: The position that this run began from is no longer there.
         ForeignTableError: The table is somebody else's by now.
     """
     now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), compare=run.asked)
@@ -136,7 +136,8 @@ def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
         OvertakenError: The next run compares everything; an `Append` cannot, and says so.
     """
     whole = not run.changes or leaves_nothing_older(own, mark)
-    for known in _of_other_sequences(log.commits(own.version - 1, mark.base + 1), run):
+    between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
+    for known in _of_other_sequences(between, run):
         if run.is_behind(known) or not whole:
             raise OvertakenError(run.asset, known.mark.run, known.version, written=own.version)
 

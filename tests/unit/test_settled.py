@@ -294,6 +294,17 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
     assert settled_by(history, history.head(), again, whole, None) is None
 
 
+def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: History):
+    ours = run(history)
+    base = history.entries[-1].version
+    quiet = history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    history.entries[quiet] = replace(
+        history.entries[quiet], operation="WRITE", parameters={"mode": "Append"}, metrics={"numOutputRows": 0}
+    )
+    refuse(history, ours, landed(history, ours, base))
+    assert read_to(history, "p") == AS_OF and not known(history, "p").slipped
+
+
 def test_what_was_written_as_a_whole_is_what_it_says_whoever_came_before(history: History):
     """An overwrite of the partition leaves no row of the other run."""
     ours = run(history)

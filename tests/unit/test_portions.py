@@ -4,10 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.changes import Everything
 from lakehouse.commit_info import Commit
-from lakehouse.ladder import Reader, _capped
+from lakehouse.ladder import Archived, Reader, Source, _capped, _from_archive, read_changes
+from lakehouse.mark import Position
 from lakehouse.read import Read
-from lakehouse.versions import NOTHING_READ
+from lakehouse.tables import Pinned, TableRef
+from lakehouse.versions import NOTHING_READ, VersionRange
+from tests.unit.history import TABLE_ID, History
 
 
 def write(version: int, size: int = 10) -> Commit:
@@ -66,3 +70,30 @@ def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
         assert len(counted) <= max(1, min(versions, size // 10)) or len(beyond) == 0
         assert portion[-1] >= min(furthest, rest[-1].version)
         rest = rest[len(portion) :]
+
+
+@pytest.fixture
+def source() -> Source:
+    """A source at version 5."""
+    history = History("src")
+    for _ in range(6):
+        history.append()
+    head = history.head()
+    assert head is not None
+    pinned = Pinned(None, TableRef.at_path("src", "/src"), TABLE_ID, head.version)  # type: ignore[arg-type]
+    return Source(pinned, history, head)
+
+
+def test_a_source_that_ends_before_the_furthest_of_several_partitions_is_compared(source: Source):
+    """It was put back from a backup: of what is gone no feed tells."""
+    reader = Reader("asset", Read(), recomputes=True, may_compare=True, remedy="", furthest=9)
+    found = read_changes(source, Position(TABLE_ID, 2), reader).content
+    assert isinstance(found, Everything) and "ends at version 5" in str(found.reason)
+
+
+def test_an_archive_that_ends_before_the_furthest_of_several_partitions_does_not_answer(source: Source):
+    archived = Archived(None, 3)  # type: ignore[arg-type]
+    reader = Reader(
+        "asset", Read(), recomputes=True, may_compare=True, remedy="", archive=lambda _: archived, furthest=4
+    )
+    assert _from_archive(source, VersionRange(2, 5), reader) is None

@@ -98,7 +98,7 @@ def commit(
 
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
-        OvertakenError: Another run of this asset committed first, and had read other versions.
+        OvertakenError: Another run of this asset has committed, and does not leave this one nothing to do.
         TakenBackError: The position that this run began from is no longer in the table.
         BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
         MissingFileError, ComputeError: Spark, for no fault of the result's. Nothing was written.

@@ -13,6 +13,11 @@ from tests.dagster.tables import ASSETS, copies, number, orders
 from tests.interleave import rivals
 
 
+def carried(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows, touched)
+
+
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
     sensor = change_sensor("carry_on", ASSETS, root=str(house.root))
 
@@ -82,11 +87,7 @@ def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp
 
 
 def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House) -> None:
-    @dg.asset(metadata=Table(key="id", on_same_rows="fail"))
-    def followed(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
-
+    followed = dg.asset(name="followed", metadata=Table(key="id", on_same_rows="fail"))(carried)
     house.assets = [orders, followed]
     house.run("followed")
     house.lake.sql("UPDATE {followed} SET v = 666 WHERE id = 2")
@@ -98,11 +99,8 @@ def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House) -> N
 
 
 def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:
-    @dg.asset(metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=Read(exclude=("DELETE",)))})
-    def kept(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
-
+    read = {"orders": dg.AssetIn(metadata=Read(exclude=("DELETE",)))}
+    kept = dg.asset(name="kept", metadata=Table(key="id"), ins=read)(carried)
     house.assets = [orders, kept]
     house.run("kept")
     house.lake.sql("DELETE FROM {orders} WHERE id = 1")

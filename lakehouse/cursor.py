@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from lakehouse.commit_info import Commit
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log import Head, Log
+from lakehouse.log import NO_TABLE, Head, Log
 from lakehouse.mark import Mark, Position, application_id, least
-from lakehouse.slip import Past, TakenBack, Walk, mark_of, readable_mark, reads_before, slipped_in, standing
+from lakehouse.slip import Past, TakenBack, mark_of, readable_mark, reads_before, slipped_in, standing
 
 FIRST_GENERATION = "0"
 
@@ -229,54 +229,51 @@ def _newest(past: Past, asset: str, partition: str | None) -> Cursor:
     Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
     from one that it never has: what another program keeps is not to be replaced.
     """
-    commits = past.back()
-    generation: str | None = None
-    undone_above: int | None = None
-    hidden: str | None = None
-    ours, oldest = False, past.head.version + 1
-    for commit in commits:
-        oldest = commit.version
-        if undone_above is not None and commit.version > undone_above:
-            ours = ours or _claimed(commit, asset)
-            continue
-        if commit.operation == "RESTORE":
-            generation = generation or str(commit.version)
-            undone_above = commit.restored
-            if undone_above is not None:
-                continue
-            hidden = f"version {commit.version} restored the table to a point in time"
-            break
+    for commit in standing(past.back()):
         mark = mark_of(commit, asset)
         if mark is not None and mark.covers(_set_of(partition)):
-            return _known(commits, commit, mark, generation)
+            return _known(past, commit, mark)
         if mark is not None and partition is None:
-            return Lost(
-                f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then",
-                generation or str(commit.version),
-            )
-        ours = ours or mark is not None
-        if commit.empties and commit.version > 0:
-            generation = generation or str(commit.version)
-            hidden = f"version {commit.version} ({commit.operation}) replaced all its rows"
-            break
-        if commit.operation == "CLONE":
-            return Lost("the table is a clone, and a clone does not carry the position", generation or FIRST_GENERATION)
-    for commit in commits:
-        oldest = commit.version
-        if _claimed(commit, asset, partition):
-            return Lost(str(hidden), generation or FIRST_GENERATION)
-        ours = ours or _claimed(commit, asset)
-    return _unmarked(past, asset, partition, generation, ours=ours, oldest=oldest)
+            reason = f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then"
+            return Lost(reason, _begun_since(past, commit.version) or str(commit.version))
+        hidden = _hides(commit)
+        if hidden is not None and any(_claimed(older, asset, partition) for older in past.back(commit.version)):
+            return Lost(hidden, _begun_since(past, commit.version) or str(commit.version))
+        if commit.is_first and commit.operation == "CLONE":
+            reason = "the table is a clone, and a clone does not carry the position"
+            return Lost(reason, _begun_since(past, commit.version) or FIRST_GENERATION)
+    return _unmarked(past, asset, partition)
 
 
-def _unmarked(
-    past: Past, asset: str, partition: str | None, generation: str | None, *, ours: bool, oldest: int
-) -> Cursor:
+def _hides(commit: Commit) -> str | None:
+    """Why no older commit tells a position any more; None where one may."""
+    if commit.operation == "RESTORE":
+        return f"version {commit.version} restored the table to a point in time"
+    if commit.empties and not commit.is_first:
+        return f"version {commit.version} ({commit.operation}) replaced all its rows"
+    return None
+
+
+def _begun_since(past: Past, version: int) -> str | None:
+    """The generation that began after a version: the newest RESTORE names it, or what emptied the table."""
+    for commit in past.back():
+        if commit.version <= version:
+            return None
+        if _hides(commit) is not None:
+            return str(commit.version)
+    return None
+
+
+def _unmarked(past: Past, asset: str, partition: str | None) -> Cursor:
     """The cursor where no commit down to the oldest has a position: by whose the rows are.
 
     Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not, rows
     that somebody else is known to have put in decide: taking them for ours would replace them.
     """
+    commits = list(past.back())
+    oldest = commits[-1].version if commits else past.head.version + 1
+    generation = _begun_since(past, NO_TABLE)
+    ours = any(_claimed(commit, asset) for commit in commits)
     foreign = None if ours else _foreign(past, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
@@ -306,18 +303,19 @@ def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
     return mark is not None and (partition is None or mark.covers((partition,)))
 
 
-def _known(older: Walk, commit: Commit, mark: Mark, generation: str | None) -> Cursor:
+def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
     """The cursor in `mark`, unless the table was taken back between the plan of that commit and the commit.
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
     not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
-    slipped = slipped_in(older, commit, mark)
+    generation = _begun_since(past, commit.version)
+    slipped = slipped_in(past, commit, mark)
     if isinstance(slipped, TakenBack):
         # The first commit of a table cannot lend its version: the first generation has that name.
         return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
     known = Known.of(mark, commit.version)
     if slipped:
-        known = replace(known, reads=reads_before(older, mark), slipped=True, furthest=_versions(mark.reads))
+        known = replace(known, reads=reads_before(past, mark), slipped=True, furthest=_versions(mark.reads))
     return known if generation is None else replace(known, generation=generation, epoch=0)

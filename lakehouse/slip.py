@@ -15,36 +15,9 @@ from lakehouse.log import Head, Log
 from lakehouse.mark import Mark, Position
 
 
-@dataclass(slots=True)
-class Walk:
-    """The commits from the newest back to the first that is missing: what is older than that is not believed."""
-
-    commits: Iterator[Commit]
-    expected: int
-    again: Commit | None = None
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Commit:
-        if self.again is not None:
-            commit, self.again = self.again, None
-            return commit
-        commit = next(self.commits)
-        if commit.version != self.expected:
-            self.commits = iter(())
-            raise StopIteration
-        self.expected -= 1
-        return commit
-
-    def put_back(self, commit: Commit) -> None:
-        """Makes it the next one again."""
-        self.again = commit
-
-
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The commits before the head of a table: each commit is read once, however often it is walked back."""
+    """The commits up to the head of a table: each is read once, however often it is walked back over."""
 
     log: Log
     head: Head
@@ -55,14 +28,13 @@ class Past:
     def of(cls, log: Log, head: Head) -> Self:
         return cls(log, head, [], log.commits(head.version))
 
-    def back(self) -> Walk:
-        return Walk(self._commits(), self.head.version)
-
-    def _commits(self) -> Iterator[Commit]:
-        for place in count():
-            if place == len(self._read):
+    def back(self, before: int | None = None) -> Iterator[Commit]:
+        """From the newest, or the one before a version, to the first that is missing: older ones are not believed."""
+        first = 0 if before is None else max(0, self.head.version - before + 1)
+        for place in count(first):
+            while place >= len(self._read):
                 commit = next(self._rest, None)
-                if commit is None:
+                if commit is None or commit.version != self.head.version - len(self._read):
                     return
                 self._read.append(commit)
             yield self._read[place]
@@ -75,19 +47,17 @@ class Past:
 def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
     """The commits whose rows the table still has, newest first: not what a RESTORE took back, nor what was emptied.
 
-    Where a RESTORE does not say to which version, nobody knows of any that is older.
+    The last one may be that which emptied the table, or a RESTORE that does not say to which version.
     """
     undone_above: int | None = None
     for commit in commits:
         if undone_above is not None and commit.version > undone_above:
             continue
-        if commit.operation == "RESTORE":
+        if commit.operation == "RESTORE" and commit.restored is not None:
             undone_above = commit.restored
-            if undone_above is None:
-                return
             continue
         yield commit
-        if commit.empties:
+        if commit.operation == "RESTORE" or commit.empties:
             return
 
 
@@ -98,7 +68,7 @@ class TakenBack:
     reason: str
 
 
-def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | TakenBack:
+def slipped_in(past: Past, commit: Commit, mark: Mark) -> bool | TakenBack:
     """Whether a rival's rows came between the comparison and the commit, or the position cannot be believed for them.
 
     Another run of the asset can come in between in another generation or set of partitions only: else Delta refuses
@@ -108,9 +78,8 @@ def slipped_in(older: Walk, commit: Commit, mark: Mark) -> bool | TakenBack:
     if mark.base >= commit.version:
         return TakenBack(f"{planned}, of a table that was deleted meanwhile")
     oldest, rivals = commit.version, list[Commit]()
-    for between in older:
+    for between in past.back(commit.version):
         if between.version <= mark.base:
-            older.put_back(between)
             break
         oldest = between.version
         if may_concern(between, mark.asset, mark.partitions):
@@ -137,7 +106,7 @@ def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool
     return not commit.is_quiet and (theirs is None or theirs.meets(partitions))
 
 
-def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
+def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
     """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
 
     The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
@@ -145,7 +114,9 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
     some of these partitions only, and may stand anywhere, everything is.
     """
     sources = set(mark.reads)
-    for commit in older:
+    for commit in past.back():
+        if commit.version > mark.base:
+            continue
         if commit.operation == "RESTORE" or commit.empties:
             break
         before = mark_of(commit, mark.asset)
@@ -154,7 +125,7 @@ def reads_before(older: Walk, mark: Mark) -> Mapping[str, Position]:
         if not before.covers(mark.partitions):
             break
         sources &= set(before.reads)
-        slipped = slipped_in(older, commit, before)
+        slipped = slipped_in(past, commit, before)
         if isinstance(slipped, TakenBack):
             break
         if not slipped:

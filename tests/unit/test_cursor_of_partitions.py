@@ -73,6 +73,16 @@ def test_a_commit_of_one_partition_does_not_hold_for_the_whole_table(history: Hi
     assert "wrote only a" in found.reason
 
 
+def test_a_table_whose_partitions_were_taken_away_again_begins_another_generation(history: History):
+    """Delta has seen the epochs that the whole table was written in before it had partitions."""
+    history.own(4)
+    history.own(9, ("a",))
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    history.own(9, generation=found.generation, epoch=found.epoch + 1)
+    assert read_to(history) == 9
+
+
 def test_a_set_of_partitions_continues_its_own_epochs(history: History):
     """Whichever sets its members were written in since: Delta skips an epoch that it has seen, without a word."""
     history.own(4, ("a",), epoch=1)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame
-
+from lakehouse.archive import Archived
 from lakehouse.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.conflicts import causes, first_line, message
@@ -55,19 +54,6 @@ class Source:
     log: Log
     head: Head
     key: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """What an archive holds of a source's feed.
-
-    Args:
-        frame: The rows, under the names that `Changes.log()` gives them.
-        upto: The last version of the source that the archive has read.
-    """
-
-    frame: DataFrame
-    upto: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +108,7 @@ def read_changes(source: Source, position: Position | None, reader: Reader) -> C
         )
     if position.mapped != source.at.mapped:
         reason = "other partitions of it are mapped to this run than to the one before"
-        return _gap(source, position, replace(reader, archive=None), reason)
+        return _gap(source, position, reader, reason, archive=False)
     if max(position.version, reader.furthest) > head.version:
         return _gap(source, position, reader, f"the source's log now ends at version {head.version}")
     return _continue(source, position, reader)
@@ -175,31 +161,49 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     commits = commits_between(source.log, source.at.ref.name, whole.after, whole.upto)
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
-        reader = replace(reader, archive=None) if source.head.maps_columns else reader
-        return _gap(source, position, reader, reader.gap or "the log of those versions was cleaned up")
+        reason = reader.gap or "the log of those versions was cleaned up"
+        return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
     kept = _capped(commits, reader)
-    range_ = VersionRange(position.version, kept[-1].version)
-    at = replace(source.at, version=range_.upto)
-    included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
-    stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
-    maps = source.head.maps_columns or any(commit.freed for commit in kept)
+    at = replace(source.at, version=kept[-1].version)
     try:
-        misleading = why_misleading(source.log, kept, at, maps=maps)
-        if reader.recomputes and not misleading:
-            misleading = why_retyped(source.log, kept, source.at, source.head)
-        if misleading or reader.gap:
-            # Of misleading commits an archive of the feed has been misled, too.
-            reader = replace(reader, archive=None) if misleading else reader
-            return _gap(source, position, reader, misleading or str(reader.gap))
-        if not all(commit.is_quiet for commit in included):
-            reader.ahead()
-        content = reader.feeds.read(at, included, source.log.size(), stable=stable)
+        misleading = _why_misleading(source, at, commits, kept, reader)
+        if misleading is None and reader.gap is None:
+            return _fed(source, at, position, commits, kept, reader)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
             raise
         return _gap(source, position, reader, reason, error)
-    return Changes(at, range_, content, kept, source.head.version - range_.upto, _key(source, kept, included))
+    # Of misleading commits an archive of the feed has been misled, too.
+    return _gap(source, position, reader, misleading or str(reader.gap), archive=misleading is None)
+
+
+def _why_misleading(
+    source: Source, at: Pinned, commits: tuple[Commit, ...], kept: tuple[Commit, ...], reader: Reader
+) -> str | None:
+    maps = source.head.maps_columns or any(commit.freed for commit in kept)
+    misleading = why_misleading(source.log, kept, at, maps=maps)
+    if misleading is None and reader.recomputes:
+        return why_retyped(source.log, kept, source.at, source.head)
+    return misleading
+
+
+def _fed(
+    source: Source,
+    at: Pinned,
+    position: Position,
+    commits: tuple[Commit, ...],
+    kept: tuple[Commit, ...],
+    reader: Reader,
+) -> Changes:
+    """What the feed tells of the commits that one run reads."""
+    included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
+    if not all(commit.is_quiet for commit in included):
+        reader.ahead()
+    stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
+    content = reader.feeds.read(at, included, source.log.size(), stable=stable)
+    range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
+    return Changes(at, range_, content, kept, behind, _key(source, kept, included))
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
@@ -249,10 +253,16 @@ def why_unreadable(error: BaseException) -> str | None:
 
 
 def _gap(
-    source: Source, position: Position, reader: Reader, reason: str, error: BaseException | None = None
+    source: Source,
+    position: Position,
+    reader: Reader,
+    reason: str,
+    error: BaseException | None = None,
+    *,
+    archive: bool = True,
 ) -> Changes:
-    """The rungs below the feed."""
-    if position.table == source.head.table_id and position.version < source.head.version:
+    """The rungs below the feed; an archive only where what it holds cannot have been misled."""
+    if archive and position.table == source.head.table_id and position.version < source.head.version:
         archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
         if archived is not None:
             return archived

@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.aggregate import Aggregate, unsummed
-from lakehouse.archive import archive_of
+from lakehouse.archive import archived
 from lakehouse.changes import Changes, Everything
 from lakehouse.commit import Outcome, commit
 from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
@@ -153,7 +153,7 @@ class Materialization:
             remedy=self._remedy if read.is_whole or asset.appends else PARTIAL_REMEDY,
             compare=compare,
             gap=self.gap,
-            archive=archive_of(read, source, archive, self.spark),
+            archive=None if read.archive is None else partial(archived, archive(read.archive), source.at),
             furthest=self.cursor.furthest.get(name, NOTHING_READ) if isinstance(self.cursor, Known) else NOTHING_READ,
             feeds=self.feeds,
             ahead=self._prefetch,

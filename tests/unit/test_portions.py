@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.archive import Archived
 from lakehouse.changes import Everything
 from lakehouse.commit_info import Commit
-from lakehouse.ladder import Archived, Reader, Source, _capped, _from_archive, read_changes
+from lakehouse.errors import GapError
+from lakehouse.ladder import Reader, Source, _capped, _from_archive, read_changes
 from lakehouse.mark import Position
 from lakehouse.read import Read
 from lakehouse.tables import Pinned, TableRef
@@ -97,3 +99,14 @@ def test_an_archive_that_ends_before_the_furthest_of_several_partitions_does_not
         "asset", Read(), recomputes=True, may_compare=True, remedy="", archive=lambda _: archived, furthest=4
     )
     assert _from_archive(source, VersionRange(2, 5), reader) is None
+
+
+def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_once(source: Source):
+    asked = list[VersionRange]()
+    said = "DELTA_MISSING_CHANGE_DATA (a file of _change_data/ is gone)"
+    reader = Reader("asset", Read(), recomputes=False, may_compare=False, remedy="", gap=said, archive=asked.append)
+    with pytest.raises(GapError) as told:
+        read_changes(source, Position(TABLE_ID, 2), reader)
+    assert str(told.value).count(said) == 1
+    assert str(told.value).count("Nothing was written") == 1
+    assert asked == [VersionRange(2, 5)]

@@ -108,7 +108,7 @@ def find_cursor(
     partitions: tuple[str, ...] = (),
     *,
     positions: bool = True,
-    compare: bool = False,
+    asked: bool = False,
 ) -> Cursor:
     """The cursor of an asset, or of some partitions of it.
 
@@ -120,7 +120,7 @@ def find_cursor(
             least: by the write law, what is read twice is applied once.
         positions: Whether those of partitions matter. An asset that reads no changes needs only its epoch, and a log
             that knows it answers without reading history.
-        compare: Whether everything is compared anyway, so that a damaged mark is only a lost one.
+        asked: Whether somebody asked to compare everything, so that a damaged mark is only a lost one.
 
     Raises:
         UnreadableLogError: One of our own marks is damaged.
@@ -131,10 +131,10 @@ def find_cursor(
     try:
         found = _find(past, asset, partitions, positions=positions)
     except UnreadableLogError as error:
-        if not compare or error.damaged is None:
+        if not asked or error.damaged is None:
             raise
         found = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
-    if not compare:
+    if not asked:
         return found
     # Somebody else may have used the application id, and Delta would skip an epoch that it has seen.
     epoch = past.epoch(application_id(asset, partitions, found.generation))

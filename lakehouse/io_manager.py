@@ -25,11 +25,9 @@ from lakehouse.errors import (
     FULL_REFRESH,
     ComputeError,
     ConflictError,
-    IsolationLevelError,
     LakehouseError,
     LateGapError,
     MissingFileError,
-    PlanError,
     SourceMissingError,
     StaleInputsError,
     UnknownOutcomeError,
@@ -39,7 +37,6 @@ from lakehouse.errors import (
 from lakehouse.feeds import Feeds
 from lakehouse.ladder import Source
 from lakehouse.materialization import Asset, Materialization
-from lakehouse.operations import Isolation
 from lakehouse.progress import telling
 from lakehouse.read import Read
 from lakehouse.report import report
@@ -101,7 +98,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with _told_to_dagster(execution):
             step = self.step_of(execution)
             del self._steps[_step_key(execution)]
-            with _isolation_refused(step.asset), telling(context.log.info):
+            with telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             try:
                 report(context, execution, step.pinned(), outcome, self.session)
@@ -216,18 +213,6 @@ def _may_pass(error: LakehouseError) -> bool:
     """
     may = ComputeError | MissingFileError | ConflictError | UnsettledError | UnknownOutcomeError
     return isinstance(error, ConnectionError | may)
-
-
-@contextmanager
-def _isolation_refused(asset: Asset) -> Generator[None]:
-    """Delta's "must be Serializable" as our error. Only Delta knows: on Databricks the same definition works."""
-    try:
-        yield
-    except (PlanError, ComputeError) as error:
-        level = asset.table.isolation
-        if level is Isolation.WRITE_SERIALIZABLE and "must be Serializable" in error.problem:
-            raise IsolationLevelError(asset.name, level.value) from error.__cause__
-        raise
 
 
 def _tags(execution: dg.AssetExecutionContext) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from lakehouse.conflicts import Conflict, causes, first_line, is_of_the_asset, m
 from lakehouse.difference import broken_promise
 from lakehouse.errors import (
     ComputeError,
+    IsolationLevelError,
     LakehouseError,
     LateGapError,
     MissingFileError,
@@ -21,6 +22,7 @@ from lakehouse.errors import (
 )
 from lakehouse.ladder import why_unreadable
 from lakehouse.local import is_empty
+from lakehouse.operations import Isolation
 from lakehouse.run import Run
 from lakehouse.stored import stored
 from lakehouse.tables import Pinned
@@ -126,5 +128,8 @@ def explained(run: Run, error: Exception) -> LakehouseError:
         return LateGapError(run.asset, reason)
     if reason is not None and _MISSING.search(reason):
         return MissingFileError(run.asset, first_line(error))
+    level = run.table.isolation
+    if level is Isolation.WRITE_SERIALIZABLE and "must be Serializable" in first_line(error):
+        return IsolationLevelError(run.asset, level.value)  # only Delta knows: on Databricks the definition works
     of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
     return (PlanError if of_the_asset else ComputeError)(run.asset, first_line(error))

@@ -107,7 +107,7 @@ class Materialization:
         self._head = head = log.head()
         partitions = self.slice.keys if self.slice else ()
         self.cursor = find_cursor(
-            log, head, self.asset.name, partitions, positions=self.asset.incremental, compare=self.compare is not None
+            log, head, self.asset.name, partitions, positions=self.asset.incremental, asked=self.compare is not None
         )
         if self.asset.appends and self.asset.incremental and len(partitions) > 1:
             raise WriteError(
@@ -136,14 +136,7 @@ class Materialization:
             GapError: They cannot be told any more, and the table may not be compared instead.
         """
         name, asset = source.at.ref.name, self.asset
-        compare = self.compare or self._reason or (self._again if read.is_whole else None)
-        if isinstance(self.cursor, Lost) and compare is None:
-            remedy = LOST_REMEDY if asset.appends else self._remedy
-            raise GapError(asset.name, name, NOTHING_READ, source.head.version, self.cursor.reason, remedy)
         position = self._position(name, source.head.table_id)
-        if self._reason is not None and not read.is_whole:
-            after = NOTHING_READ if position is None else position.version
-            raise GapError(asset.name, name, after, source.head.version, self._reason, PARTIAL_REMEDY)
         recomputes = not asset.appends and read.is_whole
         reader = Reader(
             asset=asset.name,
@@ -151,7 +144,7 @@ class Materialization:
             recomputes=recomputes,
             may_compare=recomputes and asset.table.on_gap == "reconcile",
             remedy=self._remedy if read.is_whole or asset.appends else PARTIAL_REMEDY,
-            compare=compare,
+            compare=self._why_everything(source, read, position),
             gap=self.gap,
             archive=None if read.archive is None else partial(archived, archive(read.archive), source.at),
             furthest=self.cursor.furthest.get(name, NOTHING_READ) if isinstance(self.cursor, Known) else NOTHING_READ,
@@ -167,6 +160,26 @@ class Materialization:
             self._partial.add(name)
         return changes
 
+    def _why_everything(self, source: Source, read: Read, position: Position | None) -> str | None:
+        """Why the whole source is compared from the start; None where it is read on, or for the first time.
+
+        Raises:
+            GapError: It cannot be read on, and may not be compared.
+        """
+        if self.compare is not None:
+            return self.compare
+        if self._reason is not None:
+            if read.is_whole:
+                return self._reason
+            raise self._gap(source, position, self._reason, PARTIAL_REMEDY)
+        if isinstance(self.cursor, Lost):
+            raise self._gap(source, None, self.cursor.reason, LOST_REMEDY if self.asset.appends else self._remedy)
+        return self._again if read.is_whole else None
+
+    def _gap(self, source: Source, position: Position | None, reason: str, remedy: str) -> GapError:
+        after = NOTHING_READ if position is None else position.version
+        return GapError(self.asset.name, source.at.ref.name, after, source.head.version, reason, remedy)
+
     def pinned(self) -> Run:
         """What has been pinned so far."""
         return Run(
@@ -181,7 +194,7 @@ class Materialization:
             lookups=dict(self._lookups),
             slice=self.slice,
             code_version=self.asset.code_version,
-            compare=self.compare or self._reason,
+            compares_everything=(self.compare or self._reason) is not None,
             asked=self.compare is not None,
             ages=self._ages,
             began_at=version_of(self._head),

@@ -35,7 +35,8 @@ class Run:
         lookups: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
         code_version: The asset's code version.
-        compare: Why everything is compared; None where it is not.
+        compares_everything: Whether it does from the start: for it was asked to, or its position is lost, or its code
+            is another.
         asked: Whether somebody asked for that.
         ages: Whether the last own commit is so old that it should be made again, should no row differ.
         began_at: The version of the table when the run began; `NO_TABLE` where there was none.
@@ -54,7 +55,7 @@ class Run:
     lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
     code_version: str | None = None
-    compare: str | None = None
+    compares_everything: bool = False
     asked: bool = False
     ages: bool = False
     began_at: int = NO_TABLE
@@ -112,7 +113,7 @@ class Run:
         """
         if self.is_own(known.mark):
             return not known.slipped
-        if self.compare is not None or not known.is_of(self.code_version):
+        if self.compares_everything or not known.is_of(self.code_version):
             return False
         reads = self.reads
         return bool(reads) and all(

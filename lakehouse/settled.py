@@ -30,7 +30,7 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
     Raises:
         ForeignTableError: It is one. Nothing was written.
     """
-    if isinstance(cursor, Fresh) and cursor.foreign is not None and run.compare is None:
+    if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.compares_everything:
         raise ForeignTableError(run.asset, run.ref.location, cursor.foreign)
 
 
@@ -49,13 +49,13 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         TakenBackError: The position that this run began from is no longer there.
         ForeignTableError: The table is somebody else's by now.
     """
-    now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), compare=run.asked)
+    now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), asked=run.asked)
     refuse_foreign(run, now)
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
     other = _overtaken_by(log, head, run, done)
-    hole = done is None and run.compare is None and bool(run.changes) and run.is_taken_back_in(now)
+    hole = done is None and not run.compares_everything and bool(run.changes) and run.is_taken_back_in(now)
     if other is None and unmoved and not hole:
         return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
     # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
@@ -82,7 +82,7 @@ def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> K
     if done is None:
         settles = newest is not None and run.is_covered_by(newest)
     else:
-        settles = newest is not None and not newest.slipped and run.compare is None
+        settles = newest is not None and not newest.slipped and not run.compares_everything
     if not settles:
         raise OvertakenError(run.asset, other.mark.run, other.version, written=done)
     return other
@@ -113,7 +113,7 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
         return None
     since = run.began_at if done is None else done
     for known in _of_other_sequences(log.commits(head.version, since + 1), run):
-        behind_ours = done is not None and run.compare is None and bool(run.changes)
+        behind_ours = done is not None and not run.compares_everything and bool(run.changes)
         covered = known.mark.covers(run.partitions) and run.is_covered_by(known)
         if covered or behind_ours or run.is_behind(known):
             return known
@@ -153,5 +153,5 @@ def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
 
 
 def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
-    cursor = find_cursor(log, head, run.asset, run.partitions, compare=run.asked)
+    cursor = find_cursor(log, head, run.asset, run.partitions, asked=run.asked)
     return cursor if isinstance(cursor, Known) else None

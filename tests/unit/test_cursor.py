@@ -72,7 +72,7 @@ def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
 ):
     history.own(4, partitions)
     history.say('{"lakehouse":{"asset":"silver/fl')
-    found = find_cursor(history, history.head(), history.asset, partitions, compare=True)
+    found = find_cursor(history, history.head(), history.asset, partitions, asked=True)
     assert isinstance(found, Lost)
     assert found.reason == "version 1 carries a damaged mark"
     history.own(9, partitions, found.generation, found.epoch + 1)

@@ -104,7 +104,7 @@ class World:
                 ),
             ),
             slice=Slice(tuple(PartitionKey(name, {"g": name}, {}) for name in partitions)),
-            compare=compare,
+            compares_everything=compare is not None,
             began_at=NOTHING_READ if head is None else head.version,
             table_id=None if head is None else TABLE_ID,
         )

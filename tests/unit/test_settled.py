@@ -80,9 +80,9 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     assert isinstance(found, Known) and found.version == version
 
 
-def mending(history: History, ours: Run, *, compare: str | None = None) -> tuple[Run, int]:
+def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
     """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
-    ours = replace(ours, compare=compare)
+    ours = replace(ours, compares_everything=everything)
     base = history.entries[-1].version
     history.append()
     done = landed(history, ours, base)
@@ -100,7 +100,7 @@ def test_one_that_followed_upon_our_commit_has_mended_it(history: History):
 
 def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(history: History):
     """A full refresh, say: the rival's key is among no changes."""
-    ours, done = mending(history, run(history), compare="a full refresh was asked for")
+    ours, done = mending(history, run(history), everything=True)
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
     assert settled_by(history, history.head(), ours, ANY, done) is None
     history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
@@ -149,7 +149,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
     history = History()
     history.own(5, ("p", "q"))
     history.own(7, ("p",))
-    ours = replace(run(history, 7), compare="a full refresh was asked for")
+    ours = replace(run(history, 7), compares_everything=True)
     history.append()
     history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
     assert settled_by(history, history.head(), ours, ANY, None) is None
@@ -181,8 +181,8 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     """Where everything is compared because the code is another, nobody asked for the epoch of the log."""
     ours = run(history)
     history.transactions[ours.application_id] = 99
-    cursor = find_cursor(history, history.head(), history.asset, ("p",), compare=asked)
-    ours = replace(ours, cursor=cursor, compare="its code is another", asked=asked)
+    cursor = find_cursor(history, history.head(), history.asset, ("p",), asked=asked)
+    ours = replace(ours, cursor=cursor, compares_everything=True, asked=asked)
     assert settled_by(history, history.head(), ours, ANY, None) is None
 
 

@@ -116,7 +116,7 @@ class Lake:
         assert head is not None, f"no table {name}"
         head = head if upto is None else replace(head, version=upto)
         key = tuple(filter(None, (self.keys.get(name),)))
-        return Source(Pinned(self.spark, ref, head.table_id, head.version), log, head, key)
+        return Source(Pinned.of(self.spark, ref, head), log, head, key)
 
 
 def target(source: Changes) -> Merge:

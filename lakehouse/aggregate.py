@@ -14,15 +14,11 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
@@ -33,6 +29,7 @@ from pyspark.sql.types import (
 from lakehouse.changes import Changes
 from lakehouse.errors import SchemaError
 from lakehouse.images import BEFORE, CHANGE, DELETE
+from lakehouse.schema import INTEGERS
 from lakehouse.sql import literal, quote
 
 COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_in_doubt"
@@ -54,8 +51,7 @@ _NOT_OF_THE_ROW = re.compile(
 """Stars, which name columns that are not there yet, other tables, and the circumstances of a run."""
 _OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
 """Texts that Spark takes for the day of the run, and those that it takes from the session."""
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
-_SAFE = (*_WHOLE, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
+_SAFE = (*INTEGERS, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
 """What the feed tells exactly, whatever its value; see `lakehouse.images`."""
 
 
@@ -124,7 +120,7 @@ class Aggregate:
         nothing = {name: f"CAST(0 AS {kind.simpleString()})" for name, kind in self._kinds.items()}
         summed = {name: f"coalesce({sql}, {nothing[name]})" for name, sql in self.sums.items()}
         sums = [F.sum(quote(name)).alias(name) for name in self.sums]
-        rows = self._of(self.changes.source, self.groups | summed, self.where)
+        rows = _counting(self.changes.source, self.groups | summed, self.where)
         return rows.groupBy(*map(quote, self.groups)).agg(F.count("*").alias(self.count), *sums)
 
     @cached_property
@@ -139,7 +135,7 @@ class Aggregate:
         own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: doubt}
         # A row that the feed tells wrong may count in the source although it does not here.
         where = None if self.where is None else f"({self.where}) OR {doubt}"
-        return self._of(self.changes.feed, self.groups | signed | own, where)
+        return _counting(self.changes.feed, self.groups | signed | own, where)
 
     def exact(self, name: str) -> str:
         """The type in which a sum is added up: the decimals of its values, and all the digits that there are."""
@@ -155,7 +151,7 @@ class Aggregate:
         problems = {
             name: f"sums {kind.simpleString()}"
             for name, kind in self._kinds.items()
-            if not isinstance(kind, (*_WHOLE, DecimalType))
+            if not isinstance(kind, (*INTEGERS, DecimalType))
         }
         if problems:
             raise SchemaError(asset, problems, "An Aggregate sums whole numbers and decimals: CAST the values to one.")
@@ -185,10 +181,11 @@ class Aggregate:
             or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", said) is not None
         ]
 
-    def _of(self, frame: DataFrame, columns: Mapping[str, str], where: str | None = None) -> DataFrame:
-        """Columns of the rows that count."""
-        counting = frame if where is None else frame.where(where)
-        return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
+
+def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -> DataFrame:
+    """Columns of the rows that count."""
+    counting = frame if where is None else frame.where(where)
+    return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
 
 
 def _names_in(sql: str) -> str:

@@ -41,7 +41,7 @@ def archived(archive: TableRef, source: Pinned, range_: VersionRange) -> Archive
     position = cursor.reads.get(source.ref.name)
     if position is None or position.table != source.table_id or position.version <= range_.after:
         return None
-    rows = Pinned(source.spark, archive, head.table_id, head.version).rows()
+    rows = Pinned.of(source.spark, archive, head).rows()
     first = rows.agg(F.min(_VERSION)).collect()[0][0]
     if first is None or first > range_.after:
         return None

@@ -15,7 +15,7 @@ from lakehouse.local import Local
 from lakehouse.rows import NO_ROWS, Rows
 from lakehouse.sql import folded, quote
 from lakehouse.tables import Pinned
-from lakehouse.touched import Tells, Touched, quoted, require
+from lakehouse.touched import Tells, Touched, require
 from lakehouse.versions import VersionRange
 
 LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
@@ -187,7 +187,7 @@ class Changes:
             case Everything():
                 return Touched(keys, None, self.source, self.name, alike=self.alike)
             case Nothing():
-                nothing = Local.empty(self.source.select(*quoted(keys)))
+                nothing = Local.empty(self.source.select(*map(quote, keys)))
                 return Touched(keys, nothing, self.source, self.name, alike=self.alike)
             case Feed(found=found):
                 identifies = folded(keys) == folded(self.key)
@@ -197,7 +197,7 @@ class Changes:
                 return Touched(keys, found, self.source, self.name, few=few, most=most, tells=tells, alike=self.alike)
 
     @property
-    def are_at_the_driver(self) -> bool:
+    def read_no_feed(self) -> bool:
         """Whether computing with them reads no feed: it was read, there is none, or the source is read instead."""
         match self.content:
             case Feed(found=found):

@@ -146,7 +146,7 @@ class _Attempts:
     def _tried(self) -> Outcome | None:
         head = self._head()
         refuse_unsafe(self.run, head)
-        settled = settled_by(self.log, head, self.run, self.write, self.done.commit.version if self.done else None)
+        settled = self._settled(head)
         if settled is not None:
             return self.done or _already_applied(self.log, settled, self.lost)
         with interpreted(self.spark, total((self.run.inputs, self.log.size()))):
@@ -168,6 +168,10 @@ class _Attempts:
             return self.done
         self._mend(mark, own, slipped)
         return None
+
+    def _settled(self, head: Head | None) -> Known | None:
+        done = None if self.done is None else self.done.commit.version
+        return settled_by(self.log, head, self.run, self.write, done)
 
     def _head(self) -> Head | None:
         """Where the table stands.
@@ -210,8 +214,7 @@ class _Attempts:
         self.lost.append(attempt)
         number, elapsed = len(self.lost), self.clock.now() - self.began
         if (rivals and is_disputed(self.run, attempt.changed)) or not self.retry.allows(number, elapsed):
-            done = self.done.commit.version if self.done else None
-            if settled_by(self.log, head, self.run, self.write, done) is not None:
+            if self._settled(head) is not None:
                 self.kept = None
                 return  # a twin has done this run's work, which the next look at the log tells
             raise self._defeat(attempt, elapsed, error) from error

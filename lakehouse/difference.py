@@ -28,6 +28,7 @@ HELD = "__lakehouse_held"
 """What the table holds in some columns, where that is asked for: an array, for a key may be there more than once."""
 _BROKEN = "lakehouse-broken-promise:"
 ELSEWHERE = _BROKEN + '{"kind": "elsewhere"}'
+_GONE = _BROKEN + '{"kind": "gone"}'
 _PROBLEM = "__lakehouse_problem"
 
 
@@ -142,10 +143,10 @@ def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
     return grouped.agg(*first, F.sum("__one").alias(MORE)).where(F.col(MORE) != 0).select(*columns, MORE)
 
 
-def missing_from(asset: str, rows: DataFrame, existing: DataFrame) -> DataFrame:
+def missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
     """The rows that `existing` lacks; an error in the plan where it holds rows that the result lacks."""
     difference_ = bag_difference(rows, existing)
-    gone = F.raise_error(F.lit(_BROKEN + json.dumps({"kind": "gone", "asset": asset}))).cast("boolean")
+    gone = F.raise_error(F.lit(_GONE)).cast("boolean")
     more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(gone))
     each = F.explode(F.sequence(F.lit(1), F.col(MORE))).alias("__n")
     return more.select(*map(quote, existing.columns), each).drop("__n")
@@ -196,12 +197,14 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
                 "has a row whose key the table already holds outside the touched keys",
                 "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
             )
-        case _:
+        case "gone":
             return BrokenPromiseError(
                 asset,
                 "lacks rows that an earlier materialization appended",
                 "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
             )
+        case kind:
+            raise AssertionError(f"no promise is called {kind}")
 
 
 def _said(text: str) -> dict[str, Any] | None:

@@ -157,7 +157,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         head = log.head()
         if head is None:
             raise SourceMissingError(reader, ref.name, ref.location)
-        pinned = Pinned(writer.session(), ref, head.table_id, head.version)
+        pinned = Pinned.of(writer.session(), ref, head)
         if context.has_asset_partitions and (
             execution is None or maps_partitions(execution.assets_def, context.asset_key)
         ):

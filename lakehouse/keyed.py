@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, promised
-from lakehouse.errors import MissingKeyError
 from lakehouse.key_predicate import KeyPredicate, key_predicate
-from lakehouse.local import Local, is_empty, small
+from lakehouse.local import Local, computed, is_empty, small
 from lakehouse.local_difference import insertions, local_difference
 from lakehouse.log import Head
 from lakehouse.rows import NO_ROWS, Rows
@@ -51,25 +50,15 @@ def keyed(
 
     Args:
         run: The run.
-        rows: The result.
+        rows: The result, of the run's partitions.
         touched: The keys that it is about; None where it is about all of them.
-        target: The table's rows at `head`.
+        target: The table's rows at `head`, those of the run's partitions.
         head: The table.
         rest: What remains to be done where no row differs.
-
-    Raises:
-        MissingKeyError: The table has no key.
     """
     key = run.table.key_columns
-    if not key:
-        raise MissingKeyError(run.asset, "Merge")
-    within = run.within(target.schema)
-    if within is not None:
-        rows, target = rows.where(within), target.where(within)
     within_key = touched is None or folded(touched.columns) <= folded(key)
-    # A run without partitions of its own may yet write into few of them. A key that is elsewhere must still be found.
-    partitions = head.partition_columns if within is None and within_key else ()
-    changed = _compared(run.asset, rows, touched, target, key, partitions)
+    changed = _compared(run.asset, rows, touched, target, key, _few_partitions(run, head, within_key=within_key))
     same_columns, least = len(rows.columns) == len(target.columns), rest
     if not same_columns:
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
@@ -101,7 +90,7 @@ def written(
     if counts == NO_ROWS:
         return rest
     key = run.table.key_columns
-    partitions = head.partition_columns if run.slice is None and within_key else ()
+    partitions = _few_partitions(run, head, within_key=within_key)
     if within_key and counts.total == counts.inserted:
         return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
     differing = _without(changed, HELD)
@@ -120,6 +109,14 @@ def written(
                 return ReplaceMatched(rows, on, counts)
     narrow = _narrow(run, changed, partitions, schema, "t.").sql or None
     return MergeRows(differing, counts, narrow, few, nulls)
+
+
+def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
+    """The columns by which a run without partitions of its own may yet write into few of the table's.
+
+    A key that is elsewhere must still be found.
+    """
+    return head.partition_columns if run.slice is None and within_key else ()
 
 
 def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
@@ -216,11 +213,11 @@ def _compared(
 ) -> DataFrame | Local:
     """The difference; at the driver where it is small."""
     if touched is None or touched.is_everything:
-        return _computed(difference(promised(asset, rows, touched), target, key, held=partitions))
+        return computed(difference(promised(asset, rows, touched), target, key, held=partitions))
     if folded(touched.columns) == folded(key) and is_one_task(touched):
         mine, there = promised(asset, rows, touched), touched.of(target)
         changed = difference(mine, there, key, one_task=True, held=partitions)
-        return small(changed) or changed.localCheckpoint()
+        return computed(changed, few=True)
     # One column is read, not all of them.
     new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
     ours = small(rows) if touched.few else None  # else they are not worth a try
@@ -234,16 +231,9 @@ def _compared(
             return told
         rows = ours.frame
     there = target.limit(0) if new else touched.of(target)
-    return _computed(difference(promised(asset, rows, touched), there, key, held=partitions))
-
-
-def _computed(changed: DataFrame) -> DataFrame | Local:
-    """Once, however often the statement reads it."""
-    kept = changed.localCheckpoint()
-    return small(kept) or kept
+    return computed(difference(promised(asset, rows, touched), there, key, held=partitions))
 
 
 def is_one_task(touched: Touched) -> bool:
     """Whether the keys are so few that one task computes and compares what they identify."""
-    count = touched.count_if_few()
-    return count is not None and count <= ONE_TASK
+    return touched.values is not None and len(touched.values) <= ONE_TASK

@@ -16,25 +16,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    BooleanType,
-    ByteType,
     DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from lakehouse.conflicts import causes, message
 from lakehouse.key_predicate import is_literal
+from lakehouse.schema import ATOMS
 from lakehouse.session import is_connect
 from lakehouse.sql import Literal, quote
 
@@ -46,21 +36,6 @@ _WORD = 16
 _DECODED_ONCE = 20_000
 """Fewer rows a server may as well decode, and keep, once for each plan that reads them."""
 _NESTED = (ArrayType, StructType)
-_ATOMS = (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +144,19 @@ def small(frame: DataFrame) -> Local | None:
     return None if local.rows > rows else local
 
 
+def computed(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
+    """The frame's rows, computed once, however often a plan reads them: at the driver where they are few.
+
+    Args:
+        frame: The frame.
+        few: Whether they are expected to be, so that nothing is kept on executors before they are counted.
+    """
+    if few:
+        return small(frame) or frame.localCheckpoint()
+    kept = frame.localCheckpoint()
+    return small(kept) or kept
+
+
 def _width(frame: DataFrame) -> Column | None:
     """The bytes of a row in the columns that have no fixed width; None where there are none."""
     widths = [
@@ -201,4 +189,4 @@ def _travels(kind: DataType) -> bool:
         case StructType():
             return all(_travels(column.dataType) for column in kind.fields)
         case _:
-            return type(kind) in _ATOMS
+            return type(kind) in ATOMS

@@ -72,7 +72,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
     if not isinstance(write, Aggregate):  # after a rival's commit all sums are computed anew, so all rows are its
         write = stored(write, head.partition_columns)
     try:
-        changed = Pinned(spark, run.ref, head.table_id, head.version).feed(min(loud), max(loud))
+        changed = Pinned.of(spark, run.ref, head).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         within = run.within(changed.schema)

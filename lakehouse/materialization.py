@@ -154,7 +154,7 @@ class Materialization:
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
         changes = replace(changes, alike=frozenset(map(str.lower, asset.table.partitioned_by(self._head))))
         # A long history may hold more changes than the source has rows.
-        self._sizes.append(source.log.size() if changes.are_at_the_driver else None)
+        self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self._changes.append(changes)
         if not read.is_whole:
             self._partial.add(name)
@@ -216,7 +216,7 @@ class Materialization:
         """Whether the run's partitions have no row: then nothing can be doubled, and there is nothing to compare."""
         if self.slice is None or self._head is None:
             return False
-        rows = Pinned(self.spark(), self.asset.ref, self._head.table_id, self._head.version).rows()
+        rows = Pinned.of(self.spark(), self.asset.ref, self._head).rows()
         return is_empty(rows.where(self.slice.predicate(column_types(rows.schema))))
 
     @cached_property

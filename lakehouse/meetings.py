@@ -52,7 +52,6 @@ class Meeting:
     """Two writes that may be under way on one table at once, and whether the first can lose to the second.
 
     Args:
-        table: The table.
         writer: Who may lose.
         rival: Who has committed first.
         foreseen: What comes of it.
@@ -60,7 +59,6 @@ class Meeting:
         declared: Whether the rival is in the definitions.
     """
 
-    table: str
     writer: str
     rival: str
     foreseen: Foreseen
@@ -185,7 +183,6 @@ def _meeting(
     foreseen = foresee(ours, theirs, writer.declared.layout(engine), engine)
     nothing = foreseen.verdict is Verdict.CANNOT
     return Meeting(
-        writer.declared.name or writer.name,
         writer.name,
         rival,
         foreseen,

@@ -56,48 +56,56 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     check_new(run.asset, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.asset, write.rows, partition_columns)
+    if isinstance(write, Merge) and not run.table.key_columns:
+        raise MissingKeyError(run.asset, "Merge")
     write = stored(write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
-    if run.changes and not (run.moves or anew) and not (isinstance(write, Overwrite) and run.looks_up_anew):
+    if run.changes and not (run.moves or anew or (isinstance(write, Overwrite) and run.looks_up_anew)):
         return Skip()
-    # The sums of several partitions at once are computed anew each time: no mark would say that they need not be.
-    due = run.moves or (bool(run.changes) and run.looks_up_anew) or (anew and len(run.partitions) <= 1)
-    rest = MarkOnly() if due else Skip()
-    target = Pinned(spark, run.ref, head.table_id, head.version).rows()
-    check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
-    rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))
-    within = run.within(target.schema)
+    rest = _rest(run, anew=anew)
+    held = Pinned.of(spark, run.ref, head).rows()
+    check_padding(run.asset, write.rows, held.schema, run.table.key_columns)
+    rows = fit(run.asset, write.rows, held.schema, may_add=_may_add(write))
+    within = run.within(held.schema)
+    if within is not None:
+        rows, held = rows.where(within), held.where(within)
     match write:
         case Append():
-            rows = rows if within is None else rows.where(within)
-            if run.slice is None or run.changes:
-                return Insert(rows, "append")
-            # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
-            now = spark.read.table(run.ref.identifier).where(str(within))
-            missing = missing_from(run.asset, rows, conformed(now, rows.schema))
-            return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")
+            return _appended(spark, run, rows, within, rest)
         case Overwrite() if not run.table.key_columns:
-            rows = rows if within is None else rows.where(within)
-            held = target if within is None else target.where(within)
-            same_columns = len(rows.columns) == len(held.columns)
-            if same_columns and is_empty(bag_difference(rows, held)):
-                return rest
-            return Replace(rows, within)
+            same = len(rows.columns) == len(held.columns) and is_empty(bag_difference(rows, held))
+            return rest if same else Replace(rows, within)
         case Overwrite():
-            return keyed(run, rows, None, target, head, rest)
+            return keyed(run, rows, None, held, head, rest)
         case Merge(touched=touched):
-            return keyed(run, rows, touched, target, head, rest)
+            return keyed(run, rows, touched, held, head, rest)
         case _:
             assert_never(write)
+
+
+def _rest(run: Run, *, anew: bool) -> MarkOnly | Skip:
+    """What remains to be done where no row differs: a mark, if it lets a later run off some work."""
+    # The sums of several partitions at once are computed anew each time: no mark would say that they need not be.
+    due = run.moves or (bool(run.changes) and run.looks_up_anew) or (anew and len(run.partitions) <= 1)
+    return MarkOnly() if due else Skip()
+
+
+def _appended(
+    spark: SparkSession, run: Run, rows: DataFrame, within: str | None, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    if within is None or run.changes:
+        return Insert(rows, "append")
+    # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
+    now = spark.read.table(run.ref.identifier).where(within)
+    missing = missing_from(rows, conformed(now, rows.schema))
+    return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")
 
 
 def _whole(run: Run, write: Stated) -> DataFrame:
     """The rows of a new table; the promises hold for them too."""
     within, key = run.within(write.rows.schema), run.table.key_columns
     match write:
-        case Merge() if not key:
-            raise MissingKeyError(run.asset, "Merge")
         case Merge(rows=rows, touched=touched):
             whole = difference(promised(run.asset, rows, touched), None, key).drop(OPERATION)
         case Overwrite(rows=rows) if key:

@@ -122,7 +122,7 @@ def compare(
     versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
     try:
         result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
-        held = Pinned(spark, ref, head.table_id, head.version).rows()
+        held = Pinned.of(spark, ref, head).rows()
         value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
         rows = value if isinstance(value, DataFrame) else value.rows
         expected = fit(name, stored_rows(rows, head.partition_columns), held.schema, may_add=False)

@@ -45,7 +45,7 @@ def report(
         metadata["behind"] = behind
     head = log.head()
     if head is not None:
-        schema = Pinned(spark(), run.ref, head.table_id, head.version).rows().schema
+        schema = Pinned.of(spark(), run.ref, head).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
         version = data_version(log, head.version, run)
         told = _told_before(execution, run) if version is None else None
@@ -90,13 +90,12 @@ def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]
     match outcome:
         case Unchanged(version=version):
             return (
-                _counts(version, 0, 0, 0) | {"write": "nothing: no row differs", "attempts": 0},
+                _counts(version, NO_ROWS) | {"write": "nothing: no row differs", "attempts": 0},
                 f"{run.asset} is unchanged at version {version}: its sources changed no row of it.",
             )
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
-            rows = commit.rows
             return (
-                _counts(commit.version, rows.inserted, rows.updated, rows.deleted)
+                _counts(commit.version, commit.rows)
                 | {"write": f"already applied by run {mark.run}, version {commit.version}", "attempts": len(lost)}
                 | _rivals(lost),
                 f"The changes were already applied to {run.asset} by run {mark.run} in version {commit.version}.",
@@ -104,7 +103,7 @@ def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
             how = _written(outcome) + _among(outcome, log)
-            metadata = _counts(commit.version, rows.inserted, rows.updated, rows.deleted) | {
+            metadata = _counts(commit.version, rows) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
                 "attempts": len(lost) + 1,
@@ -113,8 +112,8 @@ def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]
             return metadata | _rivals(lost), f"{run.asset} is at version {commit.version}{after}: {rows} ({how})."
 
 
-def _counts(version: int, inserted: int | None, updated: int | None, deleted: int | None) -> dict[str, Any]:
-    counts = {"inserted": inserted, "updated": updated, "deleted": deleted}
+def _counts(version: int, rows: Rows) -> dict[str, Any]:
+    counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
     return {"version": version} | {name: count for name, count in counts.items() if count is not None}
 
 

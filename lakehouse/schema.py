@@ -35,9 +35,9 @@ from lakehouse.session import is_connect
 from lakehouse.sql import folded, quote
 from lakehouse.table import RESERVED_COLUMNS, Table
 
-_INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
-_PLAIN = {
-    *_INTEGERS,
+INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+ATOMS = {
+    *INTEGERS,
     BinaryType,
     BooleanType,
     DateType,
@@ -48,6 +48,7 @@ _PLAIN = {
     TimestampNTZType,
     TimestampType,
 }
+"""Types without parts, of which name and size are all there is to say."""
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata in which Spark says that a column which it shows as STRING is a CHAR."""
 _ZONE = "spark.sql.session.timeZone"
@@ -179,7 +180,7 @@ def typed(frame: DataFrame, schema: StructType) -> DataFrame:
 
 def _is_plain(column: StructField) -> bool:
     """Whether SQL says name and type exactly: it has no NOT NULL for elements, and replaces ${...} even in names."""
-    return type(column.dataType) in _PLAIN and "${" not in column.name
+    return type(column.dataType) in ATOMS and "${" not in column.name
 
 
 def _text(kind: DataType) -> str:
@@ -207,8 +208,8 @@ def widens(value: DataType, column: DataType) -> bool:
                 for a, b in zip(value.fields, column.fields, strict=True)
             )
         case _:
-            if type(value) in _INTEGERS and type(column) in _INTEGERS:
-                return _INTEGERS.index(type(value)) <= _INTEGERS.index(type(column))
+            if type(value) in INTEGERS and type(column) in INTEGERS:
+                return INTEGERS.index(type(value)) <= INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
 
 

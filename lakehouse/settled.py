@@ -59,7 +59,9 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     if other is None and unmoved and not hole:
         return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
     # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
-    newest = now if isinstance(now, Known) else _newest_of(log, head, run)
+    newest = now if isinstance(now, Known) else None
+    if newest is None and run.partitions and not run.changes:  # `now` was found without positions
+        newest = _newest_of(log, head, run)
     other = other or newest
     if other is None:
         raise TakenBackError(run.asset, head and head.version)

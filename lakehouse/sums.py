@@ -19,7 +19,7 @@ from lakehouse.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
 from lakehouse.keyed import is_one_task, written
 from lakehouse.ladder import why_unreadable
-from lakehouse.local import Local, is_empty, small
+from lakehouse.local import Local, computed, is_empty
 from lakehouse.log import Head, Log, commits_between
 from lakehouse.run import Run
 from lakehouse.schema import check_padding, fit
@@ -92,7 +92,7 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
         return Skip()
     if write.changes.is_empty:
         return MarkOnly()
-    target = Pinned(spark, run.ref, head.table_id, head.version).rows()
+    target = Pinned.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     fit(run.asset, write.rows, target.schema, may_add=False)
     try:
@@ -129,25 +129,17 @@ def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
 
 def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Anew:
     within = run.within(target.schema)
-    found = _computed(_by_group(write, within, head.partition_columns), few=write.changes.are_at_the_driver)
+    found = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
     if isinstance(found, Local) and not found.rows:
         return MarkOnly()
     if _holds(found, IN_DOUBT, value=True):
         return Anew("a value of the changes may be another one in the source, or in the table")
     held = target if within is None else target.where(within)
     beside = _beside(write, found, held)
-    changed = _computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
+    changed = computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
     if _holds(changed, OPERATION, value=_DOUBT):
         return Anew("what it holds and what has changed do not fit together")
     return written(run, changed, target.schema, head, MarkOnly())
-
-
-def _computed(frame: DataFrame, *, few: bool) -> Local | DataFrame:
-    """The rows, computed once: at the driver where they are few."""
-    if few:
-        return small(frame) or frame.localCheckpoint()
-    kept = frame.localCheckpoint()
-    return small(kept) or kept
 
 
 def _holds(found: Local | DataFrame, column: str, *, value: object) -> bool:

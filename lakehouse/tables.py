@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.file_log import FileLog
-from lakehouse.log import Log
+from lakehouse.log import Head, Log
 from lakehouse.session import is_connect
 from lakehouse.spark_log import SparkLog
 from lakehouse.sql import quote
@@ -79,6 +80,11 @@ class Pinned:
     version: int
     where: str | None = None
     mapped: str | None = None
+
+    @classmethod
+    def of(cls, spark: SparkSession, ref: TableRef, head: Head) -> Self:
+        """The table where its log found it."""
+        return cls(spark, ref, head.table_id, head.version)
 
     def rows(self) -> DataFrame:
         return self._rows

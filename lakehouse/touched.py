@@ -77,7 +77,7 @@ class Touched:
         if self.found is None:
             if self.source is None:
                 raise WriteError("Every key is touched, and of two sources together no list of them exists; use of().")
-            return self.source.select(*quoted(self.columns)).distinct()
+            return self.source.select(*map(quote, self.columns)).distinct()
         return self._distinct
 
     @property
@@ -144,10 +144,6 @@ class Touched:
             case Local(frame=frame) | frame:
                 return frame
 
-    def count_if_few(self) -> int | None:
-        """How many keys there are, where they can be said as literals."""
-        return None if self.values is None else len(self.values)
-
     @cached_property
     def rows(self) -> DataFrame:
         """The source's rows with the touched keys, as of the end of the range.
@@ -213,9 +209,9 @@ class Touched:
         require(frame.columns, columns, f"the frame that via() looks keys of {self.name} up in")
         if self.found is None:
             return Touched(columns, None, frame, self.name, few=self.few, alike=self.alike)
-        if self.count_if_few() == 0:
-            return Touched(columns, Local.empty(frame.select(*quoted(columns))), frame, self.name, alike=self.alike)
-        found = self.of(frame).select(*quoted(columns))
+        if self.values == []:
+            return Touched(columns, Local.empty(frame.select(*map(quote, columns))), frame, self.name, alike=self.alike)
+        found = self.of(frame).select(*map(quote, columns))
         return Touched(columns, found, frame, self.name, few=self.few, alike=self.alike)
 
     def __or__(self, other: "Touched") -> "Touched":
@@ -252,7 +248,7 @@ def _united(
             return mine.union(yours) or mine.frame.union(yours.frame)
         case _:
             mine, yours = (side.frame if isinstance(side, Local) else side for side in (ours, theirs))
-            return mine.select(*quoted(columns)).union(yours.select(*quoted(columns)))
+            return mine.select(*map(quote, columns)).union(yours.select(*map(quote, columns)))
 
 
 def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal, ...]]) -> DataFrame:
@@ -276,11 +272,6 @@ def as_keys(frame: DataFrame, columns: tuple[str, ...]) -> list[Column]:
         else F.col(quote(column))
         for column in columns
     ]
-
-
-def quoted(columns: tuple[str, ...]) -> list[str]:
-    """Column names that Spark takes as names, whatever characters are in them."""
-    return [quote(column) for column in columns]
 
 
 def require(there: list[str], columns: tuple[str, ...], name: str) -> None:

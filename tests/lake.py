@@ -157,7 +157,7 @@ class Lake:
         log = ref.log(lambda: self.spark)
         head = log.head()
         assert head is not None, f"no table {name}"
-        return Source(Pinned(self.spark, ref, head.table_id, head.version), log, head, self.keys.get(name, ()))
+        return Source(Pinned.of(self.spark, ref, head), log, head, self.keys.get(name, ()))
 
     def materialize(
         self,

@@ -33,7 +33,7 @@ def test_changes_are_added_to_the_sums_and_no_other_group_is_read(
     rows: Lake, anew: list[str | None], monkeypatch: pytest.MonkeyPatch, *, few: bool
 ) -> None:
     if not few:
-        for name in ("feeds", "touched", "sums"):
+        for name in ("feeds", "touched", "local"):
             monkeypatch.setattr(f"lakehouse.{name}.small", lambda _: None)
     for name, change in CHANGES.items():
         rows.sql(change)
@@ -161,7 +161,7 @@ def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(
         return Aggregate(src, {"g": "IF(exists(gs, g -> NOT is_valid_utf8(g)), 'a', 'b')"}, "n")
 
     if not few:
-        for name in ("feeds", "touched", "sums"):
+        for name in ("feeds", "touched", "local"):
             monkeypatch.setattr(f"lakehouse.{name}.small", lambda _: None)
     lake.create("src", [], "id int, gs array<string>")
     lake.sql("INSERT INTO {src} SELECT 1, array('x')")

@@ -73,7 +73,7 @@ class Changes:
         source_at: The source, pinned at the end of the range.
         range: The versions.
         content: What is in them.
-        commits: The commits of the range; empty where everything is read.
+        commits: The commits of the range; empty where everything is read, or an archive has told it.
         behind: Versions that a limit left to the next run.
         key: The columns that identify a row of the source in every version of the range; empty where none are known.
         alike: Columns, in lower case, in which the asset's own table holds an empty text as NULL.

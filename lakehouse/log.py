@@ -82,7 +82,7 @@ class FileSchema:
 
 
 class Log(Protocol):
-    """A table's log. Reads nothing but metadata, so it costs milliseconds, whatever the table's size."""
+    """A table's log: no row is read, so it costs what commits are asked for; its `size`, what files the table has."""
 
     def head(self) -> Head | None:
         """Where the table stands now; None where there is no Delta table."""

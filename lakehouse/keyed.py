@@ -211,7 +211,14 @@ def _compared(
     key: tuple[str, ...],
     partitions: tuple[str, ...],
 ) -> DataFrame | Local:
-    """The difference; at the driver where it is small."""
+    """The difference, found in the cheapest way that is exact; at the driver where it is small.
+
+    - Any key may differ: all rows of both sides are grouped by key (`difference`).
+    - At most `ONE_TASK` keys are touched: the rows with those, in one task.
+    - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
+    - The result is at the driver: what the table holds of its keys is asked for (`local_difference`).
+    - Else: the rows with touched keys, as in the first way.
+    """
     if touched is None or touched.is_everything:
         return computed(difference(promised(asset, rows, touched), target, key, held=partitions))
     if folded(touched.columns) == folded(key) and is_one_task(touched):

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from lakehouse import errors
 from lakehouse.errors import LakehouseError
+from lakehouse.io_manager import _may_pass
 from resources import errors as setup_errors
 
 WRITTEN = "Nothing was written."
@@ -290,6 +292,20 @@ def test_every_error_with_a_sentence_of_its_own_is_listed_here():
 def test_once_is_not_said_as_1_times():
     lost = errors.ConflictError("flights", 1, 0.2, "an OPTIMIZE", "its inputs are as they were", REMEDY)
     assert str(lost).startswith("'flights' lost its commit once in 0.2 s")
+
+
+def test_a_retry_policy_repeats_what_another_try_may_do_better():
+    """Another session, other rivals, other executors; all else would only be said again."""
+    assert {case.error for case in CASES if _may_pass(case.raised())} == {
+        errors.SessionEndedError,
+        errors.ConflictError,
+        errors.UnsettledError,
+        errors.UnknownOutcomeError,
+        errors.MissingFileError,
+        errors.ComputeError,
+    }
+    assert _may_pass(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
+    assert not _may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))
 
 
 def classes(module: ModuleType) -> list[type[LakehouseError]]:

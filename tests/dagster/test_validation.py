@@ -55,7 +55,15 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(exclude="DELETE"))}, metadata=Table(key="id"))
     def partly(orders: Changes) -> Aggregate: ...
 
+    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(max_versions=1))})
+    def unheeded(orders: DataFrame) -> Append: ...
+
+    @dg.multi_asset(outs={"one": dg.AssetOut(), "two": dg.AssetOut()})
+    def pair(orders: DataFrame): ...
+
     expected = {
+        unheeded: (DefinitionError, r"'orders' of asset 'unheeded' has Read\(...\) options but is not annotated with"),
+        pair: (DefinitionError, "is one of several in a multi_asset; give each table an @asset of its own"),
         unkeyed: (MissingKeyError, "Asset 'unkeyed' returns an Aggregate but its table declares no key"),
         partly: (DefinitionError, "'partly' sums all rows of 'orders', of which"),
         keyless: (

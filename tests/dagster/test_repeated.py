@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame
 
 import lakehouse.commit
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.errors import ConflictError, UnknownOutcomeError, UnsettledError
+from lakehouse.errors import ConflictError, OvertakenError, TakenBackError, UnknownOutcomeError, UnsettledError
+from lakehouse.io_manager import STALE_RETRIES
 from tests.dagster.lakehouse import House, failure, metadata
-from tests.dagster.tables import ASSETS, DAY_1, EVENTS, orders
-from tests.lake import Lake
+from tests.dagster.tables import ASSETS, DAY_1, EVENTS, carried, orders
+from tests.lake import NO_WAIT, Lake
 from tests.slow import slow
 
 
@@ -146,6 +147,53 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(
     third = executed(house, defined, "added", repeats=second.run_id)
     assert [run.is_success for run in (first, second, third)] == [False, False, True]
     assert lake.rows("added") == [(1, DAY_1, 10)]
+
+
+def test_a_step_that_a_twin_overtook_is_run_again_with_new_inputs(house: House) -> None:
+    """The twin has read less than the run, so neither has the run nothing to do nor may it write what it computed."""
+    twin = house.lake.begin(carried, Table(key="id"), name="copied")
+    less = carried(**house.lake.read(twin, carried))  # up to version 0
+    house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")  # the run reads up to 1
+    seen: list[int] = []
+
+    @dg.asset(metadata=Table(key="id"))
+    def copied(orders: Changes) -> Merge:
+        seen.append(orders.range.after)
+        if len(seen) == 1:
+            twin.commit(less, house.retry, NO_WAIT)
+        return carried(orders)
+
+    house.assets = [orders, copied]
+    assert house.run("copied").success
+    assert seen == [-1, 0]
+    assert house.lake.rows("copied") == house.lake.rows("orders")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OvertakenError("copied", "3f2a", 118), TakenBackError("copied", 3)],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(
+    house: House, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    calls: list[int] = []
+
+    def stale(*_: Any) -> Any:
+        raise error
+
+    @dg.asset(metadata=Table(key="id"))
+    def copied(orders: Changes) -> Merge:
+        calls.append(1)
+        assert len(calls) <= 1 + STALE_RETRIES, "this would go on for ever"
+        return carried(orders)
+
+    house.assets = [orders, copied]
+    monkeypatch.setattr("lakehouse.commit.plan", stale)
+    result = house.run("copied", raise_on_error=False)
+    assert not result.success
+    assert len(calls) == 1 + STALE_RETRIES
+    assert str(error) in failure(result)
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["a first read", "a later one"])

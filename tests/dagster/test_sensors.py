@@ -9,13 +9,8 @@ import pytest
 
 from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
-from tests.dagster.tables import ASSETS, copies, number, orders
+from tests.dagster.tables import ASSETS, carried, copies, number, orders
 from tests.interleave import rivals
-
-
-def carried(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
 
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:

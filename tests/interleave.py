@@ -1,8 +1,8 @@
-"""Writers of one table in one exact order: a rival commits at a chosen step of another write's transaction.
+"""Writers of one table in one exact order: a rival commits at a chosen step of another write.
 
 Delta tells an observer of the thread about each step of a transaction, and waits for its answer. Ours, written in
 Python, lets the rival run to its end on another thread meanwhile. So nothing sleeps, polls or is left to luck. Classic
-Spark only: Delta's observer is a JVM object.
+Spark only: Delta's observer is a JVM object. What happens between the steps of our own commit needs no observer.
 """
 
 from collections.abc import Callable, Generator
@@ -13,6 +13,8 @@ from typing import Any, Literal
 import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
+
+import lakehouse.commit
 
 Step = Literal["snapshot", "commit"]
 Rival = Callable[[], Any]
@@ -85,3 +87,22 @@ def rivals(spark: SparkSession, *acts: Rival, before: Step = "commit") -> Genera
             registry.setObserver(former)
     for rival in ran:
         rival.result()
+
+
+def just_before(monkeypatch: pytest.MonkeyPatch, step: str, act: Rival) -> None:
+    """Something that happens once, on any Spark, just before a step of the next commit.
+
+    Args:
+        monkeypatch: Takes it back at the end of the test.
+        step: A function of `lakehouse.commit`: "execute", when the rows are compared and no transaction has begun, or
+            "_find_attempt", when the statement has ended and the log was not searched for it yet.
+        act: What happens.
+    """
+    function, waiting = getattr(lakehouse.commit, step), [act]
+
+    def watched(*given: Any) -> Any:
+        if waiting:
+            waiting.pop()()
+        return function(*given)
+
+    monkeypatch.setattr(lakehouse.commit, step, watched)

@@ -1,7 +1,6 @@
 """What the sensor asks for, by the logs alone."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -10,7 +9,7 @@ import pytest
 from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
 from tests.dagster.tables import ASSETS, carried, copies, number, orders
-from tests.interleave import rivals
+from tests.interleave import just_before
 
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
@@ -81,14 +80,13 @@ def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp
     assert house.lake.rows("copies") == house.lake.rows("orders")
 
 
-def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House) -> None:
+def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     followed = dg.asset(name="followed", metadata=Table(key="id", on_same_rows="fail"))(carried)
     house.assets = [orders, followed]
     house.run("followed")
     house.lake.sql("UPDATE {followed} SET v = 666 WHERE id = 2")
-    edit = partial(house.lake.sql, "UPDATE {followed} SET v = 99 WHERE id = 1")
-    with rivals(house.lake.spark, edit, before="snapshot"):
-        house.run("followed", tags={"lakehouse/full_refresh": "true"}, raise_on_error=False)
+    just_before(monkeypatch, "execute", lambda: house.lake.sql("UPDATE {followed} SET v = 99 WHERE id = 1"))
+    house.run("followed", tags={"lakehouse/full_refresh": "true"}, raise_on_error=False)
     assert asked_until_done(house, "followed") == 1
     assert house.lake.rows("followed") == house.lake.rows("orders")
 

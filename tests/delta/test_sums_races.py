@@ -1,32 +1,16 @@
 """Others write to the table while changes are added to its sums, and partitions have sums of their own."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-import lakehouse.commit as module
 from lakehouse.commit import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import StaleInputsError, WriteError
 from tests.delta.contended import SRC, committed, ready
 from tests.delta.summed import BY_G, IN_G, MEDDLED, ROWS, anew, due, rows, sums
 from tests.delta.test_settled import of
-from tests.interleave import rivals
+from tests.interleave import just_before, rivals
 from tests.lake import NO_WAIT, Lake
 
 __all__ = ["anew", "rows"]  # fixtures
-
-
-def _at(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object]) -> None:
-    """Something that happens once, just before a step of the next commit."""
-    step, waiting = getattr(module, name), [act]
-
-    def watched(*args: Any) -> Any:
-        if waiting:
-            waiting.pop()()
-        return step(*args)
-
-    monkeypatch.setattr(module, name, watched)
 
 
 @pytest.mark.parametrize("meddle", MEDDLED)
@@ -35,7 +19,7 @@ def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_
 ) -> None:
     rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
     step, write = ready(rows, sums, BY_G)
-    _at(monkeypatch, "execute", lambda: rows.sql(meddle))
+    just_before(monkeypatch, "execute", lambda: rows.sql(meddle))
     assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
     held = {row[0]: row for row in rows.rows("sums")}
     assert held["a"] == ("a", 2, 42)
@@ -54,8 +38,8 @@ def test_a_commit_that_died_behind_rows_that_slipped_in_is_mended_by_the_next_ru
     def die() -> None:
         raise KeyboardInterrupt
 
-    _at(monkeypatch, "execute", lambda: rows.sql(meddle))
-    _at(monkeypatch, "_find_attempt", die)
+    just_before(monkeypatch, "execute", lambda: rows.sql(meddle))
+    just_before(monkeypatch, "_find_attempt", die)
     with pytest.raises(KeyboardInterrupt):
         step.commit(write, rows.retry, NO_WAIT)
     rows.sql("UPDATE {src} SET v = v + 1")

@@ -6,10 +6,15 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
+from lakehouse import Read, Table
+from lakehouse.conflicts import Kind
 from lakehouse.errors import UnreadableLogError
 from tests.dagster.lakehouse import House, failure, metadata
-from tests.dagster.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, orders, slow
+from tests.dagster.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, orders, slow
+from tests.interleave import just_before
 from tests.lake import Lake
+from tests.unit.test_conflicts import APPEND as DELTA_SAYS
+from tests.unit.test_conflicts import DELTA, raised
 
 
 def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> None:
@@ -49,6 +54,35 @@ def test_what_cannot_be_shown_is_written_all_the_same(house: House, monkeypatch:
     assert result.success and house.lake.rows("copies") == house.lake.rows("orders")
     told = [entry.user_message for entry in house.instance.all_logs(result.run_id)]
     assert any("copies is written, and what was written cannot be shown" in message for message in told)
+
+
+def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    undisturbed = metadata(house.run("copies"), "copies")
+    assert undisturbed["attempts"] == 1
+    assert not undisturbed.keys() & {"rivals", "seconds_lost"}
+    house.lake.insert("orders", [(4, DAY_2, 40)])
+
+    def win() -> None:
+        house.lake.sql("INSERT INTO {copies} VALUES (9, DATE'2013-01-02', 90)")
+        raise raised("ConcurrentAppendException", DELTA_SAYS, module=DELTA)
+
+    just_before(monkeypatch, "execute", win)
+    found = metadata(house.run("copies"), "copies")
+    assert (found["version"], found["attempts"]) == (2, 2)
+    (rival,) = found["rivals"]
+    assert rival["lost to"] == "WRITE (version 1) in [day=2013-01-01], which changed other rows"
+    assert (rival["attempt"], rival["kind"], rival["changed"]) == (1, Kind.FILES.value, "other rows")
+    assert found["seconds_lost"] == rival["seconds"] > 0
+
+
+def test_a_materialization_tells_how_many_versions_a_limit_left_to_the_next(house: House) -> None:
+    one = {"orders": dg.AssetIn(metadata=Read(max_versions=1))}
+    house.assets = [orders, dg.asset(name="slowly", ins=one, metadata=Table(key="id"))(carried)]
+    assert "behind" not in metadata(house.run("slowly"), "slowly")
+    for row in range(4, 7):
+        house.lake.insert("orders", [(row, DAY_2, row)])
+    told = metadata(house.run("slowly"), "slowly")
+    assert (told["read"][0]["upto"], told["behind"]) == (1, 2)
 
 
 def test_a_dagster_that_knows_nothing_reads_on_from_the_tables(house: House) -> None:

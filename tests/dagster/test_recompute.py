@@ -5,7 +5,7 @@ import pytest
 
 from lakehouse import Changes, Merge, Table, checks
 from tests.dagster.lakehouse import House
-from tests.dagster.tables import ASSETS, DAY_1, orders, slow
+from tests.dagster.tables import ASSETS, DAY_1, copies, orders, slow
 from tests.lake import aged
 
 
@@ -20,6 +20,37 @@ def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None
     result = dg.materialize([source, elsewhere, *found], resources={"delta": house.io_manager}, instance=house.instance)
     (evaluation,) = result.get_asset_check_evaluations()
     assert evaluation.passed
+
+
+def test_rows_that_a_recompute_would_not_give_fail_the_check(house: House) -> None:
+    house.run("copies")
+    found = list(checks([orders, copies]))
+    house.assets = [orders, copies, *found]
+    house.lake.sql("UPDATE {copies} SET v = 1000 WHERE id = 2")
+    told = evaluated(house, found)["copies"]
+    assert not told.passed and told.severity is dg.AssetCheckSeverity.ERROR
+    assert told.description == "3 rows against a full recompute of orders at 0"
+    differing = told.metadata["differing"].value
+    assert isinstance(differing, list) and len(differing) == 2, "the row that is there, and the one that is due"
+
+
+def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_warns(house: House) -> None:
+    """None of them before its first run, and not the one that was added to it since."""
+
+    @dg.asset(name="copies", metadata=Table(key="id"))
+    def widened(orders: Changes, others: Changes) -> Merge: ...
+
+    def told(asset: dg.AssetsDefinition) -> dg.AssetCheckEvaluation:
+        found = list(checks([orders, asset]))
+        return evaluated(House(house.lake, [orders, dg.AssetSpec("others"), asset, *found], house.instance), found)[
+            "copies"
+        ]
+
+    first = told(copies)
+    house.run("copies")
+    for evaluation in (first, told(widened)):
+        assert not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.WARN
+        assert evaluation.description == "'copies' has not read all its inputs yet."
 
 
 def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version(house: House) -> None:
@@ -74,5 +105,3 @@ def test_the_check_holds_a_table_against_a_full_recompute(house: House) -> None:
         "copies": True,
         "gold/totals": True,
     }
-    house.lake.sql("UPDATE {copies} SET v = 1000 WHERE id = 2")
-    assert not evaluated(house, found)["copies"].passed

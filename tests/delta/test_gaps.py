@@ -134,6 +134,20 @@ def test_an_append_never_doubles_and_says_what_to_do(lake: Lake, gap: Callable[[
     assert lake.rows("log") == before
 
 
+def test_a_full_refresh_of_an_append_that_has_rows_is_refused(lake: Lake) -> None:
+    """Of one that has none it is a first read."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log, compare="a full refresh was asked for")
+    before = lake.rows("log")
+    assert [row[0] for row in before] == [1, 2, 3]
+    lake.insert("src", [(4, "c", 40)])
+    with pytest.raises(GapError, match=r"a full refresh was asked for.* An Append cannot take rows back"):
+        lake.materialize(log, compare="a full refresh was asked for")
+    assert lake.rows("log") == before
+    lake.materialize(log)
+    assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4], "the position is where it was"
+
+
 @pytest.mark.slow
 def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)

@@ -271,6 +271,34 @@ def test_a_plain_dataframe_is_pinned_when_it_is_read(lake: Lake) -> None:
     assert frame.count() == 3
 
 
+def priced(src: Changes, rates: DataFrame) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.join(rates, "k").selectExpr("id", "v * rate AS price"), touched)
+
+
+def test_rows_that_were_written_before_do_not_follow_a_look_up(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10), (2, "a", 20)], SRC)
+    lake.create("rates", [("a", 2)], "k string, rate int")
+    lake.materialize(priced, Table(key="id"))
+    assert lake.rows("priced") == [(1, 20), (2, 40)]
+    lake.sql("UPDATE {rates} SET rate = 3")
+    lake.materialize(priced, Table(key="id"))
+    assert lake.rows("priced") == [(1, 20), (2, 40)]
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.materialize(priced, Table(key="id"))
+    assert lake.rows("priced") == [(1, 33), (2, 40)]
+
+
+def test_a_look_up_beside_changes_is_pinned_when_it_is_read(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("rates", [("a", 2)], "k string, rate int")
+    step = lake.begin(priced, Table(key="id"))
+    write = priced(**lake.read(step, priced))  # type: ignore[arg-type]
+    lake.sql("UPDATE {rates} SET rate = 3")
+    step.commit(write, lake.retry, NO_WAIT)
+    assert lake.rows("priced") == [(1, 20)]
+
+
 def test_a_missing_commit_in_the_middle_of_the_source_fails_closed(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

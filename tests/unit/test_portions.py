@@ -1,4 +1,6 @@
-"""How much of a source one run reads, where its input sets a limit."""
+"""Where a first read begins, and how much of a source one run reads, where its input says so."""
+
+import datetime as dt
 
 import pytest
 from hypothesis import given
@@ -7,8 +9,8 @@ from hypothesis import strategies as st
 from lakehouse.archive import Archived
 from lakehouse.changes import Everything
 from lakehouse.commit_info import Commit
-from lakehouse.errors import GapError
-from lakehouse.ladder import Reader, Source, _capped, _from_archive, read_changes
+from lakehouse.errors import GapError, StartError
+from lakehouse.ladder import Reader, Source, _capped, _from_archive, _start_version, read_changes
 from lakehouse.mark import Position
 from lakehouse.read import Read
 from lakehouse.tables import Pinned, TableRef
@@ -110,3 +112,56 @@ def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_o
     assert str(told.value).count(said) == 1
     assert str(told.value).count("Nothing was written") == 1
     assert asked == [VersionRange(2, 5)]
+
+
+def ms(millis: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
+
+
+def started(source: Source, start: dt.datetime | int, *, tolerant: bool) -> int | None:
+    """The version after which a first read starts; None where it is refused."""
+    try:
+        return _start_version("asset", source, Read(start=start, tolerant=tolerant))
+    except StartError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("start", "strict", "tolerant"),
+    [
+        pytest.param(ms(2500), 2, 2, id="between two commits"),
+        pytest.param(ms(2000), 2, 2, id="the time of a commit"),
+        pytest.param(ms(-5), -1, -1, id="before the first commit, which is there"),
+        pytest.param(ms(5000), 5, 5, id="the time of the last commit"),
+        pytest.param(ms(5001), None, 5, id="after the last commit"),
+        pytest.param(0, 0, 0, id="the first version"),
+        pytest.param(5, 5, 5, id="the last version"),
+        pytest.param(6, None, 5, id="a version to come"),
+    ],
+)
+def test_a_first_read_starts_behind_the_last_commit_until_then(
+    source: Source, start: dt.datetime | int, strict: int | None, tolerant: int
+):
+    """A start that the history does not reach is refused; a tolerant input starts at its end."""
+    assert started(source, start, tolerant=False) == strict
+    assert started(source, start, tolerant=True) == tolerant
+
+
+@pytest.mark.parametrize(
+    ("start", "strict", "tolerant"),
+    [
+        pytest.param(ms(2500), None, 2, id="between a commit that is gone and one that is there"),
+        pytest.param(ms(-5), None, 2, id="before all that is gone"),
+        pytest.param(ms(3000), 3, 3, id="the time of the oldest commit"),
+        pytest.param(1, None, 2, id="a version behind which one is gone"),
+        pytest.param(2, 2, 2, id="the version before the oldest commit"),
+    ],
+)
+def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_tolerant(
+    source: Source, start: dt.datetime | int, strict: int | None, tolerant: int
+):
+    """Versions 0 to 2 are gone, and with them what they changed after the start."""
+    assert isinstance(source.log, History)
+    source.log.clean(3)
+    assert started(source, start, tolerant=False) == strict
+    assert started(source, start, tolerant=True) == tolerant

@@ -41,6 +41,7 @@ PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
 # Those that have a target of their own; and those that run on a server, always and after a change of what they test.
 RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
   tests/delta/test_serializable.py
+LOST := tests/delta/test_lost.py # in both: what a lost attempt comes to is looked at before each change, too
 KILLED := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
 CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_checker.py \
   tests/reliability/test_server_faults.py
@@ -61,7 +62,7 @@ slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners,
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(SERVED_SLOW)
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
-	@$(PYTEST) $(RACES)
+	@$(PYTEST) $(RACES) $(LOST)
 
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
 	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -k "not JVM and not both" $(KILLED)

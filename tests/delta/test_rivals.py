@@ -4,11 +4,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Retry, Table, keyed
+from lakehouse import Retry, Table, keyed
 from lakehouse.conflicts import Kind
-from lakehouse.errors import ConflictError, SchemaError, TakenBackError
+from lakehouse.errors import TakenBackError
 from lakehouse.key_predicate import KeyPredicate
 from lakehouse.log import Head
 from lakehouse.lost import Changed
@@ -101,70 +100,6 @@ def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: 
     assert "UPDATE (version 4) and 1 more" in told[1] and "Attempt 3 in 2.0 s" in told[1]
     assert own(behind, step) == [6]
     assert behind.rows("copy") == [*COPIED, *[(9, "z", 9)] * 3]
-
-
-def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake) -> None:
-    step, write = ready(behind)
-    another = [partial(behind.insert, "copy", [(90 + n, "z", n)]) for n in range(2)]
-    with rivals(behind.spark, *another), pytest.raises(ConflictError, match="Nothing was written") as raised:
-        step.commit(write, Retry(attempts=2, wait_initial=0), NO_WAIT)
-    assert raised.value.attempts == 2
-    assert "WRITE (version 3)" in str(raised.value) and "(1, 3]" in str(raised.value)
-    assert own(behind, step) == []
-    assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
-    behind.materialize(copy, KEYED)
-    assert behind.rows("copy")[:3] == COPIED
-
-
-def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(behind: Lake) -> None:
-    behind.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
-    step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
-    with (
-        rivals(behind.spark, partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
-        pytest.raises(ConflictError, match=r"It changed rows that cannot be told, and on_same_rows='fail'"),
-    ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)
-
-
-def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(behind: Lake) -> None:
-    step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
-    with (
-        rivals(
-            behind.spark,
-            partial(behind.sql, "UPDATE {copy} SET v = 31 WHERE id = 3"),
-            partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"),
-        ),
-        pytest.raises(ConflictError, match=r"on_same_rows='fail': decide which of the two owns the rows") as raised,
-    ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert raised.value.attempts == 2  # another row was no reason
-    assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)
-
-
-def test_a_column_that_a_rival_added_is_named_and_nothing_is_written(behind: Lake) -> None:
-    step, write = ready(behind)
-    with (
-        rivals(behind.spark, partial(behind.sql, "ALTER TABLE {copy} ADD COLUMN w int")),
-        pytest.raises(SchemaError, match="w: "),
-    ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert own(behind, step) == []
-
-
-def test_a_column_that_a_rival_added_and_the_result_has_is_no_hindrance(lake: Lake) -> None:
-    lake.create("src", [(1, "a", 10)], SRC)
-    lake.materialize(log)
-    lake.insert("src", [(2, "b", 20)])
-
-    def wider(src: Changes) -> Append:
-        return Append(src.log().select("id", "v", "change_type", F.lit(7).alias("w")))
-
-    step, write = ready(lake, wider, Table(), name="log")
-    with rivals(lake.spark, partial(lake.sql, "ALTER TABLE {log} ADD COLUMN w int")):
-        outcome = committed(step.commit(write, lake.retry, NO_WAIT))
-    assert [lost.conflict.kind for lost in outcome.lost] == [Kind.METADATA]
-    assert lake.rows("log") == [(1, 10, "insert", None), (2, 20, "insert", 7)]
 
 
 def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> None:

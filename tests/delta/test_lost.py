@@ -4,13 +4,17 @@ What every change is held to; tests/delta/test_rivals.py has the rest.
 """
 
 from functools import partial
+from typing import Any
 
 import pytest
+from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import functions as F
 
+import lakehouse.commit
 from lakehouse import Append, Changes, Retry, Table
 from lakehouse.conflicts import Kind
 from lakehouse.errors import ConflictError, SchemaError
+from lakehouse.retry import Clock
 from tests.delta.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake
@@ -27,6 +31,27 @@ def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake
     assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
     behind.materialize(copy, KEYED)
     assert behind.rows("copy")[:3] == COPIED
+
+
+def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(
+    behind: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its attempts count together: after 150 seconds there is time for another, after 300 there is none."""
+    time = [1000.0]
+
+    def lost(*_: Any) -> None:
+        time[0] += 150
+        behind.insert("copy", [(90, "z", 0)])
+        raise ConcurrentAppendException("a rival has appended")
+
+    monkeypatch.setattr(lakehouse.commit, "execute", lost)
+    clock = Clock(now=lambda: time[0], sleep=lambda _: None, random=lambda: 0.0)
+    step, write = ready(behind)
+    with pytest.raises(ConflictError, match="Nothing was written") as raised:
+        step.commit(write, Retry(deadline=300), clock)
+    assert (raised.value.attempts, raised.value.seconds) == (2, 300)
+    assert own(behind, step) == []
+    assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
 
 
 def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(behind: Lake) -> None:

@@ -1,5 +1,6 @@
 """The code in the documentation runs, its files and make targets exist."""
 
+import datetime as dt
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -66,6 +67,74 @@ def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
 
 def test_the_guides_test_passes(spark: SparkSession, tmp_path: Path):
     code("docs/guide.md")["test_a_delivered_order_leaves_the_table"](tmp_path)
+
+
+ORDERS = (
+    "order_id int, customer_id int, status string, amount int, currency string, ordered_on date, "
+    "price int, quantity int"
+)
+EDITS = [
+    [
+        "UPDATE {orders} SET customer_id = 2 WHERE order_id = 1",
+        "UPDATE {customers} SET name = 'Ann' WHERE name = 'ann'",
+        "UPDATE {rates} SET rate = 3",
+    ],
+    [
+        "DELETE FROM {customers} WHERE customer_id = 2",
+        "INSERT INTO {customers} VALUES (9, 'late')",
+        "UPDATE {orders} SET status = 'cancelled', ordered_on = DATE'2024-02-20' WHERE order_id = 2",
+        "DELETE FROM {orders} WHERE order_id = 3",
+    ],
+]
+
+
+def of_customers(orders: list[tuple[Any, ...]], customers: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    names = dict(customers)
+    joined = [(customer, order, *more, names.get(customer)) for order, customer, *more in orders]
+    return sorted(joined, key=repr)
+
+
+def months(orders: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for _, customer, status, _, _, ordered_on, price, quantity in orders:
+        if status != "cancelled":
+            groups[customer, ordered_on.replace(day=1)].append((price * quantity, status == "returned"))
+    return sorted(
+        ((*group, len(rows), sum(r for r, _ in rows), sum(b for _, b in rows)) for group, rows in groups.items()),
+        key=repr,
+    )
+
+
+def test_the_guides_assets_follow_their_sources(lake: Lake):
+    """A join of two that change, an `Aggregate`, a look-up; each beside the same in plain Python."""
+    january, february = dt.date(2024, 1, 15), dt.date(2024, 2, 15)
+    lake.create("customers", [(1, "ann"), (2, "bea")], "customer_id int, name string")
+    lake.create("rates", [("USD", 2)], "currency string, rate int")
+    lake.create(
+        "orders",
+        [
+            (1, 1, "new", 100, "USD", january, 2, 3),
+            (2, 1, "returned", 200, "USD", january, 3, 3),
+            (3, 2, "new", 300, "USD", february, 7, 1),
+            (4, 9, "new", 400, "USD", february, 4, 4),
+        ],
+        ORDERS,
+    )
+    guide, euro, former = code("docs/guide.md"), dict[int, int](), list[tuple[Any, ...]]()
+    names = ("orders_with_many_customers", "customer_months", "orders_in_euro", "orders", "customers", "rates")
+    assets = [guide[name] for name in names]
+    manager = DeltaIOManager(spark=SimpleNamespace(spark_session=lake.spark), root=str(lake.root))
+    for edits in [[], *EDITS]:
+        for edit in edits:
+            lake.sql(edit)
+        assert dg.materialize(assets, resources={"io_manager": manager}).success
+        orders, ((_, rate),) = lake.rows("orders"), lake.rows("rates")
+        there = {row[0] for row in orders}
+        euro |= {row[0]: row[3] * rate for row in orders if row not in former}
+        former = orders
+        assert lake.rows("orders_with_many_customers") == of_customers(orders, lake.rows("customers"))
+        assert lake.rows("customer_months") == months(orders)
+        assert lake.rows("orders_in_euro") == sorted((id_, value) for id_, value in euro.items() if id_ in there)
 
 
 def test_the_upkeep_of_the_conflicts_page_changes_no_row(lake: Lake):

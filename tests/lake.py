@@ -17,7 +17,6 @@ from lakehouse.commit import Outcome
 from lakehouse.commit_info import Commit
 from lakehouse.ladder import Source
 from lakehouse.materialization import Asset, Materialization
-from lakehouse.partitions import Slice
 from lakehouse.read import Read
 from lakehouse.retry import Clock, Retry
 from lakehouse.sql import literal, quote
@@ -152,7 +151,7 @@ class Lake:
                 inputs[parameter] = step.lookup(source)
         return inputs
 
-    def source(self, name: str, slice_: Slice | None = None) -> Source:
+    def source(self, name: str) -> Source:
         ref = self.ref(name)
         log = ref.log(lambda: self.spark)
         head = log.head()

@@ -58,7 +58,7 @@ def test_changed_code_takes_back_nothing_that_was_kept_unless_it_is_asked_for(ke
 
 
 @pytest.mark.slow
-def test_nor_does_a_gap(kept: Lake) -> None:
+def test_a_gap_takes_back_nothing_that_was_kept_unless_it_is_asked_for(kept: Lake) -> None:
     kept.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     kept.insert("src", [(5, "e", 50)])
     kept.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
@@ -68,7 +68,7 @@ def test_nor_does_a_gap(kept: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_nor_does_an_archive(lake: Lake) -> None:
+def test_an_archive_does_not_answer_where_changes_are_left_out_and_nothing_is_taken_back(lake: Lake) -> None:
     keeps = {"src": Read(exclude="DELETE", archive="log")}
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

@@ -55,7 +55,7 @@ def test_the_rows_that_were_replaced_are_all_found(lake: Lake, kind: str, monkey
     assert len(found) == 3 + 2 * (len(KEYS[kind]) - 1)
 
 
-def test_a_change_by_somebody_else_in_between_is_found(lake: Lake) -> None:
+def test_beside_the_asset_s_own_commits_what_somebody_else_changed_is_touched_too(lake: Lake) -> None:
     lake.create("src", [(n, 0) for n in range(5)], "id int, v int")
     lake.materialize(copy, COPY)
     before = lake.version("copy")

@@ -64,7 +64,9 @@ def test_a_partition_not_written_yet_is_not_somebody_elses(history: History):
     assert foreign(history, "b", positions=False) is None
 
 
-def test_nor_is_it_where_the_log_no_longer_has_the_partitions_that_were(history: History):
+def test_a_partition_not_written_yet_is_not_somebody_elses_where_the_log_no_longer_has_those_that_were(
+    history: History,
+):
     history.properties[OWNER] = history.asset
     history.own(4, ("a",))
     history.add("OPTIMIZE")

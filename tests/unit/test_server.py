@@ -155,17 +155,25 @@ def test_a_hung_server_is_killed(server: Server, monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_whose_starter_died_before_it_listened_is_ended_when_it_does(
-    server: Server, tmp_path: Path, java: Callable[[str], None]
+    server: Server, tmp_path: Path, java: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ):
-    java("time.sleep(2)")
+    gate, forget = tmp_path / "gate", Rendezvous.forget
+    java(f"import os\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)")
     starter = multiprocessing.get_context("spawn").Process(target=token_of, args=(server,))
     starter.start()
     until((tmp_path / "starts").exists)
     starter.kill()
     starter.join()
     assert server.rendezvous.state() is None
+
+    def forgotten(rendezvous: Rendezvous) -> None:
+        forget(rendezvous)
+        gate.touch()  # it comes to listen only when `stop` has seen that there is no state
+
+    monkeypatch.setattr(Rendezvous, "forget", forgotten)
     assert stop(server.root, now=True)
     assert not server.rendezvous.jvm().is_held()
+    until(lambda: "it was told to end" in server.rendezvous.log.read_text())
 
 
 def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

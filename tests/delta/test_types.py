@@ -1,5 +1,7 @@
 """Columns whose types or names SQL text would say differently keep them through feed, comparison and commit."""
 
+import datetime as dt
+
 from lakehouse import Append, Changes, Merge, Table
 from tests.lake import Lake
 
@@ -53,10 +55,15 @@ def test_an_instant_stays_one_where_the_session_takes_timestamp_for_local_time(l
     lake.sql("INSERT INTO {src} SELECT 1, TIMESTAMP_LTZ'2013-01-01 00:00:00'")
     lake.materialize(kept, Table(key="id"))
     lake.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         lake.sql("INSERT INTO {src} SELECT 2, TIMESTAMP_LTZ'2013-01-02 00:00:00'")
         lake.materialize(kept, Table(key="id"))
     finally:
         lake.spark.conf.unset("spark.sql.timestampType")
+        lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert dict(lake.frame("kept").dtypes) == {"id": "int", "at": "timestamp"}
-    assert lake.frame("kept").count() == 2
+    first, second = dt.datetime(2013, 1, 1, tzinfo=dt.UTC), dt.datetime(2013, 1, 2, 5, tzinfo=dt.UTC)
+    due = [(1, first.timestamp() * 1_000_000), (2, second.timestamp() * 1_000_000)]
+    for name in ("src", "kept"):
+        assert sorted(map(tuple, lake.frame(name).selectExpr("id", "unix_micros(at)").collect())) == due

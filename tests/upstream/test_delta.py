@@ -1,6 +1,7 @@
 """What we assume of Delta; a failure here says that Delta changed."""
 
 import inspect
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,9 @@ def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
         "UPDATE {t} SET v = 2",
         "ALTER TABLE {t} RENAME COLUMN k TO grp",
         "DELETE FROM {t} WHERE id = 7",
+        "ALTER TABLE {t} DROP COLUMN grp",
         "OPTIMIZE {t}",
+        "DELETE FROM {t}",
         "RESTORE TABLE {t} TO VERSION AS OF 1",
         "INSERT INTO {t} VALUES (3, 'c', 3)",
     ):
@@ -56,11 +59,23 @@ def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
     logs: list[Log] = [FileLog(path, "t"), SparkLog(lake.spark, lake.ref("t").identifier, "t")]
     heads = [log.head() for log in logs]
     assert heads[0] == heads[1] and heads[0] is not None
-    commits = [
-        [(c.version, c.operation, c.rows, c.user_metadata, c.restored) for c in log.commits(heads[0].version)]
-        for log in logs
-    ]
+    told = attrgetter(
+        "version",
+        "operation",
+        "rows",
+        "user_metadata",
+        "restored",
+        "renamed",
+        "freed",
+        "empties",
+        "is_quiet",
+        "bytes_written",
+    )
+    commits = [list(map(told, log.commits(heads[0].version))) for log in logs]
     assert commits[0] == commits[1]
+    renamed, freed, empties, quiet, written = (set(values) for values in list(zip(*commits[0], strict=True))[5:])
+    assert renamed == {None, ("k", "grp")} and freed == {frozenset(), frozenset({"k"}), frozenset({"grp"})}
+    assert empties == quiet == {True, False} and len(written) > 2, "else this would compare nothing"
     assert len(commits[0]) == heads[0].version + 1
 
 

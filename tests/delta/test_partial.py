@@ -134,3 +134,4 @@ def test_a_comment_is_no_other_type(lake: Lake) -> None:
     lake.sql("ALTER TABLE {src} ALTER COLUMN v COMMENT 'a number'")
     lake.insert("src", [(4, "c", 40)])
     assert isinstance(lake.materialize(copy, Table(key="id", on_gap="fail")), Committed)
+    assert lake.rows("copy") == [*ROWS, (4, "c", 40)]

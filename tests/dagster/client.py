@@ -88,6 +88,10 @@ def outlive(lake: Lake) -> None:
     step.commit(write, lake.retry)
 
 
+def look(lake: Lake) -> None:
+    lake.spark.range(1).collect()
+
+
 def freeze(lake: Lake) -> None:
     """Ends while its server hangs."""
     lake.spark.range(1).collect()
@@ -142,7 +146,8 @@ def exhaust(lake: Lake) -> None:
 
 
 ACTIONS: dict[str, Callable[..., Any]] = {
-    action.__name__: action for action in (insert, call, copy, outlive, freeze, renew, begin, write, history, exhaust)
+    action.__name__: action
+    for action in (insert, call, copy, outlive, look, freeze, renew, begin, write, history, exhaust)
 }
 
 

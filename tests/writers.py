@@ -36,6 +36,7 @@ class Said:
         g: The group that it writes.
         number: Which of its commits, or which version of the source it has read up to.
         version: The version that it was told, where it was.
+        lost: How many attempts rivals won before.
     """
 
     token: str
@@ -44,6 +45,7 @@ class Said:
     g: str
     number: int
     version: int | None = None
+    lost: int = 0
 
     def effect(self, source: "Source") -> Callable[[Rows], Rows]:
         """What the write makes of the rows that it found."""
@@ -155,15 +157,15 @@ class Writers:
         except StaleInputsError:
             outcome = None
         if isinstance(outcome, Committed):
-            return Said(step.run_id, True, writer, g, number, outcome.commit.version)
+            return Said(step.run_id, True, writer, g, number, outcome.commit.version, len(outcome.lost))
         return Said(step.run_id, False, writer, g, number)
 
     def inserting(self, g: str, first: int = 1, last: int = STEPS) -> Iterator[Said]:
         """Another program that appends blindly."""
         for number in range(first, last + 1):
             id_, _, v = inserted(g, number)
-            token = self._foreign(f"INSERT INTO {{t}} VALUES ({id_}, '{g}', {v})")
-            yield Said(token, True, "inserting", g, number)
+            token, lost = self._foreign(f"INSERT INTO {{t}} VALUES ({id_}, '{g}', {v})")
+            yield Said(token, True, "inserting", g, number, lost=lost)
 
     def updating(self, g: str) -> Iterator[Said]:
         """Another program that updates what it finds, by UPDATE and by MERGE, and tries again when it lost."""
@@ -172,7 +174,8 @@ class Writers:
             f"MERGE INTO {{t}} t USING (SELECT '{g}' AS g) s ON t.g = s.g WHEN MATCHED THEN UPDATE SET v = 2 * t.v + 1"
         )
         for number, statement in enumerate((update, merge)):
-            yield Said(self._foreign(statement), True, "updating", g, number)
+            token, lost = self._foreign(statement)
+            yield Said(token, True, "updating", g, number, lost=lost)
 
     def tidying(self, _: str) -> Iterator[Said]:
         """Upkeep: it promises nothing and changes nothing."""
@@ -180,9 +183,9 @@ class Writers:
             self._foreign("OPTIMIZE {t}")
         return iter(())
 
-    def _foreign(self, statement: str) -> str:
-        """Its commit's token."""
-        token = uuid4().hex
+    def _foreign(self, statement: str) -> tuple[str, int]:
+        """Its commit's token, and how many attempts rivals won before."""
+        token, lost = uuid4().hex, 0
         spark: Any = self.lake.spark
         own = (getattr(spark, "newSession", None) or spark.cloneSession)()  # classic, or Connect
         own.conf.set("spark.databricks.delta.commitInfo.userMetadata", token)
@@ -193,8 +196,9 @@ class Writers:
             except Exception as error:
                 if classify(error).kind is not Kind.FILES:
                     raise
+                lost += 1
             else:
-                return token
+                return token, lost
 
 
 # Seven of them at once: a twin, an asset beside it, an append, three programs that are not ours.

@@ -39,6 +39,7 @@ def test_writers_at_the_same_time_leave_a_serial_history(lake: Lake, table: str,
     with ThreadPoolExecutor(len(cast)) as threads:
         for done in [threads.submit(lambda name, g: list(getattr(writers, name)(g)), *one) for one in cast]:
             said += done.result()
+    assert sum(one.lost for one in said) > 0, "else nobody met anybody"
     assert_serial(History.of(lake, "t"), source, said)
 
 
@@ -54,6 +55,7 @@ def test_writers_in_processes_of_their_own_leave_a_serial_history(house: House, 
     for told in map(answer, started):
         assert told["jvm"] == house.jvm
         said += [Said(**one) for one in told["said"]]
+    assert sum(one.lost for one in said) > 0, "else nobody met anybody"
     assert_serial(History.parse(house.run("history", name)["said"]), Source(seed), said)
 
 

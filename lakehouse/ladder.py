@@ -9,6 +9,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from lakehouse.archive import Archived
 from lakehouse.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
@@ -141,17 +142,14 @@ def _start_version(asset: str, source: Source, read: Read) -> int:
         return min(read.start, head.version)
     assert not isinstance(read.start, str)
     millis = int(read.start.timestamp() * 1000)
-    newest = next(iter(source.log.commits(head.version)))
-    oldest = newest
-    for commit in source.log.commits(head.version):
-        oldest = commit
-        if commit.timestamp <= millis:
-            if commit.version == head.version and commit.timestamp < millis and not read.tolerant:
-                raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
-            return commit.version
-    if read.tolerant or oldest.version == 0:
-        return oldest.version - 1
-    raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {oldest.version}")
+    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
+    commits = sorted(source.log.commits(head.version), key=lambda commit: commit.version)
+    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
+    if until == tuple(commits) and until[-1].timestamp < millis and not read.tolerant:
+        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
+    if not until and commits[0].version > 0 and not read.tolerant:
+        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+    return until[-1].version if until else commits[0].version - 1
 
 
 def _continue(source: Source, position: Position, reader: Reader) -> Changes:

@@ -14,12 +14,6 @@ from tests.dagster.lakehouse import House
 from tests.dagster.tables import ASSETS, DAY_1, carried, copies, number, orders
 from tests.interleave import just_before
 
-OVERLOOKED = pytest.mark.xfail(reason="The sensor does not know of runs that are suspended, and asks for another.")
-UNFINISHED = [
-    pytest.param(status, marks=OVERLOOKED if status is dg.DagsterRunStatus.SUSPENDED else ())
-    for status in NOT_FINISHED_STATUSES
-]
-
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
     sensor = change_sensor("carry_on", ASSETS, root=str(house.root))
@@ -62,7 +56,7 @@ def test_a_run_that_is_asked_for_names_its_sensor_and_what_is_unread_and_checks_
     assert request.asset_check_keys == []  # None would be every check: a full recompute after each step
 
 
-@pytest.mark.parametrize("status", UNFINISHED, ids=str)
+@pytest.mark.parametrize("status", NOT_FINISHED_STATUSES, ids=str)
 def test_the_sensor_waits_for_its_own_run_and_for_no_other(house: House, status: dg.DagsterRunStatus) -> None:
     run_of(house, "another", status)
     assert isinstance(looked(house), dg.RunRequest)

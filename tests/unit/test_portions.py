@@ -1,6 +1,7 @@
 """Where a first read begins, and how much of a source one run reads, where its input says so."""
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -165,3 +166,11 @@ def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_tolerant
     source.log.clean(3)
     assert started(source, start, tolerant=False) == strict
     assert started(source, start, tolerant=True) == tolerant
+
+
+def test_a_start_by_time_leaves_no_later_commit_out_where_clocks_differ(source: Source):
+    """Version 2 was committed at 5 s by a clock that goes ahead, version 3 behind it at 3 s by another."""
+    assert isinstance(source.log, History)
+    entries = source.log.entries
+    entries[2], entries[3] = replace(entries[2], timestamp=5000), replace(entries[3], timestamp=3000)
+    assert started(source, ms(3500), tolerant=False) == started(source, ms(3500), tolerant=True) == 1

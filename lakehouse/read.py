@@ -15,8 +15,8 @@ class Read(Declared):
     Args:
         start: Where a first read starts. `"snapshot"`: the whole source as inserts. A version: the changes
             after it. A timestamp: the changes committed after it; one without a time zone is in UTC, wherever it runs.
-        tolerant: Whether a start behind the source's history, or before what is left of it, means its nearest end instead
-            of an error.
+        tolerant: Whether a start behind the source's history, or before what is left of it, means its nearest end
+            instead of an error.
         max_versions: At most so many versions in one run, those without rows and those left out not counted; the
             rest is the next run's.
         max_bytes: At most so many bytes of changes in one run, by what the same commits say they wrote. A commit

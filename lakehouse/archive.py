@@ -30,8 +30,9 @@ class Archived:
 def archived(archive: TableRef, source: Pinned, range_: VersionRange) -> Archived | None:
     """What an archive holds of a range of its source; None where it does not answer.
 
-    It answers for a range only if it was kept by an asset of this lakehouse from the same source, was already there at
-    the range's start, has read past it, and has the source's columns: anything less would skip changes.
+    It answers for a range only if it was kept by an asset of this lakehouse from the same source and no other, of no
+    fewer partitions, was already there at the range's start, has read past it, and has the source's columns: anything
+    less would skip changes.
     """
     log = archive.log(lambda: source.spark)
     head = log.head()
@@ -39,7 +40,9 @@ def archived(archive: TableRef, source: Pinned, range_: VersionRange) -> Archive
     if head is None or not isinstance(cursor, Known):
         return None
     position = cursor.reads.get(source.ref.name)
-    if position is None or position.table != source.table_id or position.version <= range_.after:
+    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, source.mapped):
+        return None
+    if position.table != source.table_id or position.version <= range_.after:
         return None
     rows = Pinned.of(source.spark, archive, head).rows()
     first = rows.agg(F.min(_VERSION)).collect()[0][0]

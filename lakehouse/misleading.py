@@ -80,7 +80,7 @@ def _laid_out_anew(log: Log, commits: Iterable[Commit]) -> Commit | None:
     is then NULL in the deleted rows, and a number too large for the column's new type another number.
     """
     for commit in commits:
-        if commit.is_quiet or not (commit.may_lay_out_anew or commit.overwrites_all):
+        if commit.is_first or commit.is_quiet or not (commit.may_lay_out_anew or commit.overwrites_all):
             continue
         before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
         if before is None or after is None:

@@ -109,18 +109,18 @@ class Run:
         """Whether the table's newest own commit leaves this run nothing to do.
 
         Another run's does if the same code read at least as far in every source; never where this run was to compare
-        everything, which a run that reads on from a position does not.
+        everything, which a run that reads on from a position does not, nor where it reads no changes, for then nobody
+        knows of what else its result is made.
         """
         if self.is_own(known.mark):
             return not known.slipped
-        if self.compares_everything or not known.is_of(self.code_version):
+        if self.compares_everything or not self.changes or not known.is_of(self.code_version):
             return False
-        reads = self.reads
-        return bool(reads) and all(
+        return all(
             (theirs := known.reads.get(source)) is not None
             and theirs.is_of_same_rows(ours)
             and theirs.version >= ours.version
-            for source, ours in reads.items()
+            for source, ours in self.reads.items()
         )
 
     def is_behind(self, known: Known) -> bool:

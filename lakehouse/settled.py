@@ -55,8 +55,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
     other = _overtaken_by(log, head, run, done)
-    hole = done is None and not run.compares_everything and bool(run.changes) and run.is_taken_back_in(now)
-    if other is None and unmoved and not hole:
+    if other is None and unmoved and not _is_taken_back(run, now, done):
         return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
     # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
     newest = now if isinstance(now, Known) else None
@@ -66,6 +65,13 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     if other is None:
         raise TakenBackError(run.asset, head and head.version)
     return _judged(run, other, newest, done)
+
+
+def _is_taken_back(run: Run, now: Cursor, done: int | None) -> bool:
+    """Whether what the run goes on from is no longer there, although its epoch is: a range would leave a hole."""
+    if run.compares_everything or not run.changes:
+        return False
+    return run.is_taken_back_in(now) if done is None else not isinstance(now, Known)
 
 
 def _repeats(run: Run, newest: Known) -> bool:

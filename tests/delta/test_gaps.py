@@ -3,10 +3,12 @@
 import datetime as dt
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from lakehouse import Append, Changes, Read, Table
+from lakehouse.archive import archived
 from lakehouse.changes import Everything, Feed
 from lakehouse.commit import Committed
 from lakehouse.cursor import FIRST_GENERATION
@@ -14,9 +16,10 @@ from lakehouse.errors import GapError
 from lakehouse.ladder import why_unreadable
 from lakehouse.mark import Mark
 from lakehouse.statement import ReplaceRows
+from lakehouse.versions import VersionRange
 from tests.delta.assets import copy, log
 from tests.delta.model import SRC
-from tests.lake import Lake, aged, cleaned
+from tests.lake import NO_WAIT, Lake, aged, cleaned
 from tests.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
@@ -203,6 +206,38 @@ def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: 
     lake.insert("src", [(5, "c", 50)])
     lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
     assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
+    def both(src: Changes, more: Changes) -> Append:
+        return Append(src.log().unionByName(more.log()))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("more", [(7, "z", 70)], SRC)
+    for _ in range(2):
+        lake.materialize(both)
+        lake.insert("src", [(lake.version("src") + 10, "c", 40)])
+        lake.insert("more", [(lake.version("more") + 20, "z", 80)])
+    end = lake.version("src") - 1
+    assert archived(lake.ref("both"), lake.source("src").at, VersionRange(0, end)) is None
+
+
+@pytest.mark.parametrize("mapped", [None, "some", "others"])
+def test_an_archive_of_some_partitions_answers_for_no_others(lake: Lake, mapped: str | None) -> None:
+    def kept(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.insert("src", [(4, "c", 40)])
+    part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
+    step = lake.begin(kept)
+    step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
+    lake.insert("src", [(5, "c", 50)])
+    step = lake.begin(kept)
+    part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
+    step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
+    found = archived(lake.ref("kept"), replace(part.at, mapped=mapped), VersionRange(1, 2))
+    assert (found is not None) == (mapped == "some")
 
 
 @pytest.mark.slow

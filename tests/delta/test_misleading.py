@@ -1,5 +1,8 @@
 """A source that was laid out anew: its feed tells deleted rows as they never were, so everything is compared."""
 
+import datetime as dt
+import json
+
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
@@ -21,6 +24,22 @@ def counted(src: Changes) -> Merge:
 def counted_ids(src: Changes) -> Merge:
     touched = src.touched("g")
     return Merge(touched.rows.groupBy("g").agg(F.count("*").alias("n")), touched)
+
+
+def test_a_source_that_a_stream_made_in_complete_mode_is_read_from_before_its_first_version(lake: Lake) -> None:
+    frame = pa.table({"id": [1], "g": ["a"], "v": [10]})
+    write_deltalake(str(lake.root / "src"), frame, configuration={"delta.enableChangeDataFeed": "true"})
+    first = lake.root / "src" / "_delta_log" / f"{0:020}.json"
+    told = first.read_text()
+    assert '"operation":"CREATE TABLE"' in told or '"operation":"WRITE"' in told
+    lines = [json.loads(line) for line in told.splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"] |= {"operation": "STREAMING UPDATE", "operationParameters": {"outputMode": "Complete"}}
+    first.write_text("\n".join(map(json.dumps, lines)))
+    early = Read(start=dt.datetime(2001, 1, 1, tzinfo=dt.UTC))
+    lake.materialize(counted, Table(key="g"), reads={"src": early})
+    assert lake.rows("counted") == [("a", 1, 10)]
 
 
 def reasons(lake: Lake) -> str | None:

@@ -126,6 +126,17 @@ def test_a_restore_to_a_point_in_time_is_not_guessed(history: History):
     assert (found.generation, found.epoch) == ("1", 0)
 
 
+@pytest.mark.parametrize("said", ["a mark", "half a mark"])
+def test_what_a_session_says_of_its_restore_is_not_what_it_restored(history: History, said: str):
+    at = history.own(4)
+    mark = history.entries[at].user_metadata or ""
+    history.restore(None)
+    history.entries[-1] = replace(history.entries[-1], user_metadata=mark if said == "a mark" else mark[:30])
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert found.reason == "version 1 restored the table to a point in time"
+
+
 def test_a_commit_planned_before_a_restore_and_landed_after_it_is_not_believed(history: History):
     history.own(4, epoch=1)
     history.own(9, epoch=2)

@@ -294,6 +294,35 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
     assert settled_by(history, history.head(), again, whole, None) is None
 
 
+def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
+    """It may have listed files, say, of which there are more by now."""
+    reads = {"rates": Position("r", 5, lookup=True)}
+    ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
+    history.own(partitions=("p",), reads=reads, epoch=2)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(history: History):
+    reads = {"rates": Position("r", 5, lookup=True)}
+    ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
+    history.own(partitions=("p", "q"), reads=reads, epoch=2)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_from():
+    """The table was emptied meanwhile, and only the commit behind that is left: a range would leave a hole."""
+    history = History()
+    history.own(5)
+    ours, done = mending(history, run(history, partitions=()))
+    history.add("TRUNCATE")
+    history.add("OPTIMIZE")
+    history.clean(done + 2)
+    assert isinstance(cursor(history), Lost) and cursor(history).epoch == ours.cursor.epoch
+    with pytest.raises(TakenBackError):
+        settled_by(history, history.head(), ours, ANY, done)
+
+
 def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: History):
     ours = run(history)
     base = history.entries[-1].version

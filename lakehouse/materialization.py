@@ -22,7 +22,7 @@ from lakehouse.partitions import Slice
 from lakehouse.prefetch import prefetch
 from lakehouse.read import Read
 from lakehouse.retry import REAL_CLOCK, Clock, Retry
-from lakehouse.run import DAY, Run
+from lakehouse.run import Run
 from lakehouse.schema import column_types
 from lakehouse.settled import refuse_foreign, refuse_unsafe
 from lakehouse.size import Size, total
@@ -31,6 +31,9 @@ from lakehouse.tables import Pinned, TableRef
 from lakehouse.versions import NOTHING_READ
 from lakehouse.writes import Append, Write
 
+DAY = 24 * 60 * 60 * 1000
+WEEK = 7 * DAY
+"""Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
 APPEND_REMEDY = (
     "An Append cannot take rows back. Name an archive of the source in Read(archive=...), or delete the table and "
     "materialize it anew."
@@ -82,6 +85,7 @@ class Materialization:
         gap: Why the feeds cannot be read, where the run has found that out before.
         aliases: Ids of runs whose commits count as this run's own.
         feeds: What this run has read so far, for other assets.
+        now: When it began, in milliseconds since the epoch.
     """
 
     spark: Callable[[], SparkSession]
@@ -92,6 +96,7 @@ class Materialization:
     gap: str | None = None
     aliases: frozenset[str] = frozenset()
     feeds: Feeds = field(default_factory=Feeds)
+    now: int = field(default_factory=lambda: int(time.time() * 1000))
     cursor: Cursor = field(init=False)
     began: float = field(init=False, default_factory=time.monotonic)
     _head: Head | None = field(init=False)
@@ -196,7 +201,7 @@ class Materialization:
             code_version=self.asset.code_version,
             compares_everything=(self.compare or self._reason) is not None,
             asked=self.compare is not None,
-            ages=self._ages,
+            ages=self._ages or any(map(self._lags, self._changes)),
             began_at=version_of(self._head),
             table_id=None if self._head is None else self._head.table_id,
             inputs=total(self._sizes),
@@ -221,14 +226,19 @@ class Materialization:
 
     @cached_property
     def _ages(self) -> bool:
-        """Whether commits of others span a day since the last own one, which log cleanup could reach some day."""
-        if not self.asset.incremental or not isinstance(self.cursor, Known):
-            return False
-        if self._head is None or self._head.version == self.cursor.version:
+        """Whether log cleanup could reach the last own commit some day: behind it are others', or it is a week old.
+
+        One that is the newest stays, but in a burst of others' it is reached before the next run.
+        """
+        if not self.asset.incremental or not isinstance(self.cursor, Known) or self._head is None:
             return False
         log, own, newest = self.asset.ref.log(self.spark), self.cursor.version, self._head.version
-        times = [commit.timestamp for version in (own, newest) for commit in log.commits(version, version)]
-        return max(times) - min(times) > DAY
+        times = [commit.timestamp for version in {own, newest} for commit in log.commits(version, version)]
+        return max(times) - min(times) > DAY or self.now - min(times) > WEEK
+
+    def _lags(self, changes: Changes) -> bool:
+        """Whether log cleanup could reach the commits behind the position some day, none of which has rows."""
+        return bool(changes.commits) and self.now - changes.commits[0].timestamp > DAY
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""

@@ -15,9 +15,6 @@ from lakehouse.size import Size
 from lakehouse.table import Table
 from lakehouse.tables import TableRef
 
-DAY = 24 * 60 * 60 * 1000
-"""In milliseconds, as commits tell their time."""
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -38,7 +35,7 @@ class Run:
         compares_everything: Whether it does from the start: for it was asked to, or its position is lost, or its code
             is another.
         asked: Whether somebody asked for that.
-        ages: Whether the last own commit is so old that it should be made again, should no row differ.
+        ages: Whether the last own commit, or a position, is so old that it should be made again, should no row differ.
         began_at: The version of the table when the run began; `NO_TABLE` where there was none.
         table_id: The table's id then; None where there was none.
         inputs: How much its inputs hold together; None where there is none, or one cannot say.
@@ -161,10 +158,4 @@ class Run:
 def _moves(changes: Changes) -> bool:
     """Whether there is something between the position and the end of the range that is not to be looked at again."""
     loud = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
-    return not isinstance(changes.content, Nothing) or loud or changes.behind > 0 or _spans_a_day(changes)
-
-
-def _spans_a_day(changes: Changes) -> bool:
-    """Whether commits without rows have piled up so long that log cleanup could reach the position before them."""
-    commits = changes.commits
-    return bool(commits) and commits[-1].timestamp - commits[0].timestamp > DAY
+    return not isinstance(changes.content, Nothing) or loud or changes.behind > 0

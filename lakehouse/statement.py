@@ -257,8 +257,8 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
             # A directory without a log: of a writer that died before its first commit, or of one that is about to
             # make it.
             if mark.partitions and run.ref.path is not None:
-                # Of another partition, perhaps: an append makes the table or adds to it, and never replaces it.
-                _write(described, run, mark, "append", table.partition_columns, **table.all_properties)
+                # Of other partitions, perhaps, or of these among others: it makes the table, or finds that it is there.
+                _write(described, run, mark, "error", table.partition_columns, **table.all_properties)
                 return
             # Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
@@ -275,7 +275,11 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
     writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
     writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
     _save(writer, rows.sparkSession, run.ref)
-    _write(rows, run, mark, "append")
+    within = run.within(rows.schema)
+    if within is None:
+        _write(rows, run, mark, "append")
+    else:  # another set of partitions may have been written to it by now
+        _write(rows, run, mark, "overwrite", replaceWhere=within)
 
 
 def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:

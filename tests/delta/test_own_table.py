@@ -1,6 +1,7 @@
 """What becomes of the asset's own table while it is written, or while nobody writes to it."""
 
 import shutil
+import time
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame
 
 import lakehouse.commit
 from lakehouse import Append, Changes, Retry, Table
-from lakehouse.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.cursor import Known
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, TakenBackError, UnsettledError
 from lakehouse.partitions import PartitionKey, Slice
@@ -118,6 +119,28 @@ def test_two_partitions_that_create_the_table_where_a_dead_writer_left_files(lak
     assert head is not None and head.partition_columns == ("g",) and head.keeps_feed and head.has_vectors
 
 
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_files(lake: Lake, mapping: str) -> None:
+    """Neither reads changes, so no position tells that a row is there already."""
+    if not hasattr(lake.spark, "sparkContext"):
+        pytest.skip("the rival is let in by the JVM in this process")
+    lake.create("src", ROWS, SRC)
+    if mapping == "none":
+        (lake.root / "added" / "_delta_log").mkdir(parents=True)
+        (lake.root / "added" / "left.parquet").touch()
+    table = Table(partition_by="g", properties={"delta.columnMapping.mode": mapping})
+    step, write = ready(lake, added, table, name="added", slice=of("a"))
+    both = Slice(tuple(PartitionKey(g, {"g": g}, {}) for g in "ab"))
+    beside, other = ready(lake, added, table, name="added", slice=both)
+    acts = [lambda: committed(beside.commit(other, lake.retry, NO_WAIT))]
+    if mapping == "name":  # the first transaction makes the table, the rival comes before the second
+        acts.insert(0, lambda: None)
+    with rivals(lake.spark, *acts, before="snapshot") as ran:
+        step.commit(write, lake.retry, NO_WAIT)
+    assert len(ran) == len(acts)
+    assert lake.rows("added") == ROWS
+
+
 @pytest.mark.parametrize("retry", [Retry(attempts=1), Retry(attempts=4, wait_initial=0, wait_max=0)])
 def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, retry: Retry) -> None:
     step, write = ready(behind)
@@ -156,16 +179,45 @@ def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
     assert lake.rows("copy") == lake.rows("src")
 
 
+def later(days: float) -> int:
+    """In so many days from now."""
+    return int((time.time() + days * 24 * 60 * 60) * 1000)
+
+
 @pytest.mark.slow
 def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
     lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'ours')")
     assert isinstance(lake.materialize(log), Unchanged)
-    monkeypatch.setattr("lakehouse.materialization.DAY", -1)  # a day has passed
-    outcome = lake.materialize(log)
-    assert isinstance(outcome, Committed) and outcome.commit.rows == NO_ROWS
+    monkeypatch.setattr("lakehouse.materialization.DAY", 0)  # they span a day
+    assert_only_marked(lake, lake.materialize(log))
     assert isinstance(lake.materialize(log), Unchanged)
+
+
+def test_a_position_is_put_down_again_before_log_cleanup_could_reach_it(lake: Lake) -> None:
+    """The next commit of somebody else may be one of many, and the last before the log is cleaned."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    assert isinstance(lake.materialize(log, now=later(days=6)), Unchanged)
+    assert_only_marked(lake, lake.materialize(log, now=later(days=8)))
+    assert isinstance(lake.materialize(log, now=later(days=2)), Unchanged)
+
+
+def test_a_position_is_taken_along_before_the_cleanup_of_its_source_could_reach_it(lake: Lake) -> None:
+    """However few the commits without rows that it lags behind."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('of' = 'theirs')")
+    assert isinstance(lake.materialize(log, now=later(days=0.5)), Unchanged)
+    assert_only_marked(lake, lake.materialize(log, now=later(days=1.5)))
+    step = lake.begin(log)
+    assert step.cursor.reads["src"].version == lake.version("src")
+    assert isinstance(lake.materialize(log, now=later(days=3)), Unchanged)
+
+
+def assert_only_marked(lake: Lake, outcome: Outcome) -> None:
+    assert isinstance(outcome, Committed) and outcome.commit.rows == NO_ROWS
     step = lake.begin(log)
     assert isinstance(step.cursor, Known) and step.cursor.version == lake.version("log")
 

@@ -112,7 +112,8 @@ class _Graph:
             if head is None:
                 return None
             position = cursor.reads.get(source_ref.name) if isinstance(cursor, Known) else None
-            if position is None or position.table != head.table_id or position.version > head.version or again:
+            followed = position is not None and not position.lookup and position.table == head.table_id
+            if position is None or not followed or position.version > head.version or again:
                 found.append(f"{source_ref.name} {head.table_id}@{head.version}")
                 continue
             commits = commits_between(source_log, source_ref.name, position.version, head.version)

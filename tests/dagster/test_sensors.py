@@ -8,8 +8,9 @@ import pytest
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.utils import make_new_run_id
+from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, Merge, Read, Table, change_sensor, checks
+from lakehouse import Append, Changes, Merge, Overwrite, Read, Table, change_sensor, checks
 from tests.dagster.lakehouse import House
 from tests.dagster.tables import ASSETS, DAY_1, carried, copies, number, orders
 from tests.interleave import just_before
@@ -122,6 +123,18 @@ def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp
     shutil.copytree(tmp_path / "backup", house.root / "orders")
     assert asked_until_done(house, "copies") == 1
     assert house.lake.rows("copies") == house.lake.rows("orders")
+
+
+def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> None:
+    """A look-up says at which version, and not that every change up to it was applied."""
+
+    def looked_up(orders: DataFrame) -> Overwrite:
+        return Overwrite(orders)
+
+    house.assets = [orders, dg.asset(name="followed", metadata=Table(key="id"))(looked_up)]
+    house.run("followed")
+    house.assets = [orders, dg.asset(name="followed", metadata=Table(key="id"))(carried)]
+    assert asked_until_done(house, "followed") == 1
 
 
 def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

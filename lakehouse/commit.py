@@ -37,7 +37,7 @@ from lakehouse.run import Run
 from lakehouse.settled import refuse_unsafe, refuse_unseen, settled_by
 from lakehouse.size import total
 from lakehouse.slip import may_concern
-from lakehouse.statement import Create, Skip, Statement, execute, is_compared
+from lakehouse.statement import Skip, Statement, execute, is_compared
 from lakehouse.writes import Write
 
 
@@ -163,7 +163,7 @@ class _Attempts:
             self._lose(statement, mark, error, self.clock.now() - started)
             return None
         self.done = Committed(own, statement, tuple(self.lost), recovered=error is not None)
-        slipped = self._slipped(statement, mark, own)
+        slipped = self._slipped(mark, own)
         if slipped is None:
             return self.done
         self._mend(mark, own, slipped)
@@ -242,11 +242,10 @@ class _Attempts:
         epoch = None if head is None else self.log.epoch(self.run.application_id, head.version)
         return epoch is None or epoch > self.run.cursor.epoch
 
-    def _slipped(self, statement: Statement, mark: Mark, own: Commit) -> Changed | None:
+    def _slipped(self, mark: Mark, own: Commit) -> Changed | None:
         """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
 
-        Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`. A table
-        that is created in two commits was seen without rows there.
+        Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 
         Raises:
             OvertakenError: It is one of the asset's own runs, and to compare once more would not be enough.
@@ -254,7 +253,7 @@ class _Attempts:
         if own.version == mark.base + 1:
             return None
         refuse_unseen(self.log, self.run, mark, own)
-        if not mark.compared and not isinstance(statement, Create):
+        if not mark.compared:
             return None
         rivals = self.log.commits(own.version - 1, mark.base + 1)
         between = tuple(rival for rival in rivals if may_concern(rival, self.run.asset, self.run.partitions))

@@ -141,6 +141,20 @@ def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_f
     assert lake.rows("added") == ROWS
 
 
+def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_meanwhile(lake: Lake) -> None:
+    """Such a table is made in two commits, and somebody else may write between them."""
+    if not hasattr(lake.spark, "sparkContext"):
+        pytest.skip("the rival is let in by the JVM in this process")
+    lake.create("src", ROWS, SRC)
+    mapped = Table(properties={"delta.columnMapping.mode": "name"})
+    step, write = ready(lake, followed, mapped, name="followed")
+    insert = partial(lake.sql, "INSERT INTO {followed} VALUES (9, 'z', 9)")
+    with rivals(lake.spark, lambda: None, insert, before="snapshot") as ran:
+        step.commit(write, lake.retry, NO_WAIT)
+    assert len(ran) == 2
+    assert lake.rows("followed") == [*ROWS, (9, "z", 9)]
+
+
 @pytest.mark.parametrize("retry", [Retry(attempts=1), Retry(attempts=4, wait_initial=0, wait_max=0)])
 def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, retry: Retry) -> None:
     step, write = ready(behind)

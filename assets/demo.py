@@ -18,7 +18,7 @@ import dagster as dg
 from assets.definitions import defs, landing, resources, tables
 from assets.flight_events import DAYS
 from lakehouse import LakehouseError
-from lakehouse.versions import NOTHING_READ
+from lakehouse.log.versions import NOTHING_READ
 from resources.environments import PROJECT
 from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_of
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import data, report
-from benchmarks.lab import Lab
+from benchmarks.harness import data, report
+from benchmarks.harness.lab import Lab
 
 SUITE = ("small_step", "quiet", "backlog", "orchestration")
 MORE = ("served", "many_steps", "growth", "scattered", "matrix", "layout", "graph")

@@ -1,21 +1,27 @@
 """An incremental lakehouse for Dagster, Spark and Delta Lake.
 
-The type of an input says how to read, the type of the result how to write; see README.md.
+The type of an input says how to read, the type of the result how to write; see README.md. The names are loaded when
+they are first asked for, so that the command line and the server's supervisor start without Dagster and PySpark.
 """
 
-from lakehouse.aggregate import Aggregate
-from lakehouse.changes import Changes
-from lakehouse.errors import LakehouseError
-from lakehouse.io_manager import DeltaIOManager
-from lakehouse.read import Read
-from lakehouse.recompute import checks
-from lakehouse.retry import Retry
-from lakehouse.sensors import change_sensor
-from lakehouse.table import Table
-from lakehouse.touched import Touched
-from lakehouse.validation import validate
-from lakehouse.versions import VersionRange
-from lakehouse.writes import Append, Merge, Overwrite
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _FOR_THE_TYPE_CHECKER
+from typing import Any as _Any
+
+if _FOR_THE_TYPE_CHECKER:
+    from lakehouse.dagster.io_manager import DeltaIOManager
+    from lakehouse.dagster.recompute import checks
+    from lakehouse.dagster.sensor import change_sensor
+    from lakehouse.dagster.validation import validate
+    from lakehouse.declare.read import Read
+    from lakehouse.declare.retry import Retry
+    from lakehouse.declare.table import Table
+    from lakehouse.errors import LakehouseError
+    from lakehouse.log.versions import VersionRange
+    from lakehouse.read.changes import Changes
+    from lakehouse.read.touched import Touched
+    from lakehouse.write.aggregate import Aggregate
+    from lakehouse.write.writes import Append, Merge, Overwrite
 
 __all__ = [
     "Aggregate",
@@ -34,3 +40,33 @@ __all__ = [
     "checks",
     "validate",
 ]
+
+_HOMES = {
+    "dagster.io_manager": ("DeltaIOManager",),
+    "dagster.recompute": ("checks",),
+    "dagster.sensor": ("change_sensor",),
+    "dagster.validation": ("validate",),
+    "declare.read": ("Read",),
+    "declare.retry": ("Retry",),
+    "declare.table": ("Table",),
+    "errors": ("LakehouseError",),
+    "log.versions": ("VersionRange",),
+    "read.changes": ("Changes",),
+    "read.touched": ("Touched",),
+    "write.aggregate": ("Aggregate",),
+    "write.writes": ("Append", "Merge", "Overwrite"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> _Any:
+    """Loads a public name from the module that defines it (PEP 562)."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

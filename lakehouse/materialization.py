@@ -7,29 +7,29 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.aggregate import Aggregate, unsummed
-from lakehouse.archive import archived
-from lakehouse.changes import Changes, Everything
-from lakehouse.commit import Outcome, commit
-from lakehouse.cursor import Cursor, Fresh, Known, Lost, find_cursor
+from lakehouse.commit.commit import Outcome, commit
+from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
+from lakehouse.cursor.find import Cursor, Fresh, Known, Lost, find_cursor
+from lakehouse.cursor.mark import Position
+from lakehouse.declare.read import Read
+from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
+from lakehouse.declare.table import Table
 from lakehouse.errors import FULL_REFRESH, GapError, WriteError
-from lakehouse.feeds import Feeds
-from lakehouse.ladder import Reader, Source, read_changes
-from lakehouse.local import is_empty
-from lakehouse.log import Head, version_of
-from lakehouse.mark import Position
-from lakehouse.partitions import Slice
-from lakehouse.prefetch import prefetch
-from lakehouse.read import Read
-from lakehouse.retry import REAL_CLOCK, Clock, Retry
-from lakehouse.run import Run
-from lakehouse.schema import column_types
-from lakehouse.settled import refuse_foreign, refuse_unsafe
-from lakehouse.size import Size, total
-from lakehouse.table import Table
-from lakehouse.tables import Pinned, TableRef
-from lakehouse.versions import NOTHING_READ
-from lakehouse.writes import Append, Write
+from lakehouse.log.log import Head, version_of
+from lakehouse.log.size import Size, total
+from lakehouse.log.versions import NOTHING_READ
+from lakehouse.read.archive import archived
+from lakehouse.read.changes import Changes, Everything
+from lakehouse.read.feed_reader import Feeds
+from lakehouse.read.resolve import Reader, Source, read_changes
+from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.prefetch import prefetch
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.types import column_types
+from lakehouse.sql.partitions import Slice
+from lakehouse.write.aggregate import Aggregate, unsummed
+from lakehouse.write.writes import Append, Write
 
 DAY = 24 * 60 * 60 * 1000
 WEEK = 7 * DAY
@@ -210,7 +210,7 @@ class Materialization:
     def commit(
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
     ) -> Outcome:
-        """Makes the write true of the table in one commit; see `lakehouse.commit.commit`."""
+        """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run = self.pinned()
         self._refuse_doubling(run, write)
         if isinstance(write, Aggregate) and write.changes.name in self._partial:

@@ -15,11 +15,12 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager
-from lakehouse.tables import scheme_of
-from resources.errors import VariableError
-from resources.lifecycle import PROJECT
-from resources.settings import EVERYWHERE, local_settings
-from resources.spark import IDLE, ClusterSpark, LocalSpark, Where
+from lakehouse.dagster.resources import IDLE, ClusterSpark, LocalSpark, Where
+from lakehouse.server.errors import VariableError
+from lakehouse.server.settings import EVERYWHERE, local_settings
+from lakehouse.spark.snapshot import scheme_of
+
+PROJECT = Path(__file__).parents[1]
 
 
 def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 from lakehouse import LakehouseError
+from lakehouse.dagster.resources import LocalSpark
+from lakehouse.server.lifecycle import SERVER, stop
+from lakehouse.server.rendezvous import Rendezvous
 from resources.environments import environment, local_root
-from resources.lifecycle import SERVER, stop
-from resources.rendezvous import Rendezvous
-from resources.spark import LocalSpark
 
 
 def main() -> None:

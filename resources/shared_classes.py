@@ -15,12 +15,12 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 
 from lakehouse import LakehouseError
+from lakehouse.dagster.resources import LocalSpark
+from lakehouse.server.java import java
+from lakehouse.server.jvm import class_archive, server_command
+from lakehouse.server.lifecycle import stop
+from lakehouse.server.settings import local_settings
 from resources.environments import declare_api
-from resources.java import java
-from resources.jvm import class_archive, server_command
-from resources.lifecycle import stop
-from resources.settings import local_settings
-from resources.spark import LocalSpark
 
 _ONCE = "-XX:TieredStopAtLevel=1"  # for a JVM that ends before better code would pay
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import LakehouseError
-from lakehouse.sql import quote
+from lakehouse.sql.text import quote
 from resources.environments import declare_api, environment
 
 BANNER = """\

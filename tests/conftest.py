@@ -1,25 +1,38 @@
-"""One Spark session for the whole run, one lakehouse directory for each test.
+"""One Spark session for the whole run, one lakehouse directory for each test, tables to copy that are made once.
 
 LAKEHOUSE_TEST_SPARK says where that session's JVM is: `process` (default; classic Spark) or `server` (Spark Connect).
+LAKEHOUSE_EXAMPLES says how long the tests without Spark look for a counterexample (400: a hundred times as long).
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 
 os.environ["LAKEHOUSE_SPARK"] = os.environ.get("LAKEHOUSE_TEST_SPARK") or "process"  # before assets are imported
 
 from pathlib import Path
 
+import dagster as dg
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from lakehouse.interpreted import FACTORY_MODE
-from resources.lifecycle import stop
-from resources.settings import local_settings
-from resources.spark import LocalSpark, Where
-from tests.lake import Lake
+from lakehouse.dagster.resources import LocalSpark, Where
+from lakehouse.server.lifecycle import stop
+from lakehouse.server.settings import local_settings
+from lakehouse.spark.codegen import FACTORY_MODE
+from tests.support.commits import History
+from tests.support.contended import KEYED, SRC, copy
+from tests.support.house import House
+from tests.support.lake import Lake
+from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS
 
 JAVA = "spark.driver.extraJavaOptions"
+EXAMPLES = 10 * int(os.environ.get("LAKEHOUSE_EXAMPLES", "4"))
+settings.register_profile(
+    "unit", max_examples=EXAMPLES, deadline=None, derandomize="LAKEHOUSE_EXAMPLES" not in os.environ
+)
+settings.load_profile("unit")
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +47,7 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
         settings[FACTORY_MODE] = "FALLBACK"
     yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
     if where is Where.SERVER:
-        from resources.connect import leave_all
+        from lakehouse.server.connect import leave_all
 
         leave_all()
         assert stop(root, now=True)
@@ -50,3 +63,45 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     root = tmp_path / "lake"
     root.mkdir()
     return Lake(spark, root)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def house(lake: Lake, instance: dg.DagsterInstance) -> House:
+    lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
+    return House(lake, ASSETS, instance)
+
+
+@pytest.fixture(scope="session")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A copy of a source in two files, and a source that has moved on: row 1 was updated and row 2 deleted."""
+    made = Lake(spark, tmp_path_factory.mktemp("made"))
+    made.create("src", [(1, "a", 10), (2, "b", 20), (3, "a", 30)], SRC)
+    made.materialize(copy, KEYED)
+    made.insert("src", [(4, "c", 40)])
+    made.materialize(copy, KEYED)
+    made.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    made.sql("DELETE FROM {src} WHERE id = 2")
+    return made
+
+
+@pytest.fixture
+def behind(made: Lake, lake: Lake) -> Lake:
+    shutil.copytree(made.root, lake.root, dirs_exist_ok=True)
+    return lake
+
+
+@pytest.fixture(params=[True, False], ids=["epochs known", "epochs unknown"])
+def history(request: pytest.FixtureRequest) -> History:
+    return History(knows_epochs=request.param)
+
+
+@pytest.fixture(scope="session")
+def forms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A table of each form in tests/upstream/acts.py, made when it is first asked for."""
+    return Lake(spark, tmp_path_factory.mktemp("forms"))

@@ -7,14 +7,16 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Read, Table
-from lakehouse.conflicts import Kind
 from lakehouse.errors import UnreadableLogError
-from tests.dagster.lakehouse import House, failure, metadata
-from tests.dagster.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, orders, slow
-from tests.interleave import just_before
-from tests.lake import Lake
-from tests.unit.test_conflicts import APPEND as DELTA_SAYS
-from tests.unit.test_conflicts import DELTA, raised
+from lakehouse.spark.diagnosis import Kind
+from tests.spark.test_diagnosis import APPEND as DELTA_SAYS
+from tests.spark.test_diagnosis import DELTA, raised
+from tests.support.house import House, failure, metadata
+from tests.support.interleave import just_before
+from tests.support.lake import Lake
+from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, orders, slow
+
+pytestmark = pytest.mark.served
 
 
 def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> None:
@@ -49,7 +51,7 @@ def test_what_cannot_be_shown_is_written_all_the_same(house: House, monkeypatch:
     def unreadable(*_: object) -> None:
         raise UnreadableLogError("copies", "its newest commit is gone", "Look at it.")
 
-    monkeypatch.setattr("lakehouse.io_manager.report", unreadable)
+    monkeypatch.setattr("lakehouse.dagster.io_manager.report", unreadable)
     result = house.run("copies")
     assert result.success and house.lake.rows("copies") == house.lake.rows("orders")
     told = [entry.user_message for entry in house.instance.all_logs(result.run_id)]
@@ -140,8 +142,8 @@ def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(
 ) -> None:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     house = House(lake, [orders, slow], instance)
-    monkeypatch.setattr("lakehouse.progress.PAUSE", 1.5)
-    monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
+    monkeypatch.setattr("lakehouse.spark.progress.PAUSE", 1.5)
+    monkeypatch.setattr("lakehouse.spark.classic_progress.INTERVAL", 0.2)
     run = house.run("slow").run_id
     told = [entry.user_message for entry in house.instance.all_logs(run) if "Spark has been" in entry.user_message]
     sentence = (

@@ -5,8 +5,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Overwrite, Table
-from tests.dagster.lakehouse import House, failure
-from tests.lake import Lake
+from tests.support.house import House, failure
+from tests.support.lake import Lake
 
 
 @dg.asset(metadata=Table(key="id", properties={"delta.isolationLevel": "WriteSerializable"}))

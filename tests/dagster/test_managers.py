@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, checks, validate
-from tests.dagster.lakehouse import House, Running, metadata
-from tests.dagster.tables import DAY_1, DAY_2, DAY_3, copies, orders
-from tests.lake import Lake
+from tests.support.house import House, Running, metadata
+from tests.support.lake import Lake
+from tests.support.tables import DAY_1, DAY_2, DAY_3, copies, orders
 
 MONTHS = dg.MonthlyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
 

@@ -4,9 +4,11 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, Merge, Table, checks
-from tests.dagster.lakehouse import House
-from tests.dagster.tables import ASSETS, DAY_1, copies, orders, slow
-from tests.lake import aged
+from tests.support.house import House
+from tests.support.lake import aged
+from tests.support.tables import ASSETS, DAY_1, copies, orders, slow
+
+pytestmark = pytest.mark.served
 
 
 def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None:
@@ -75,8 +77,8 @@ def test_a_long_check_says_what_it_is_at(house: House, monkeypatch: pytest.Monke
     house.assets = [orders, slow, *found]
     house.lake.sql("INSERT INTO {orders} SELECT id + 10, * EXCEPT (id) FROM {orders}")  # a server reports every 2 s
     house.run("slow")
-    monkeypatch.setattr("lakehouse.progress.PAUSE", 1.5)
-    monkeypatch.setattr("lakehouse.driver.INTERVAL", 0.2)
+    monkeypatch.setattr("lakehouse.spark.progress.PAUSE", 1.5)
+    monkeypatch.setattr("lakehouse.spark.classic_progress.INTERVAL", 0.2)
     assert evaluated(house, found)["slow"].passed
     (run,) = house.instance.get_runs(limit=1)
     told = [entry.user_message for entry in house.instance.all_logs(run.run_id)]

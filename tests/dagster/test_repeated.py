@@ -10,14 +10,16 @@ from dagster._core.execution.api import execute_run
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame
 
-import lakehouse.commit
+import lakehouse.commit.commit
 from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.dagster.io_manager import STALE_RETRIES
 from lakehouse.errors import ConflictError, OvertakenError, TakenBackError, UnknownOutcomeError, UnsettledError
-from lakehouse.io_manager import STALE_RETRIES
-from tests.dagster.lakehouse import House, failure, metadata
-from tests.dagster.tables import ASSETS, DAY_1, EVENTS, carried, orders
-from tests.lake import NO_WAIT, Lake
-from tests.slow import slow
+from tests.support.house import House, failure, metadata
+from tests.support.lake import NO_WAIT, Lake
+from tests.support.slow import slow
+from tests.support.tables import ASSETS, DAY_1, EVENTS, carried, orders
+
+pytestmark = pytest.mark.served
 
 
 def test_a_retry_policy_does_not_repeat_what_would_only_be_said_again(lake: Lake, instance: dg.DagsterInstance) -> None:
@@ -49,7 +51,7 @@ def test_an_asset_that_writes_no_table_is_told_of_our_errors_as_the_others_are(
 
 def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes are taken for too many to be read at once, and then they are not there."""
-    monkeypatch.setattr("lakehouse.feeds.small", lambda _: None)
+    monkeypatch.setattr("lakehouse.read.feed_reader.small", lambda _: None)
     for file in (lake.root / "orders" / "_change_data").glob("*.parquet"):
         file.unlink()
 
@@ -141,7 +143,7 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(
         assets=[orders, added], resources={"io_manager": house.io_manager}, executor=dg.in_process_executor
     )
     with monkeypatch.context() as patched:
-        patched.setattr("lakehouse.io_manager.report", dead)
+        patched.setattr("lakehouse.dagster.io_manager.report", dead)
         first = executed(house, defined, "added")
     second = executed(house, defined, "added", repeats=first.run_id)
     third = executed(house, defined, "added", repeats=second.run_id)
@@ -189,7 +191,7 @@ def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(
         return carried(orders)
 
     house.assets = [orders, copied]
-    monkeypatch.setattr("lakehouse.commit.plan", stale)
+    monkeypatch.setattr("lakehouse.commit.commit.plan", stale)
     result = house.run("copied", raise_on_error=False)
     assert not result.success
     assert len(calls) == 1 + STALE_RETRIES
@@ -238,7 +240,7 @@ def test_a_source_that_is_not_whole_any_more_ends_the_run(
 def test_a_retry_policy_repeats_what_may_pass(
     lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    planned, calls = lakehouse.commit.plan, list[int]()
+    planned, calls = lakehouse.commit.commit.plan, list[int]()
 
     def flaky(*given: Any) -> Any:
         calls.append(1)
@@ -252,6 +254,6 @@ def test_a_retry_policy_repeats_what_may_pass(
         return Merge(touched.rows, touched)
 
     lake.create("orders", [(1, DAY_1, 10)], EVENTS)
-    monkeypatch.setattr("lakehouse.commit.plan", flaky)
+    monkeypatch.setattr("lakehouse.commit.commit.plan", flaky)
     assert House(lake, [orders, copied], instance).run("copied").success
     assert len(calls) == 2

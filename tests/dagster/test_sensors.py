@@ -11,9 +11,11 @@ from dagster._core.utils import make_new_run_id
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table, change_sensor, checks
-from tests.dagster.lakehouse import House
-from tests.dagster.tables import ASSETS, DAY_1, carried, copies, number, orders
-from tests.interleave import just_before
+from tests.support.house import House
+from tests.support.interleave import just_before
+from tests.support.tables import ASSETS, DAY_1, carried, copies, number, orders
+
+pytestmark = pytest.mark.served
 
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:

@@ -8,10 +8,10 @@ import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from resources.settings import EVERYWHERE, local_settings
+from lakehouse.dagster.resources import LocalSpark
+from lakehouse.server.settings import EVERYWHERE, local_settings
 from resources.shell import at_hand
-from resources.spark import LocalSpark
-from tests.lake import Lake
+from tests.support.lake import Lake
 
 
 class Nested(dg.ConfigurableResource[Any]):
@@ -52,11 +52,11 @@ def test_the_names_of_the_shell_are_tables_and_their_history(lake: Lake):
 def test_python_functions_run_on_this_python_and_see_the_project(spark: SparkSession):
     @F.udf("string")
     def where(_):
-        import lakehouse.sql
+        import lakehouse.sql.text
 
-        return f"{sys.executable} {lakehouse.sql.__file__}"
+        return f"{sys.executable} {lakehouse.sql.text.__file__}"
 
-    import lakehouse.sql
+    import lakehouse.sql.text
 
     (row,) = spark.range(1).select(where("id")).collect()
-    assert row[0] == f"{sys.executable} {lakehouse.sql.__file__}"
+    assert row[0] == f"{sys.executable} {lakehouse.sql.text.__file__}"

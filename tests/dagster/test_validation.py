@@ -6,8 +6,10 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Read, Table, checks, validate
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
-from tests.dagster.lakehouse import House
-from tests.dagster.tables import DAYS, by_day, copies, landed, number, orders, totals
+from tests.support.house import House
+from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
+
+pytestmark = pytest.mark.served
 
 
 def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:

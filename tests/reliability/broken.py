@@ -12,7 +12,7 @@ from uuid import uuid4
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
-from tests.lake import Lake
+from tests.support.lake import Lake
 
 CHANGED = "_change_type IN ('insert', 'update_postimage')"
 

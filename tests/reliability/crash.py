@@ -12,15 +12,15 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from lakehouse.commit import AlreadyApplied, Committed
+from lakehouse.commit.commit import AlreadyApplied, Committed
 from lakehouse.errors import StaleInputsError
-from tests.lake import Lake
 from tests.reliability.cases import Case
 from tests.reliability.checker import Ack, behind, check, check_ledger
 from tests.reliability.delta_files import History, Ledger, log_files
 from tests.reliability.park import park, parked
 from tests.reliability.pipeline import STEPS, assets
 from tests.reliability.victim import GATE, PHASES, Order, Victim, in_our_jvm, in_own_jvm, started
+from tests.support.lake import Lake
 
 
 @dataclass

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from lakehouse import Aggregate, Append, Changes, Merge, Table
-from tests.lake import Lake
 from tests.reliability.checker import Asset
 from tests.reliability.delta_files import Row
 from tests.reliability.laws import Law, appends, equals
+from tests.support.lake import Lake
 
 SRC = "id int, k string, v int, token string"
 FIRST = [(n, "abc"[n % 3], 10 * n, f"first-{n}") for n in range(5)]

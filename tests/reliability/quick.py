@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse.sql import literal
-from tests.delta.model import Row
+from lakehouse.sql.text import literal
+from tests.support.model import Row
 
 SCHEMA = pa.schema({"id": pa.int32(), "k": pa.string(), "v": pa.int32()})
 COLUMNS = {name: f"s.{name}" for name in SCHEMA.names}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakehouse import Append, Changes, Merge, Table
-from tests.delta.assets import _sums, _totals, sums, totals
-from tests.delta.model import Row
 from tests.reliability.laws import differs
+from tests.support.assets import _sums, _totals, sums, totals
+from tests.support.model import Row
 
 Rows = list[dict[str, Any]]
 

@@ -6,13 +6,15 @@ from typing import Any, Protocol
 
 import pytest
 
-from lakehouse import commit as module
+from lakehouse.commit import commit as module
 from lakehouse.errors import StaleInputsError
-from tests.lake import NO_WAIT, Lake
 from tests.reliability.broken import FilteredFeed, LatestTwice, NettedAway, NoEpoch, Plain, SideFile, SourceVersion
 from tests.reliability.checker import check
 from tests.reliability.delta_files import History
 from tests.reliability.pipeline import STEPS, assets, create, edit
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.fault
 
 
 class Pipeline(Protocol):

@@ -11,13 +11,13 @@ from collections.abc import Generator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lake import Lake
 from tests.reliability.cases import TELLING, Case, all_cases
 from tests.reliability.crash import Crash, Spares, Start
 from tests.reliability.pipeline import STEPS, create, edit
 from tests.reliability.victim import PHASES
+from tests.support.lake import Lake
 
-pytestmark = pytest.mark.timeout(900)  # the first case also waits for the lake that all start from
+pytestmark = [pytest.mark.timeout(900), pytest.mark.kill]  # the first case also waits for the lake that all start from
 CASES = list(all_cases()) if os.environ.get("LAKEHOUSE_CRASHES") == "all" else list(TELLING)
 
 

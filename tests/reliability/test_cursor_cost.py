@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.cursor import Known, find_cursor
-from lakehouse.file_log import FileLog
-from lakehouse.mark import Mark, Position
+from lakehouse.cursor.find import Known, find_cursor
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.log.file_log import FileLog
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
 METADATA = {

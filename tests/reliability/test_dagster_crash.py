@@ -8,11 +8,13 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableJob
 
-from tests.lake import Lake
 from tests.reliability.checker import behind, check
 from tests.reliability.delta_files import History
 from tests.reliability.pipeline import STEPS, create, edit
 from tests.reliability.victim import fork, joined, stop
+from tests.support.lake import Lake
+
+pytestmark = pytest.mark.kill
 
 ROOT, NAME = "LAKEHOUSE_TEST_ROOT", "LAKEHOUSE_TEST_JOB"
 
@@ -28,7 +30,7 @@ def run_and_stop(pipe: Connection, environment: dict[str, str]) -> None:
     """A Dagster run in a process of its own, which stops between the commit and Dagster's event."""
     os.environ.update(environment)
     joined()
-    from lakehouse import io_manager
+    from lakehouse.dagster import io_manager
 
     setattr(io_manager, "report", lambda *_: stop(pipe))  # noqa: B010
     with dg.DagsterInstance.get() as instance:

@@ -14,15 +14,22 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from pyspark.sql import SparkSession
 
 from lakehouse import Read
-from lakehouse import commit as module
+from lakehouse.commit import commit as module
 from lakehouse.errors import ChangeFeedDisabledError, GapError, LakehouseError, StaleInputsError
-from tests.delta.model import (
+from tests.reliability import quick
+from tests.reliability.checker import Asset, check
+from tests.reliability.delta_files import History
+from tests.reliability.laws import Law, Span
+from tests.reliability.targets import TARGETS, Rows
+from tests.support.lake import Lake
+from tests.support.model import (
     Delete,
     Insert,
     MergeRows,
@@ -37,13 +44,9 @@ from tests.delta.model import (
     ids,
     values,
 )
-from tests.delta.model import rows as some_rows
-from tests.lake import Lake
-from tests.reliability import quick
-from tests.reliability.checker import Asset, check
-from tests.reliability.delta_files import History
-from tests.reliability.laws import Law, Span
-from tests.reliability.targets import TARGETS, Rows
+from tests.support.model import rows as some_rows
+
+pytestmark = pytest.mark.fault
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "2"))
 QUICK = os.environ.get("LAKEHOUSE_WRITER") == "delta-rs"

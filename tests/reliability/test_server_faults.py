@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from resources.lifecycle import stop
-from resources.rendezvous import Rendezvous
-from tests.dagster.house import House, programs
+from lakehouse.server.lifecycle import stop
+from lakehouse.server.rendezvous import Rendezvous
+from tests.support.server_house import House, programs
 
 __all__ = ["programs"]  # a fixture
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.fault]
 
 
 @pytest.fixture

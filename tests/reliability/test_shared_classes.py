@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from resources import jvm, shared_classes
-from resources.java import java
-from resources.settings import local_settings
+from lakehouse.server import jvm
+from lakehouse.server.java import java
+from lakehouse.server.settings import local_settings
+from resources import shared_classes
 
 pytestmark = pytest.mark.slow
 

@@ -23,13 +23,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse import commit as module
+from lakehouse.commit import commit as module
 from lakehouse.materialization import Materialization
-from lakehouse.statement import Insert, Statement
-from resources.settings import local_settings
-from tests.lake import NO_WAIT, Lake
+from lakehouse.server.settings import local_settings
+from lakehouse.write.statements import Insert, Statement
 from tests.reliability.park import Parked, park
 from tests.reliability.pipeline import STEPS
+from tests.support.lake import NO_WAIT, Lake
 
 Point: TypeAlias = Literal[
     "before the cursor is read",

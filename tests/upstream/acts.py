@@ -1,4 +1,4 @@
-"""What two writers do to one small table in the tests of Delta's conflict rules, and how lakehouse/rules.py sees it."""
+"""What two writers do to one small table in the tests of Delta's conflict rules, and how lakehouse/conflicts/rules.py sees it."""
 
 import json
 import shutil
@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from lakehouse.operations import Isolation, Layout, Operation, Writing
-from tests.lake import Lake
+from lakehouse.conflicts.operations import Layout, Operation, Writing
+from lakehouse.declare.isolation import Isolation
+from tests.support.lake import Lake
 
 FILES = [[(1, "a", 1), (2, "a", 2), (3, "b", 3), (4, "b", 4)], [(5, "a", 5), (6, "a", 6), (7, "b", 7), (8, "b", 8)]]
 """Rows of (id, g, v). Each list is one file; in a table that is partitioned by g one for each g of it."""

@@ -1,7 +1,7 @@
 """When Delta lets a second writer in and when it does not, cell by cell; a failure here says that Delta changed a rule.
 
 The loser has read the table and written everything but its log entry when the winner commits. The answers to conflicts
-(lakehouse/conflicts.py) and the rules told beforehand (lakehouse/rules.py) stand on these cells.
+(lakehouse/spark/diagnosis.py) and the rules told beforehand (lakehouse/conflicts/rules.py) stand on these cells.
 """
 
 from collections import defaultdict
@@ -10,12 +10,14 @@ from typing import NamedTuple
 import pytest
 from delta import exceptions
 
-from lakehouse.conflicts import Conflict, Kind, classify
-from lakehouse.operations import Layout, Verdict, Writing
-from lakehouse.rules import foresee
-from tests.interleave import rivals
-from tests.lake import Lake
+from lakehouse.conflicts.operations import Layout, Verdict, Writing
+from lakehouse.conflicts.rules import foresee
+from lakehouse.spark.diagnosis import Conflict, Kind, classify
+from tests.support.interleave import rivals
+from tests.support.lake import Lake
 from tests.upstream.acts import ACTS, FORMS, copied
+
+pytestmark = pytest.mark.race
 
 
 class Answer(NamedTuple):

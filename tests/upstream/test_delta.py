@@ -9,10 +9,10 @@ from delta import exceptions
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
-from lakehouse.file_log import FileLog
-from lakehouse.log import Log
-from lakehouse.spark_log import SparkLog
-from tests.lake import Lake
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.log import Log
+from lakehouse.spark.spark_log import SparkLog
+from tests.support.lake import Lake
 
 SRC = "id int, k string, v int"
 

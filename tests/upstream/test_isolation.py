@@ -9,8 +9,8 @@ import json
 import pytest
 from delta.exceptions import ConcurrentAppendException
 
-from tests.interleave import rivals
-from tests.lake import Lake
+from tests.support.interleave import rivals
+from tests.support.lake import Lake
 from tests.upstream.acts import copied
 
 LONG = "INSERT INTO {t} (id, g, v) SELECT 100, 'count', COUNT(*) FROM {t}"

@@ -1,0 +1,168 @@
+"""A step as this project makes it, without Dagster: one materialization, from its position to its commit."""
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from inspect import get_annotations
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+import lakehouse.commit.commit
+from benchmarks.harness.data import KEY, Pair
+from lakehouse import Changes, Merge, Retry, Table
+from lakehouse.commit.commit import Outcome
+from lakehouse.declare.read import Read
+from lakehouse.materialization import Asset, Materialization
+from lakehouse.read.feed_reader import Feeds
+from lakehouse.read.resolve import Source
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.sql.partitions import Slice
+from lakehouse.write.statements import MarkOnly, execute
+
+Laps = Callable[[str], AbstractContextManager[object]]
+PHASES = {
+    "plan": "- plan",
+    "execute": "- execute",
+    "settled_by": "- look at the cursor",
+    "_find_attempt": "- find in the log",
+}
+
+
+def untimed(_: str) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Tables below one root; an asset is a function whose parameters name the tables that it reads.
+
+    Args:
+        spark: The session.
+        root: The directory of the tables.
+        keys: The key of each table that has one.
+        feeds: What one run has read so far, for its other assets.
+    """
+
+    spark: SparkSession
+    root: Path
+    keys: dict[str, str]
+    feeds: Feeds = field(default_factory=Feeds)
+
+    def materialize(
+        self,
+        asset: Callable[..., Any],
+        table: Table,
+        *,
+        target: str | None = None,
+        slice_: Slice | None = None,
+        retry: Retry = Retry(),
+        upto: int | None = None,
+        lap: Laps = untimed,
+    ) -> Outcome:
+        """One run of an asset, its phases told apart; with `upto`, as if its sources ended there."""
+        with lap("begin"):
+            step = self.begin(asset, table, target=target, slice_=slice_)
+        with lap("read changes"):
+            inputs = self.read(step, asset, upto)
+        with lap("asset's function"):
+            write = asset(**inputs)
+        with lap("commit"), phases_of_commit(lap):
+            return step.commit(write, retry)
+
+    def adopt(self, asset: Callable[..., Any], table: Table, *, upto: int | None = None, **options: Any) -> None:
+        """Puts a position down on a table that is known to hold the asset's result, so nothing is compared."""
+        step = self.begin(asset, table, compare="the table was there before the asset", **options)
+        self.read(step, asset, upto)
+        run = step.pinned()
+        execute(self.spark, MarkOnly(), run, run.mark(uuid4().hex, 0, compared=False))
+
+    def begin(
+        self,
+        asset: Callable[..., Any],
+        table: Table,
+        *,
+        target: str | None = None,
+        slice_: Slice | None = None,
+        compare: str | None = None,
+    ) -> Materialization:
+        name = asset.__name__
+        described = Asset(name=name, table=table, ref=self._ref(target or name), appends=False, incremental=True)
+        return Materialization(
+            lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare, feeds=self.feeds
+        )
+
+    def read(
+        self, step: Materialization, asset: Callable[..., Any], upto: int | None = None
+    ) -> dict[str, Changes | DataFrame]:
+        kinds = get_annotations(asset, eval_str=True)
+        return {
+            name: step.changes(self._source(name, upto), Read(), self._ref)
+            if kind is Changes
+            else step.lookup(self._source(name, upto))
+            for name, kind in kinds.items()
+            if name != "return"
+        }
+
+    def _ref(self, name: str) -> TableRef:
+        return TableRef.at_path(name, str(self.root / name))
+
+    def _source(self, name: str, upto: int | None) -> Source:
+        ref = self._ref(name)
+        log = ref.log(lambda: self.spark)
+        head = log.head()
+        assert head is not None, f"no table {name}"
+        head = head if upto is None else replace(head, version=upto)
+        key = tuple(filter(None, (self.keys.get(name),)))
+        return Source(Pinned.of(self.spark, ref, head), log, head, key)
+
+
+def target(source: Changes) -> Merge:
+    """The simplest incremental asset: the source's rows, by key."""
+    touched = source.touched(KEY)
+    return Merge(touched.rows, touched)
+
+
+@dataclass
+class Ours:
+    """An asset that follows the source of a pair into its target."""
+
+    spark: SparkSession
+    name: str = "ours"
+    table: Table = field(default_factory=lambda: Table(key=KEY))
+    outcome: Outcome | None = None
+
+    def prepare(self, pair: Pair) -> None:
+        self._lake(pair).adopt(target, self.table)
+
+    def step(self, pair: Pair, lap: Laps = untimed) -> None:
+        self.outcome = self._lake(pair).materialize(target, self.table, lap=lap)
+
+    def _lake(self, pair: Pair) -> Lake:
+        return Lake(self.spark, pair.root, {"source": KEY})
+
+
+@contextmanager
+def phases_of_commit(lap: Laps) -> Generator[None]:
+    """Laps around what `lakehouse.commit.commit` calls."""
+
+    def timed(phase: str, function: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: object, **options: object) -> object:
+            with lap(phase):
+                return function(*args, **options)
+
+        return call
+
+    if lap is untimed:
+        yield
+        return
+    called = {name: vars(lakehouse.commit.commit)[name] for name in PHASES}
+    try:
+        for name, function in called.items():
+            setattr(lakehouse.commit.commit, name, timed(PHASES[name], function))
+        yield
+    finally:
+        for name, function in called.items():
+            setattr(lakehouse.commit.commit, name, function)

@@ -1,0 +1,66 @@
+"""What a benchmark is given: a session, a meter, room on the disk, and how large to be."""
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from benchmarks.harness import data, sessions
+from benchmarks.harness.meter import Meter
+
+
+@dataclass
+class Lab:
+    """One run of some benchmarks.
+
+    Args:
+        scratch: A directory of its own.
+        rounds: How often each step is measured.
+        large: Whether sizes are those of `make bench-large`.
+        scale: A fraction of the rows, for trying a benchmark out.
+        quick: Whether the JVM compiles less, for trying out too.
+    """
+
+    scratch: Path
+    rounds: int = 5
+    large: bool = False
+    scale: float = 1
+    quick: bool = False
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return sessions.start(self.scratch, quick=self.quick)
+
+    @cached_property
+    def meter(self) -> Meter:
+        return Meter(self.spark)
+
+    def ours(self) -> SparkSession:
+        return sessions.ours(self.spark)
+
+    def as_delivered(self) -> SparkSession:
+        return sessions.as_delivered(self.spark)
+
+    def rows(self, count: int) -> int:
+        return max(1_000, int(count * self.scale))
+
+    def times(self, count: int) -> int:
+        return max(5, int(count * self.scale))
+
+    def table(self, count: int, columns: int, **options: bool) -> Path:
+        return data.built(self.spark, self.rows(count), columns, **options)
+
+    @contextmanager
+    def room(self) -> Generator[Path]:
+        """A directory that is gone afterwards."""
+        path = self.scratch / uuid4().hex[:8]
+        path.mkdir()
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,134 @@
+"""Contestants side by side in one run: round after round each does the same step, and only the step is measured."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pyspark.sql import SparkSession
+
+from benchmarks.harness import data, log_files
+from benchmarks.harness.data import Pair
+from benchmarks.harness.log_files import Files
+from benchmarks.harness.meter import Cost, Meter, medians
+
+T = TypeVar("T")
+
+
+class Contestant(Protocol):
+    """Somebody who keeps a target equal to its source."""
+
+    name: str
+
+    def prepare(self, pair: Pair) -> None:
+        """Before anything changes: notes how far the target has read."""
+        ...
+
+    def step(self, pair: Pair) -> None:
+        """Brings the target up to the source."""
+        ...
+
+
+@dataclass
+class Tally:
+    """What a contestant's steps cost, and what they did to the files of the target."""
+
+    costs: list[Cost] = field(default_factory=list)
+    files: list[Files] = field(default_factory=list)
+
+    @property
+    def cost(self) -> Cost:
+        return medians(self.costs)
+
+    @property
+    def added(self) -> Files:
+        return self.files[len(self.files) // 2]
+
+
+Change = Callable[[Path, int], None]
+"""Changes a source for a round."""
+WARM = 3
+"""Rounds on tables that stay which are not counted: a lakehouse's server serves for days, and is warm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A contestant, its tables, and the source that its own follows: everybody gets the same commits."""
+
+    contestant: Contestant
+    pair: Pair
+    leader: Path
+
+
+def kept(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int) -> dict[str, Tally]:
+    """Steps on tables that stay, as a schedule makes them: each round changes the source a little.
+
+    The order changes from round to round; the first ones are warm-up.
+    """
+    tallies: dict[str, Tally] = defaultdict(Tally)
+    for entry in entries.values():
+        entry.contestant.prepare(entry.pair)
+    for turn in range(WARM + rounds):
+        changed(entries, change, turn)
+        for name, entry in rotated(list(entries.items()), turn):
+            tally = measured(meter, name, entry.contestant, entry.pair)
+            if turn >= WARM:
+                tallies[name].costs += tally.costs
+                tallies[name].files += tally.files
+    for entry in entries.values():
+        checked(meter.spark, entry.contestant, entry.pair)
+    return {name: tallies[name] for name in entries}
+
+
+def fresh(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int, scratch: Path) -> dict[str, Tally]:
+    """The same large change again and again, each time on a fresh clone of the tables as they were before it."""
+    tallies: dict[str, Tally] = defaultdict(Tally)
+    for entry in entries.values():
+        entry.contestant.prepare(entry.pair)
+    changed(entries, change, 0)
+    for entry in entries.values():
+        entry.contestant.step(entry.pair)  # warms up, and makes a checkpoint where there is one
+    changed(entries, change, 1)
+    for turn in range(rounds):
+        for name, entry in rotated(list(entries.items()), turn):
+            copy = Pair(scratch / f"clone-{turn}-{name.replace(' ', '-')}")
+            data.clone(entry.pair.root, copy.root)
+            tally = measured(meter, name, entry.contestant, copy)
+            tallies[name].costs += tally.costs
+            tallies[name].files += tally.files
+            if turn == rounds - 1:
+                checked(meter.spark, entry.contestant, copy)
+            shutil.rmtree(copy.root)
+    return {name: tallies[name] for name in entries}
+
+
+def changed(entries: Mapping[str, Entry], change: Change, turn: int) -> None:
+    for leader in dict.fromkeys(entry.leader for entry in entries.values()):
+        change(leader, turn)
+    for entry in entries.values():
+        data.follow(entry.leader, entry.pair.source)
+
+
+def measured(meter: Meter, name: str, contestant: Contestant, pair: Pair) -> Tally:
+    before = log_files.version(pair.target)
+    _, lap = meter.measure(name, lambda: contestant.step(pair))
+    cost = lap.cost
+    print(f"  {name:36} {cost.wall:7.2f} s wall {cost.cpu:7.2f} s CPU {cost.jobs:4.0f} jobs", flush=True)
+    return Tally([lap.cost], [log_files.since(pair.target, before)])
+
+
+def checked(spark: SparkSession, contestant: Contestant, pair: Pair) -> None:
+    assert data.same(spark, pair.source, pair.target), f"{contestant.name} left another table than its source"
+
+
+def entered(table: Path, contestants: Sequence[Contestant], root: Path) -> dict[str, Entry]:
+    """Each contestant with tables of its own, all of them following one source."""
+    data.clone(table, root / "leader")
+    return {c.name: Entry(c, Pair.of(table, root / f"{i}"), root / "leader") for i, c in enumerate(contestants)}
+
+
+def rotated(items: list[T], by: int) -> list[T]:
+    by %= max(1, len(items))
+    return items[by:] + items[:by]

@@ -1,0 +1,156 @@
+"""Results: printed, kept as data, and written into docs/benchmarks.md."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.harness.meter import Cost
+from benchmarks.harness.race import Tally
+
+PROJECT = Path(__file__).parents[2]
+RESULTS = PROJECT / "benchmarks" / "results"
+MEASURED = ("lakehouse", "resources", "benchmarks/*.py", "requirements.lock")
+"""What figures depend on; a result that was measured with changes in it says so."""
+DOCUMENT = PROJECT / "docs" / "benchmarks.md"
+COLUMNS = ("", "wall s", "CPU s", "jobs", "tasks", "rows read", "MB read", "MB written", "MB shuffled", "files + / -")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Something that was aimed at, and what came out.
+
+    Args:
+        what: The goal.
+        measured: What was measured, in words.
+        reached: Whether that reaches it; None where it is only reported.
+    """
+
+    what: str
+    measured: str
+    reached: bool | None
+
+
+def at_most(what: str, ratio: float, limit: float) -> Goal:
+    return Goal(what, f"{ratio:.3g}", ratio <= limit)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One benchmark's outcome.
+
+    Args:
+        name: Its file below benchmarks/.
+        title: A heading.
+        note: What was run, in a few sentences.
+        columns, rows: A table.
+        goals: What was aimed at.
+        machine: Where and when; filled in by the runner.
+    """
+
+    name: str
+    title: str
+    note: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    goals: Sequence[Goal] = ()
+    machine: dict[str, str] = field(default_factory=dict)
+
+    def to_markdown(self) -> str:
+        """Its section of the document, where the goals of all of them stand together."""
+        parts = [f"## {self.title}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
+        told = "; ".join(f"{key} {value}" for key, value in self.machine.items())
+        name, large = self.name.removesuffix("_large"), " --large" * self.name.endswith("_large")
+        parts.append(f"`python -m benchmarks {name}{large}`: {told}.")
+        return "\n\n".join(parts) + "\n"
+
+
+def goals(result: Result) -> str:
+    return table(("goal", "measured", "reached"), [(g.what, g.measured, said(g)) for g in result.goals])
+
+
+def said(goal: Goal) -> str:
+    return {True: "yes", False: "no", None: "reported"}[goal.reached]
+
+
+def row(name: str, tally: Tally) -> tuple[str, ...]:
+    files = tally.added
+    return (name, *figures(tally.cost), f"{files.added} / {files.removed}")
+
+
+def figures(cost: Cost) -> tuple[str, ...]:
+    mb = 1e6
+    return (
+        f"{cost.wall:.2f}",
+        f"{cost.cpu:.2f}",
+        f"{cost.jobs:.0f}",
+        f"{cost.tasks:.0f}",
+        f"{cost.input_rows:,.0f}",
+        f"{cost.read / mb:.1f}",
+        f"{cost.written / mb:.2f}",
+        f"{cost.shuffled / mb:.2f}",
+    )
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table that also reads well on a terminal."""
+    widths = [max(len(str(line[index])) for line in (columns, *rows)) for index in range(len(columns))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *rest = zip(cells, widths, strict=True)
+        return "| " + " | ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]) + " |"
+
+    rule = "|" + "|".join("-" * (w + 2) if i == 0 else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
+    return "\n".join([line(columns), rule, *map(line, rows)])
+
+
+def load() -> str:
+    return " ".join(Path("/proc/loadavg").read_text().split()[:1])
+
+
+def machine() -> dict[str, str]:
+    """Where it was measured: without a date, so that the same figures give the same file."""
+    cpu = next(
+        (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), ""
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    commit, changed = _git("describe", "--always"), _git("status", "--porcelain", "-uno", "--", *MEASURED)
+    return {
+        "machine": f"{os.cpu_count()} x {cpu}, {memory:.0f} GiB, Python {platform.python_version()}",
+        "versions": f"pyspark {version('pyspark')}, delta-spark {version('delta-spark')}, "
+        f"deltalake {version('deltalake')}, dagster {version('dagster')}, commit {commit}{changed and ' with changes'}",
+    }
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
+
+
+def keep(result: Result) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{result.name}.json").write_text(json.dumps(asdict(result), indent=1) + "\n")
+
+
+def kept() -> list[Result]:
+    found = []
+    for path in sorted(RESULTS.glob("*.json")):
+        read = json.loads(path.read_text())
+        found.append(Result(**read | {"goals": [Goal(**goal) for goal in read["goals"]]}))
+    return found
+
+
+def write_document(order: Sequence[str]) -> None:
+    """docs/benchmarks.md from everything that has been measured so far."""
+    results = sorted(kept(), key=lambda r: order.index(r.name) if r.name in order else len(order))
+    aims = [(r.title, g.what, g.measured, said(g)) for r in results for g in r.goals]
+    parts = [
+        (PROJECT / "benchmarks" / "how_to_read.md").read_text().rstrip(),
+        "## Goals\n\n" + table(("", "goal", "measured", "reached"), aims),
+        *(result.to_markdown().rstrip() for result in results),
+    ]
+    DOCUMENT.write_text("\n\n".join(parts) + "\n")

@@ -1,0 +1,44 @@
+"""The session that everything runs in, and the two ways in which a rival may be configured."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lakehouse.dagster.resources import LocalSpark, Where
+from lakehouse.server.settings import local_settings
+
+JAVA = "spark.driver.extraJavaOptions"
+DEFAULTS = {
+    "spark.sql.shuffle.partitions": "200",
+    "spark.databricks.delta.snapshotPartitions": "50",
+    "spark.databricks.delta.commit.idempotencyCheck.enabled": "false",
+}
+"""What Spark and Delta do where nobody says anything, for the settings that the local environment changes."""
+
+
+def start(root: Path, *, quick: bool = False) -> SparkSession:
+    """The session of the local environment, as `make demo` has it.
+
+    Args:
+        root: Where Spark's own files go.
+        quick: Whether the JVM compiles less: warm sooner, slower where there is much to do. Not for figures.
+    """
+    settings = local_settings(root)
+    # The counters are read from what the UI's store keeps of each stage.
+    settings |= dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks"), "1000000")
+    if quick:
+        settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1"
+    return LocalSpark(spark_config=settings, root=str(root), where=Where.PROCESS).spark_session
+
+
+def ours(spark: SparkSession) -> SparkSession:
+    """A session of the same JVM with this project's settings."""
+    return spark.newSession()
+
+
+def as_delivered(spark: SparkSession) -> SparkSession:
+    """A session of the same JVM with Spark's and Delta's own defaults."""
+    session = spark.newSession()
+    for key, value in DEFAULTS.items():
+        session.conf.set(key, value)
+    return session

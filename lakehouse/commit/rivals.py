@@ -1,0 +1,135 @@
+"""An attempt that did not commit: the rivals that it lost to, and whether they changed its rows."""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from lakehouse.declare.isolation import Isolation
+from lakehouse.errors import (
+    ComputeError,
+    IsolationLevelError,
+    LakehouseError,
+    LateGapError,
+    MissingFileError,
+    PlanError,
+    SessionEndedError,
+)
+from lakehouse.log.commit_info import Commit
+from lakehouse.read.resolve import why_unreadable
+from lakehouse.read.run import Run
+from lakehouse.spark.diagnosis import Conflict, causes, first_line, is_of_the_asset, message
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.difference import broken_promise
+from lakehouse.write.stored import stored
+from lakehouse.write.writes import Merge, Write
+
+_ENDED = re.compile(r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]")
+"""What Spark Connect says of a session that its server no longer has, and of rows that belong to another one."""
+
+_MISSING = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|DELTA_FILE_NOT_FOUND")
+
+
+class Changed(Enum):
+    """Whether a rival changed rows that this write is about."""
+
+    OTHER_ROWS = "other rows"
+    SAME_ROWS = "the same rows"
+    UNKNOWN = "rows that cannot be told"
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempt:
+    """One attempt that did not commit.
+
+    Args:
+        conflict: What Delta said about it.
+        rivals: The commits that came first, the newest before the others.
+        changed: Whether they changed the same rows.
+        seconds: How long it took.
+        said: The error's first line, where it need not have been a rival's doing.
+    """
+
+    conflict: Conflict
+    rivals: tuple[Commit, ...]
+    changed: Changed
+    seconds: float
+    said: str = ""
+
+
+def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Changed:
+    """Whether the rivals changed rows in the part of the table that this write is about."""
+    loud = [rival.version for rival in rivals if not rival.is_quiet]
+    if not loud:
+        return Changed.OTHER_ROWS if rivals else Changed.UNKNOWN
+    head = run.ref.log(lambda: spark).head()
+    if head is None or not head.keeps_feed:
+        return Changed.UNKNOWN
+    if not isinstance(write, Aggregate):  # after a rival's commit all sums are computed anew, so all rows are its
+        write = stored(write, head.partition_columns)
+    try:
+        changed = Pinned.of(spark, run.ref, head).feed(min(loud), max(loud))
+        if isinstance(write, Merge) and not write.touched.is_everything:
+            changed = write.touched.of(changed)
+        within = run.within(changed.schema)
+        if within is not None:
+            changed = changed.where(within)
+        return Changed.OTHER_ROWS if is_empty(changed) else Changed.SAME_ROWS
+    except Exception:  # the rivals' changes are gone, or Spark is: the next attempt says what of it matters
+        return Changed.UNKNOWN
+
+
+def is_disputed(run: Run, found: Changed) -> bool:
+    """Whether two writers may disagree about a row, and the table says that neither is to overrule the other."""
+    return found is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
+
+
+def describe(attempt: LostAttempt) -> str:
+    """The rivals of a lost attempt, in words."""
+    if not attempt.rivals:
+        said = f"; Spark said: {attempt.said}" if attempt.said else ""
+        return f"nobody who left a commit ({attempt.conflict.kind.value}{said})"
+    newest = attempt.rivals[0]
+    others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
+    partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
+    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.changed.value}"
+
+
+def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
+    """What is said of the attempt while the run goes on."""
+    return f"Attempt {number} to commit {run.asset} lost to {describe(attempt)}."
+
+
+def advice(run: Run, attempt: LostAttempt) -> str:
+    """What to do about the last attempt that was lost."""
+    if not attempt.rivals and attempt.said:
+        return "No rival is in the table's log, so look for the cause in what Spark said."
+    if attempt.rivals and is_disputed(run, attempt.changed):
+        return f"It changed {attempt.changed.value}, and on_same_rows='fail': decide which of the two owns the rows."
+    return (
+        "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "
+        "they write different partitions."
+    )
+
+
+def explained(run: Run, error: Exception) -> LakehouseError:
+    """An error of Spark in the words of this library: a broken promise, changes that are gone, or the plan itself."""
+    broken = broken_promise(run.asset, error)
+    if broken is not None:
+        return broken
+    if any(_ENDED.search(message(cause)) for cause in causes(error)):
+        return SessionEndedError(run.asset, first_line(error))
+    reason = why_unreadable(error)
+    if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
+        return LateGapError(run.asset, reason)
+    if reason is not None and _MISSING.search(reason):
+        return MissingFileError(run.asset, first_line(error))
+    level = run.table.isolation
+    if level is Isolation.WRITE_SERIALIZABLE and "must be Serializable" in first_line(error):
+        return IsolationLevelError(run.asset, level.value)  # only Delta knows: on Databricks the definition works
+    of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
+    return (PlanError if of_the_asset else ComputeError)(run.asset, first_line(error))

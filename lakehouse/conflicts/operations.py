@@ -1,0 +1,166 @@
+"""What a commit does to a table, as far as conflicts go: the words in which `lakehouse.conflicts.rules` answers."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from lakehouse.declare.isolation import Isolation
+
+
+class Engine(Enum):
+    """Who commits: the two do not answer alike."""
+
+    OPEN_SOURCE = "open-source Delta 4.4"
+    DATABRICKS = "Databricks"
+
+
+class Operation(Enum):
+    """What a commit does to a table, as far as conflicts go."""
+
+    BLIND_APPEND = "blind append"
+    READING_APPEND = "append that reads the table"
+    CHANGE = "UPDATE, DELETE or MERGE"
+    OVERWRITE = "overwrite"
+    OPTIMIZE = "OPTIMIZE"
+    FEATURE = "enabling a table feature"
+    CLUSTERING = "CLUSTER BY of a table that is clustered"
+    METADATA = "change of schema or properties"
+    DROPPED_FEATURE = "dropping a table feature"
+    CREATION = "creation of the table"
+    REPLACEMENT = "RESTORE, CLONE or CONVERT"
+
+
+class Limit(Enum):
+    """What keeps row-level concurrency, or the peace of OPTIMIZE with other writes, from a statement on Databricks."""
+
+    Z_ORDER = "OPTIMIZE with ZORDER BY"
+    COMPLEX_TYPE = "a condition on a struct, array or map"
+    SUBQUERY = "a condition with a subquery"
+    NON_DETERMINISTIC = "a condition that is not deterministic"
+
+
+class Verdict(Enum):
+    """The closed set of answers, mildest first.
+
+    AVOIDABLE: the two conflict unless each keeps to a part of its own, or the table was made ahead of both. CAN: on
+    this table they conflict however they are stated; only taking turns helps.
+    """
+
+    CANNOT = "cannot conflict"
+    AVOIDABLE = "avoidable"
+    CAN = "can conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What an operation's commit holds for the checks: what it read, and the actions that it writes."""
+
+    reads: bool = False
+    adds: bool = False
+    removes: bool = False
+    metadata: bool = False
+    protocol: bool = False
+    same_rows: bool = False
+    """No row changes (`dataChange=false`), so Delta commits it under snapshot isolation: added files do not matter."""
+
+
+TRAITS = {
+    Operation.BLIND_APPEND: Traits(adds=True),
+    Operation.READING_APPEND: Traits(reads=True, adds=True),
+    Operation.CHANGE: Traits(reads=True, adds=True, removes=True),
+    Operation.OVERWRITE: Traits(reads=True, adds=True, removes=True),
+    Operation.OPTIMIZE: Traits(reads=True, adds=True, removes=True, same_rows=True),
+    Operation.FEATURE: Traits(metadata=True),
+    Operation.CLUSTERING: Traits(),  # what it writes is not the table's metadata, but a domain of its own
+    Operation.METADATA: Traits(metadata=True),
+    Operation.DROPPED_FEATURE: Traits(metadata=True, protocol=True),
+    Operation.CREATION: Traits(adds=True, metadata=True, protocol=True),
+    Operation.REPLACEMENT: Traits(reads=True, adds=True, removes=True),
+}
+WRITES_ROWS = frozenset({Operation.BLIND_APPEND, Operation.READING_APPEND, Operation.CHANGE, Operation.OVERWRITE})
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a table says of itself that conflicts depend on.
+
+    Args:
+        partitioned: Whether it has partition columns.
+        clustered: Whether it has liquid clustering; not together with `partitioned`.
+        isolation: The `delta.isolationLevel` that it carries.
+        deletion_vectors: Whether it keeps deletion vectors.
+        row_level: Whether the runtime may compare rows; it does on Databricks, without partitions, with deletion
+            vectors. Open-source Delta never does.
+        identity: Whether it has an identity column.
+
+    Raises:
+        ValueError: A table that is partitioned and clustered.
+    """
+
+    partitioned: bool = False
+    clustered: bool = False
+    isolation: Isolation = Isolation.SERIALIZABLE
+    deletion_vectors: bool = False
+    row_level: bool = True
+    identity: bool = False
+
+    def __post_init__(self) -> None:
+        if self.partitioned and self.clustered:
+            raise ValueError("A Delta table is partitioned or clustered, not both.")
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """One write as a rival sees it.
+
+    Args:
+        operation: What it does.
+        within: The partitions that its statement names as literals and that all its rows are in; None where it names
+            none. A join on the partition column names none.
+        application: Its application id (`txnAppId`), where it commits with one.
+        evolves: Whether it changes the schema besides (a column is added).
+        inserts: Whether it may insert rows; an UPDATE or a DELETE does not.
+        limits: What keeps row-level concurrency from it.
+    """
+
+    operation: Operation
+    within: frozenset[str] | None = None
+    application: str | None = None
+    evolves: bool = False
+    inserts: bool = True
+    limits: frozenset[Limit] = frozenset()
+
+    @property
+    def traits(self) -> Traits:
+        return TRAITS[self.operation]
+
+    @property
+    def declares(self) -> bool:
+        """Whether its commit holds the table's metadata, whatever the rows are."""
+        return self.traits.metadata or self.evolves
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it may give rows new values of an identity column."""
+        return self.inserts and self.operation in WRITES_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """Whether a write can lose to another one that commits first.
+
+    Args:
+        verdict: The answer.
+        why: One sentence.
+        exceptions: What the loser may get, Delta's names; empty if it cannot lose.
+        remedy: What avoids it; empty if it cannot lose.
+    """
+
+    verdict: Verdict
+    why: str
+    exceptions: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+TAKE_TURNS = "Let the writers of the table take turns, in one Dagster pool."
+ALONE = "Do it while no writer of the table is under way."
+OTHER_PARTITIONS = "Name the partitions of each as literals in its statement, and let them differ."

@@ -1,0 +1,192 @@
+"""Which writers can meet in one table, and what comes of it: the conflict rules put to what is declared."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, product
+
+from lakehouse.conflicts.layout import layout
+from lakehouse.conflicts.operations import Engine, Foreseen, Operation, Verdict, Writing
+from lakehouse.conflicts.rules import foresee
+from lakehouse.declare.isolation import Isolation
+from lakehouse.declare.table import Table
+
+FOREIGN = {
+    "another program's append": Writing(Operation.BLIND_APPEND),
+    "another program's UPDATE, DELETE or MERGE": Writing(Operation.CHANGE),
+    "an OPTIMIZE": Writing(Operation.OPTIMIZE),
+    "a change of its schema or properties": Writing(Operation.METADATA),
+}
+"""Who may come along that no definition tells of."""
+
+_TWIN = "another run of it"
+_SAME_PARTITION = "another run of the same partition"
+_OTHER_PARTITION = "a run of another partition"
+_NEW_COLUMN = "a run of another partition that adds a column"
+_FIRST_RUN = "another partition's first run, with no table yet"
+_HERE, _THERE = frozenset({"this one"}), frozenset({"another one"})
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Whoever writes a table, as the definitions tell of it.
+
+    Args:
+        name: The asset's key, or what else writes.
+        location: Where the table is; writers of one location write one table.
+        declared: What it says of the table.
+        operation: What its runs do to the table at worst.
+        sliced: Whether each run names its partitions as literals, and writes nothing else.
+        pool: The Dagster pool that its runs wait in.
+        is_asset: Whether Dagster materializes it; else it is upkeep that nothing more is known of.
+    """
+
+    name: str
+    location: str
+    declared: Table
+    operation: Operation
+    sliced: bool = False
+    pool: str | None = None
+    is_asset: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two writes that may be under way on one table at once, and whether the first can lose to the second.
+
+    Args:
+        writer: Who may lose.
+        rival: Who has committed first.
+        foreseen: What comes of it.
+        avoided_by: What avoids it, in these definitions or in general; empty where there is nothing to avoid.
+        declared: Whether the rival is in the definitions.
+    """
+
+    writer: str
+    rival: str
+    foreseen: Foreseen
+    avoided_by: str
+    declared: bool = True
+
+
+def meetings(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURCE) -> tuple[Meeting, ...]:
+    """Every meeting of the writers with themselves, with each other and with foreign ones, table by table.
+
+    Args:
+        writers: The writers of all tables.
+        engine: Who commits.
+    """
+    return tuple(meeting for table in _by_table(writers) for meeting in _on_one_table(table, engine))
+
+
+def pools(writers: Iterable[Writer]) -> dict[str, str]:
+    """The pool of each location whose writers have to take turns.
+
+    A table whose only writer is a partitioned asset gets none: its partitions do not conflict, and a pool would make
+    them wait for each other. The engine is the stricter one, open-source Delta.
+    """
+    return {
+        table[0].location: pool_name(table[0])
+        for table in _by_table(writers)
+        if any(_conflict(writer, rival) for writer, rival in product(table, table))
+    }
+
+
+def pool_name(writer: Writer) -> str:
+    """The pool of a writer's table: one word for whoever writes it."""
+    return "table:" + "_".join((writer.declared.name or writer.name).split())
+
+
+def warnings(writers: Iterable[Writer]) -> dict[str, tuple[str, ...]]:
+    """What is worth knowing before an asset runs, by asset; those with nothing to say are left out."""
+    found = {
+        writer.name: tuple(_warnings(writer, table))
+        for table in _by_table(writers)
+        for writer in table
+        if writer.is_asset
+    }
+    return {name: told for name, told in found.items() if told}
+
+
+def _warnings(writer: Writer, writers: Sequence[Writer]) -> Iterator[str]:
+    others = ", ".join(other.name for other in writers if other.is_asset and other is not writer)
+    table = layout(writer.declared, Engine.OPEN_SOURCE)
+    if table.isolation is Isolation.WRITE_SERIALIZABLE:
+        yield "delta.isolationLevel is WriteSerializable: open-source Delta refuses to create such a table."
+    if others:
+        yield f"Its table is written by {others} too: each finds the other's rows foreign until it has adopted them."
+    if table.partitioned and not writer.sliced:
+        yield "Its table has partitions, but the asset has none: its statements name no partition."
+    if table.identity:
+        yield "Its table may have identity columns: no two writes that insert rows can be under way at once."
+
+
+def _conflict(writer: Writer, rival: Writer) -> bool:
+    """Whether two runs side by side are likely to cost an attempt, repeated runs of one partition left out."""
+    table = layout(writer.declared, Engine.OPEN_SOURCE)
+    ours, theirs = _side_by_side(writer, rival)
+    return foresee(ours, theirs, table).verdict is not Verdict.CANNOT
+
+
+def _by_table(writers: Iterable[Writer]) -> Iterator[Sequence[Writer]]:
+    ordered = sorted(writers, key=lambda writer: (writer.location, not writer.is_asset, writer.name))
+    for _, table in groupby(ordered, key=lambda writer: writer.location):
+        yield tuple(table)
+
+
+def _on_one_table(table: Sequence[Writer], engine: Engine) -> Iterator[Meeting]:
+    for writer in table:
+        if not writer.is_asset:
+            continue
+        yield from _with_itself(writer, engine)
+        for rival in table:
+            if rival is not writer:
+                ours, theirs = _side_by_side(writer, rival)
+                yield _meeting(writer, rival.name, ours, theirs, engine, _turns(writer, rival))
+        for name, theirs in FOREIGN.items():
+            yield replace(_meeting(writer, name, _writing(writer), theirs, engine), declared=False)
+
+
+def _with_itself(writer: Writer, engine: Engine) -> Iterator[Meeting]:
+    if not writer.sliced:
+        yield _meeting(writer, _TWIN, *_side_by_side(writer, writer), engine, _turns(writer, writer))
+        return
+    ours, theirs = _side_by_side(writer, writer)
+    created = Writing(Operation.CREATION, _HERE)
+    once = "Start a partition once; a second run finds its changes applied."
+    ahead = "Materialize one partition before the others."
+    yield _meeting(writer, _OTHER_PARTITION, ours, theirs, engine, _turns(writer, writer))
+    yield _meeting(writer, _SAME_PARTITION, ours, ours, engine, _turns(writer, writer) or once)
+    yield _meeting(writer, _NEW_COLUMN, ours, replace(theirs, evolves=True), engine, _turns(writer, writer) or ahead)
+    yield _meeting(writer, _FIRST_RUN, created, created, engine, _turns(writer, writer) or ahead)
+
+
+def _side_by_side(writer: Writer, rival: Writer) -> tuple[Writing, Writing]:
+    """Runs of two writers; of one and the same they are of different partitions, where it has partitions."""
+    ours = _writing(writer)
+    if rival is not writer:
+        return ours, _writing(rival, of_it=False)
+    if not writer.sliced:
+        return ours, ours
+    return ours, replace(ours, within=_THERE, application=f"{writer.name}/another one")
+
+
+def _writing(writer: Writer, *, of_it: bool = True) -> Writing:
+    """One run of a writer. Of another writer nobody knows which partitions it names: none that would tell it apart."""
+    return Writing(writer.operation, _HERE if writer.sliced and of_it else None, writer.name)
+
+
+def _turns(writer: Writer, rival: Writer) -> str:
+    return f"pool {writer.pool}" if writer.pool is not None and writer.pool == rival.pool else ""
+
+
+def _meeting(
+    writer: Writer, rival: str, ours: Writing, theirs: Writing, engine: Engine, avoided_by: str = ""
+) -> Meeting:
+    foreseen = foresee(ours, theirs, layout(writer.declared, engine), engine)
+    nothing = foreseen.verdict is Verdict.CANNOT
+    return Meeting(
+        writer.name,
+        rival,
+        foreseen,
+        "" if nothing else avoided_by or foreseen.remedy,
+    )

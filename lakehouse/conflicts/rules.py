@@ -1,0 +1,135 @@
+"""The conflict rules: whether a write can lose its commit to another one, why, and what avoids it.
+
+Open-source Delta 4.4 is described by what each operation reads, adds, removes and declares (`operations.TRAITS`), put
+to Delta's own checks in Delta's order (`ConflictChecker.scala`, tag v4.4.0); tests/upstream ask a real Delta.
+Databricks is described by its published matrices (`databricks.py`); where these are silent (metadata, application ids,
+creation, RESTORE, overwrites) by the same checks.
+"""
+
+from lakehouse.conflicts.databricks import GROUP, by_matrix
+from lakehouse.conflicts.operations import (
+    ALONE,
+    OTHER_PARTITIONS,
+    TAKE_TURNS,
+    Engine,
+    Foreseen,
+    Layout,
+    Operation,
+    Verdict,
+    Writing,
+)
+from lakehouse.declare.isolation import Isolation
+
+
+def foresee(
+    loser: Writing, winner: Writing, table: Layout | None = None, engine: Engine = Engine.OPEN_SOURCE
+) -> Foreseen:
+    """Whether `loser` can fail because `winner` committed first, both having begun at the same version.
+
+    Args:
+        loser: The write that commits second.
+        winner: The write that committed first.
+        table: The table; without one, an open-source table as it is made by default.
+        engine: Who commits.
+    """
+    table = table or Layout()
+    declared = _declared(loser, winner, table, engine)
+    if declared is not None:
+        return declared
+    found = _twin(loser, winner) or _data(loser, winner, table, engine)
+    if not table.identity:
+        return found
+    if engine is Engine.DATABRICKS:
+        why = "A table with an identity column takes no concurrent transactions, as documented."
+    elif loser.numbers_rows and winner.numbers_rows:
+        why = "Rows with new identity values move the column's high-water mark, which is metadata."
+    else:
+        return found
+    return Foreseen(Verdict.CAN, why, ("MetadataChangedException", *found.exceptions), TAKE_TURNS)
+
+
+def _twin(loser: Writing, winner: Writing) -> Foreseen | None:
+    if loser.application is None or loser.application != winner.application:
+        return None
+    why = "Both carry one application id, so the second would repeat the first."
+    return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), TAKE_TURNS)
+
+
+def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen:
+    """What comes last: the files, or on Databricks the rows, that the loser has read and the winner changed."""
+    if not (loser.traits.reads and (winner.traits.adds or winner.traits.removes)):
+        nothing = "has read nothing of the table" if not loser.traits.reads else "finds every file as it was"
+        return Foreseen(Verdict.CANNOT, f"The write {nothing}.")
+    if table.partitioned and _apart(loser, winner):
+        return Foreseen(Verdict.CANNOT, "Their statements name different partitions, as literals.")
+    if engine is Engine.DATABRICKS and {loser.operation, winner.operation} <= GROUP.keys():
+        return by_matrix(loser, winner, table)
+    return _by_files(loser, winner, table)
+
+
+def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen | None:
+    """The checks that come before data: replacement, creation, protocol, metadata, the clustering columns."""
+    if loser.operation is Operation.REPLACEMENT:
+        why = "It writes the very next version or none: whatever was committed meanwhile defeats it."
+        return Foreseen(Verdict.CAN, why, ("ConcurrentWriteException",), ALONE)
+    if loser.operation is Operation.CREATION:
+        ahead = "Create the table ahead of its concurrent writers."
+        why = "The table was made by another writer meanwhile."
+        return Foreseen(Verdict.AVOIDABLE, why, ("ProtocolChangedException",), ahead)
+    if winner.operation is Operation.CREATION:
+        return Foreseen(Verdict.CANNOT, "A write that does not create the table begins when it is there.")
+    if loser.traits.same_rows and engine is Engine.OPEN_SOURCE:
+        return None  # OPTIMIZE begins another transaction by itself and commits as long as its files are there
+    if winner.traits.protocol:
+        return Foreseen(Verdict.CAN, "The table's protocol was changed.", ("ProtocolChangedException",), ALONE)
+    if _moves_metadata(loser, winner, table, engine):
+        features = loser.traits.metadata and winner.operation is Operation.FEATURE
+        exceptions = ("MetadataChangedException", "ProtocolChangedException")[: 1 + features]
+        return Foreseen(Verdict.CAN, "The table's schema or properties were changed.", exceptions, ALONE)
+    if loser.operation is Operation.CLUSTERING and winner.operation in (loser.operation, Operation.REPLACEMENT):
+        why = "Both say what the clustering columns are."
+        return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), ALONE)
+    return None
+
+
+def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> bool:
+    """Whether the winner's metadata defeats the loser.
+
+    Open-source Delta lets a writer follow some features; a RESTORE repeats the metadata, which only defeats a loser
+    with metadata of its own; and so does an insert that moves the high-water mark of an identity column.
+    """
+    own = loser.declares or (table.identity and loser.numbers_rows)
+    match winner.operation:
+        case Operation.METADATA:
+            return True
+        case Operation.FEATURE:
+            return own or winner.evolves or engine is Engine.DATABRICKS
+        case Operation.REPLACEMENT:
+            return own or winner.evolves
+        case _:
+            return winner.evolves or (table.identity and loser.declares and winner.numbers_rows)
+
+
+def _by_files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
+    """By the files of the partitions that the loser read; predicates on other columns do not count."""
+    follows_blind = table.isolation is Isolation.WRITE_SERIALIZABLE and not loser.declares
+    blind = winner.operation is Operation.BLIND_APPEND
+    added = winner.traits.adds and not loser.traits.same_rows and not (blind and follows_blind)
+    removed = winner.traits.removes
+    if not (added or removed):
+        why = "it changes no row" if loser.traits.same_rows else "under WriteSerializable it may come before them"
+        return Foreseen(Verdict.CANNOT, f"Rows were only added, and {why}.")
+    exceptions = ("ConcurrentAppendException",) * added + ("ConcurrentDeleteReadException",) * removed
+    exceptions += ("ConcurrentDeleteDeleteException",) * (removed and loser.traits.removes)
+    what = "files were added where it reads" if added else "files that it read were removed"
+    if not table.partitioned:
+        clustered = ", clustered or not" if table.clustered else ""
+        why = f"The table has no partitions{clustered}, so it reads all of it, and {what}."
+        return Foreseen(Verdict.CAN, why, exceptions, f"{TAKE_TURNS} Or partition the table.")
+    if loser.within is not None and winner.within is not None:
+        return Foreseen(Verdict.CAN, f"Both name the same partition, and {what}.", exceptions, TAKE_TURNS)
+    return Foreseen(Verdict.AVOIDABLE, f"Partitions are not told apart, and {what}.", exceptions, OTHER_PARTITIONS)
+
+
+def _apart(loser: Writing, winner: Writing) -> bool:
+    return loser.within is not None and winner.within is not None and not loser.within & winner.within

@@ -1,0 +1,321 @@
+"""The cursor: how far an asset has read, found in its own table's commits (ADR 1).
+
+Read backwards from the newest commit, so it costs what was committed since the last own commit, not the
+length of the history. A RESTORE is followed to the version that it restored; a commit that emptied or
+replaced the table ends the line.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from lakehouse.cursor.mark import Mark, Position, application_id, least
+from lakehouse.cursor.walk import Past, TakenBack, mark_of, readable_mark, reads_before, slipped_in, standing
+from lakehouse.errors import UnreadableLogError
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.log import NO_TABLE, Head, Log
+
+FIRST_GENERATION = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The table says how far it has read.
+
+    Args:
+        mark: The newest own commit that still holds.
+        version: Its version.
+        generation: The generation that the next commit counts in.
+        epoch: The last epoch of that generation.
+        reads: The position of every source.
+        code_versions: Those that wrote what the cursor is about: several where a run's partitions differ in it.
+        slipped: Whether rows of a rival came between the comparison and the commit, so that its range is read again.
+        furthest: How far each source has been read at most, where the run's partitions differ or the commit slipped.
+    """
+
+    mark: Mark
+    version: int
+    generation: str
+    epoch: int
+    reads: Mapping[str, Position]
+    code_versions: frozenset[str | None]
+    slipped: bool = False
+    furthest: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @classmethod
+    def of(cls, mark: Mark, version: int) -> "Known":
+        """What the commit itself says."""
+        return cls(mark, version, mark.generation, mark.epoch, mark.reads, frozenset({mark.code_version}))
+
+    def is_of(self, code_version: str | None) -> bool:
+        """Whether this code version, and no other, wrote what the cursor is about."""
+        return self.code_versions == frozenset({code_version})
+
+    @property
+    def compare_again(self) -> bool:
+        """Whether it slipped after a comparison of everything: the rival's keys may be in no range.
+
+        Not for some partitions: the rival may be one that writes others all the time.
+        """
+        return self.slipped and self.mark.everything and not self.mark.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """There is no position to read on from, and none was lost: a first run, or an asset that reads no changes.
+
+    Args:
+        generation: The generation that the next commit counts in.
+        epoch: The last epoch of that generation.
+        foreign: The version of the newest commit by somebody else that put rows in; None where there is none.
+    """
+
+    generation: str = FIRST_GENERATION
+    epoch: int = 0
+    foreign: int | None = None
+
+    @property
+    def reads(self) -> Mapping[str, Position]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The asset has written this table, but what it had read can no longer be told.
+
+    Args:
+        reason: What happened, as the second half of a sentence.
+    """
+
+    reason: str
+    generation: str
+    epoch: int = 0
+
+    @property
+    def reads(self) -> Mapping[str, Position]:
+        return {}
+
+
+OWNER = "lakehouse.asset"
+"""Table property of a table that was created for an asset: the asset's name."""
+Cursor: TypeAlias = Known | Fresh | Lost
+
+
+def find_cursor(
+    log: Log,
+    head: Head | None,
+    asset: str,
+    partitions: tuple[str, ...] = (),
+    *,
+    positions: bool = True,
+    asked: bool = False,
+) -> Cursor:
+    """The cursor of an asset, or of some partitions of it.
+
+    Args:
+        log: The log of the asset's own table.
+        head: Where that table stands; None where there is no table.
+        asset: The asset key, its parts joined by "/".
+        partitions: The partition keys of this run. With several of them the cursor is the one that has read
+            least: by the write law, what is read twice is applied once.
+        positions: Whether those of partitions matter. An asset that reads no changes needs only its epoch, and a log
+            that knows it answers without reading history.
+        asked: Whether somebody asked to compare everything, so that a damaged mark is only a lost one.
+
+    Raises:
+        UnreadableLogError: One of our own marks is damaged.
+    """
+    if head is None:
+        return Fresh()
+    past = Past.of(log, head)
+    try:
+        found = _find(past, asset, partitions, positions=positions)
+    except UnreadableLogError as error:
+        if not asked or error.damaged is None:
+            raise
+        found = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
+    if not asked:
+        return found
+    # Somebody else may have used the application id, and Delta would skip an epoch that it has seen.
+    epoch = past.epoch(application_id(asset, partitions, found.generation))
+    return replace(found, epoch=max(found.epoch, epoch or 0))
+
+
+def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
+    """The newest own commit by one of some runs, unless the table was emptied or taken back since."""
+    for commit in standing(Past.of(log, head).back()):
+        mark = readable_mark(commit, asset)
+        if mark is not None and mark.run in runs:
+            return Known.of(mark, commit.version)
+    return None
+
+
+def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: bool) -> Cursor:
+    if not partitions:
+        return _newest(past, asset, None)
+    epoch = past.epoch(application_id(asset, partitions, FIRST_GENERATION))
+    if not positions and epoch is not None:
+        return Fresh(epoch=epoch, foreign=_foreign(past, asset) if epoch == 0 else None)
+    least = _least_read([_newest(past, asset, partition) for partition in partitions])
+    generation, epoch = _sequence(past, asset, partitions, least.generation)
+    return replace(least, generation=generation, epoch=epoch)
+
+
+def _sequence(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
+    """The generation and last epoch in which these partitions are written together.
+
+    Each set of partitions has a sequence of its own, which the newest mark of one of them need not belong to. Where
+    the log cannot say and its marks are gone, another sequence begins: Delta would skip a repeated epoch silently.
+    """
+    epoch = past.epoch(application_id(asset, partitions, generation))
+    if epoch is not None:
+        return generation, epoch
+    line, oldest = _line(generation), past.head.version + 1
+    for commit in past.back():
+        oldest = commit.version
+        mark = readable_mark(commit, asset)
+        if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
+            return mark.generation, mark.epoch
+    return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
+
+
+def _line(generation: str) -> str:
+    return generation.partition("~")[0]
+
+
+def _foreign(past: Past, asset: str) -> int | None:
+    """The newest commit by somebody else whose rows are there; None as soon as the table proves to be the asset's."""
+    foreign: int | None = None
+    found, oldest = False, past.head.version + 1
+    for commit in past.back():
+        oldest = commit.version
+        if _claimed(commit, asset):
+            return None
+        if not found and not commit.is_quiet:
+            found, foreign = True, None if commit.leaves_nothing else commit.version
+    # Own commits may have been cleaned up, and only those of other partitions leave an epoch.
+    return None if oldest > 0 and past.head.properties.get(OWNER) == asset else foreign
+
+
+def _least_read(cursors: list[Cursor]) -> Cursor:
+    """The cursor to start from so that no partition misses a change: unknown before known, behind before ahead."""
+    for kind in (Lost, Fresh):
+        for cursor in cursors:
+            if isinstance(cursor, kind):
+                return cursor
+    known = [cursor for cursor in cursors if isinstance(cursor, Known)]
+    codes = frozenset(code for cursor in known for code in cursor.code_versions)
+    return replace(
+        next((cursor for cursor in known if cursor.compare_again), known[0]),
+        reads=least([cursor.reads for cursor in known]),
+        code_versions=codes,
+        slipped=any(cursor.slipped for cursor in known),
+        furthest=_furthest([_versions(cursor.reads) for cursor in known] + [cursor.furthest for cursor in known]),
+    )
+
+
+def _versions(reads: Mapping[str, Position]) -> dict[str, int]:
+    return {source: position.version for source, position in reads.items()}
+
+
+def _furthest(versions: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    sources = set[str]().union(*versions)
+    return {source: max(read[source] for read in versions if source in read) for source in sources}
+
+
+def _newest(past: Past, asset: str, partition: str | None) -> Cursor:
+    """The cursor of the whole table, or of one partition.
+
+    Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
+    from one that it never has: what another program keeps is not to be replaced.
+    """
+    for commit in standing(past.back()):
+        mark = mark_of(commit, asset)
+        if mark is not None and mark.covers(_set_of(partition)):
+            return _known(past, commit, mark)
+        if mark is not None and partition is None:
+            reason = f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then"
+            return Lost(reason, _begun_since(past, commit.version) or str(commit.version))
+        hidden = _hides(commit)
+        if hidden is not None and any(_claimed(older, asset, partition) for older in past.back(commit.version)):
+            return Lost(hidden, _begun_since(past, commit.version) or str(commit.version))
+        if commit.is_first and commit.operation == "CLONE":
+            reason = "the table is a clone, and a clone does not carry the position"
+            return Lost(reason, _begun_since(past, commit.version) or FIRST_GENERATION)
+    return _unmarked(past, asset, partition)
+
+
+def _hides(commit: Commit) -> str | None:
+    """Why no older commit tells a position any more; None where one may."""
+    if commit.operation == "RESTORE":
+        return f"version {commit.version} restored the table to a point in time"
+    if commit.empties and not commit.is_first:
+        return f"version {commit.version} ({commit.operation}) replaced all its rows"
+    return None
+
+
+def _begun_since(past: Past, version: int) -> str | None:
+    """The generation that began after a version: the newest RESTORE names it, or what emptied the table."""
+    for commit in past.back():
+        if commit.version <= version:
+            return None
+        if _hides(commit) is not None:
+            return str(commit.version)
+    return None
+
+
+def _unmarked(past: Past, asset: str, partition: str | None) -> Cursor:
+    """The cursor where no commit down to the oldest has a position: by whose the rows are.
+
+    Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not, rows
+    that somebody else is known to have put in decide: taking them for ours would replace them.
+    """
+    commits = list(past.back())
+    oldest = commits[-1].version if commits else past.head.version + 1
+    generation = _begun_since(past, NO_TABLE)
+    ours = any(_claimed(commit, asset) for commit in commits)
+    foreign = None if ours else _foreign(past, asset)
+    if oldest == 0:
+        return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
+    of = application_id(asset, _set_of(partition), FIRST_GENERATION)
+    epoch = past.epoch(of)
+    if not ours and epoch == 0 and partition is None:
+        return Fresh(foreign=oldest if foreign is None else foreign)
+    if generation is None:
+        # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
+        generation = f"cleaned-{oldest}" if epoch is None else FIRST_GENERATION
+    if not ours and not epoch and foreign is not None:
+        return Fresh(generation, foreign=foreign)
+    reached = epoch if epoch is not None and generation == FIRST_GENERATION else 0
+    return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation, reached)
+
+
+def _set_of(partition: str | None) -> tuple[str, ...]:
+    return () if partition is None else (partition,)
+
+
+def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
+    """Whether a commit says that the asset made it (and wrote the partition), where its positions do not matter."""
+    try:
+        mark = mark_of(commit, asset)
+    except UnreadableLogError:
+        return True
+    return mark is not None and (partition is None or mark.covers((partition,)))
+
+
+def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
+    """The cursor in `mark`, unless the table was taken back between the plan of that commit and the commit.
+
+    A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
+    not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
+    Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
+    """
+    generation = _begun_since(past, commit.version)
+    slipped = slipped_in(past, commit, mark)
+    if isinstance(slipped, TakenBack):
+        # The first commit of a table cannot lend its version: the first generation has that name.
+        return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
+    known = Known.of(mark, commit.version)
+    if slipped:
+        known = replace(known, reads=reads_before(past, mark), slipped=True, furthest=_versions(mark.reads))
+    return known if generation is None else replace(known, generation=generation, epoch=0)

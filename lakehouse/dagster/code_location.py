@@ -1,0 +1,188 @@
+"""What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, TypeGuard
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
+from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
+from lakehouse.read.changes import Changes
+from lakehouse.spark.snapshot import TableRef
+from lakehouse.sql.partitions import PartitionKey, Slice, Window
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.writes import Append, Merge, Overwrite
+
+InputKind: TypeAlias = type[Changes] | type[DataFrame]
+WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate]
+
+_READS = ("Changes", "DataFrame")
+_SPARKS_OWN = "_spark"
+"""Where a local Spark keeps its files, below the root of the tables."""
+_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "DataFrame")
+
+
+def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
+    """How an input is read: as `Changes`, or as a `DataFrame` at one pinned version.
+
+    Raises:
+        UnsupportedAnnotationError: The annotation is neither, or there is none.
+    """
+    if annotation is Changes:
+        return Changes
+    if _is_frame(annotation):
+        return DataFrame
+    raise UnsupportedAnnotationError(asset, f"its input '{name}'", _named(annotation), _READS)
+
+
+def write_kind(asset: str, annotation: Any) -> WriteKind:
+    """How the result is written; a plain `DataFrame` is an `Overwrite`.
+
+    Raises:
+        UnsupportedAnnotationError: The annotation is no write, or there is none.
+    """
+    if annotation in (Append, Overwrite, Merge, Aggregate):
+        return annotation
+    if _is_frame(annotation):
+        return Overwrite
+    raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
+
+
+def writes_nothing(asset: dg.AssetsDefinition) -> bool:
+    """Whether the asset is annotated `-> None`: its result goes to no IO manager. Its checks do not count."""
+    return all(asset.op.output_def_named(name).dagster_type.is_nothing for name in asset.keys_by_output_name)
+
+
+def changes_of(asset: dg.AssetsDefinition) -> dict[str, Read]:
+    """The inputs that are read as `Changes`, and how."""
+    return {
+        input_.name: Read.from_metadata(input_.metadata or {})
+        for input_ in asset.op.input_defs
+        if input_.dagster_type.typing_type is Changes
+    }
+
+
+def asset_definitions(definitions: Iterable[Any]) -> Iterator[dg.AssetsDefinition]:
+    """Those of the definitions that are assets which can be materialized."""
+    for asset in definitions:
+        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
+            yield asset
+
+
+def tables_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
+    """What is declared of each table.
+
+    Args:
+        definitions: Asset definitions, and the specs of tables that no asset makes.
+    """
+    specs = [spec for asset in definitions for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
+    return {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
+
+
+def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
+    """The key of the IO manager of each table: Dagster has it read the table wherever it is an input.
+
+    Args:
+        definitions: Asset definitions, and the specs of tables that no asset makes.
+    """
+    listed = list(definitions)
+    specs = [spec for spec in listed if isinstance(spec, dg.AssetSpec)]
+    read_by = {spec.key: str(spec.metadata.get("dagster/io_manager_key", "io_manager")) for spec in specs}
+    made = {key: asset for asset in asset_definitions(listed) for key in asset.keys}
+    return read_by | {key: asset.get_io_manager_key_for_asset_key(key) for key, asset in made.items()}
+
+
+def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
+    """Whether a run reads only those of the source's partitions that are mapped to it.
+
+    An asset without partitions reads the whole table, unless it names a mapping. One that maps all of them does, too:
+    their keys grow from day to day, and a row of none is no less in the table.
+    """
+    mapping = asset.get_partition_mapping_for_dep(source)
+    if isinstance(mapping, dg.AllPartitionMapping):
+        return False
+    return mapping is not None or asset.partitions_def is not None
+
+
+def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
+    """Whether it is an asset that one function computes; a graph of ops has none whose inputs say how they are read."""
+    return (
+        isinstance(asset, dg.AssetsDefinition) and asset.is_executable and isinstance(asset.node_def, dg.OpDefinition)
+    )
+
+
+def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
+    """Where an asset's table is: its catalog name, or its key as a directory below the root.
+
+    Raises:
+        DefinitionError: A key that would leave the root, or be where Spark keeps its own files.
+    """
+    name = key.to_user_string()
+    if table.name is not None:
+        return TableRef.in_catalog(name, table.name)
+    parts = key.path
+    if parts[0] == _SPARKS_OWN or any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
+        raise DefinitionError(
+            f"Asset key '{name}' cannot be a directory below {root}, where {_SPARKS_OWN} belongs to Spark. Rename the "
+            f"asset."
+        )
+    return TableRef.at_path(name, root.rstrip("/") + "/" + name)
+
+
+def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:
+    """The part of the table that some partitions are.
+
+    Raises:
+        PartitionColumnError: The table does not say which column holds them.
+    """
+    columns = partition_columns(asset, table, partitions_def)
+    return Slice(tuple(_partition(partitions_def, columns, key) for key in keys))
+
+
+def partition_columns(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any]) -> dict[str, str]:
+    """The table's column for each partition dimension; the one dimension of a plain definition is named ""."""
+    declared = table.partition_columns
+    if not declared:
+        raise PartitionColumnError(asset, "its table does not say by which column. Add Table(partition_by=...).")
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        dimensions = [dimension.name for dimension in partitions_def.partitions_defs]
+        missing = [name for name in dimensions if name not in declared]
+        if missing:
+            raise PartitionColumnError(
+                asset,
+                f"no column is named like its dimension {missing[0]}. "
+                f"Table(partition_by=...) must name them: {', '.join(dimensions)}.",
+            )
+        return {name: name for name in dimensions}
+    return {"": declared[0]}
+
+
+def _partition(partitions_def: dg.PartitionsDefinition[Any], columns: dict[str, str], key: str) -> PartitionKey:
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        parts = partitions_def.get_partition_key_from_str(key).keys_by_dimension
+        definitions = {d.name: d.partitions_def for d in partitions_def.partitions_defs}
+        windows = {columns[name]: w for name, part in parts.items() if (w := _window(definitions[name], part))}
+        return PartitionKey(key, {columns[name]: part for name, part in parts.items()}, windows)
+    (column,) = columns.values()
+    window = _window(partitions_def, key)
+    return PartitionKey(key, {column: key}, {column: window} if window else {})
+
+
+def _window(partitions_def: dg.PartitionsDefinition[Any], key: str) -> Window | None:
+    if not isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
+        return None
+    window = partitions_def.time_window_for_partition_key(key)
+    return Window(window.start, window.end)
+
+
+def _is_frame(annotation: Any) -> bool:
+    """A subclass too: Spark Connect has its own, whose import would make loading a location a second longer."""
+    return isinstance(annotation, type) and issubclass(annotation, DataFrame)
+
+
+def _named(annotation: Any) -> str:
+    if annotation is Any or annotation is None:
+        return "nothing"
+    return getattr(annotation, "__name__", str(annotation))

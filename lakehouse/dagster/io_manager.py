@@ -1,0 +1,266 @@
+"""The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
+
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+import dagster as dg
+from dagster import ResourceDependency
+from pydantic import PrivateAttr
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.dagster.code_location import (
+    changes_of,
+    input_kind,
+    maps_partitions,
+    slice_of,
+    table_ref,
+    write_kind,
+    writes_nothing,
+)
+from lakehouse.dagster.metadata import report
+from lakehouse.declare.read import Read
+from lakehouse.declare.retry import Retry
+from lakehouse.declare.table import Table
+from lakehouse.errors import (
+    FULL_REFRESH,
+    ComputeError,
+    ConflictError,
+    LakehouseError,
+    LateGapError,
+    MissingFileError,
+    SourceMissingError,
+    StaleInputsError,
+    UnknownOutcomeError,
+    UnreadableLogError,
+    UnsettledError,
+)
+from lakehouse.materialization import Asset, Materialization
+from lakehouse.read.changes import Changes, Everything
+from lakehouse.read.feed_reader import Feeds
+from lakehouse.read.resolve import Source
+from lakehouse.spark.progress import telling
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.types import column_types
+from lakehouse.write.writes import Append, Overwrite, Write
+
+GAP = "lakehouse/gap/"
+"""Run tag, with the asset key after it: which run cannot read the asset's feeds, and why. Set by that run."""
+STALE_RETRIES = 3
+
+
+class DeltaIOManager(dg.ConfigurableIOManager):
+    """Every asset is a Delta table; one materialization is one commit; the commit keeps what it has read.
+
+    Where nothing changed there is none, and a second one mends what a rival slipped into (ADR 4).
+
+    Args:
+        spark: Any resource with a `spark_session`, dagster-pyspark's own among them.
+        root: Where the tables live: asset ["silver", "flights"] at `<root>/silver/flights`.
+        conflicts: How often a commit that lost to a rival is tried again.
+    """
+
+    spark: ResourceDependency[Any]
+    root: str
+    conflicts: ResourceDependency[Retry] = Retry()  # pyright: ignore[reportAssignmentType]  (Dagster takes the value)
+    _steps: dict[tuple[str, str, int], Materialization] = PrivateAttr(
+        default_factory=dict[tuple[str, str, int], Materialization]
+    )
+    _feeds: Feeds = PrivateAttr(default_factory=Feeds)
+
+    def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
+        """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
+        execution = _asset_context()
+        if execution is None:
+            return self._source(context, "load_input", None, self).at.rows()
+        with _told_to_dagster(execution):
+            writer = _writer(execution)
+            if writer is None:
+                return self._source(context, execution.asset_key.to_user_string(), execution, self).at.rows()
+            # Dagster asks the manager of the table that is read. The position is in the one that will be written.
+            step = writer.step_of(execution)
+            source = self._source(context, step.asset.name, execution, writer)
+            if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
+                return step.lookup(source)
+            read = Read.from_metadata(context.definition_metadata or {})
+            with telling(execution.log.info):
+                changes = step.changes(source, read, writer.archive)
+            if isinstance(changes.content, Everything) and changes.content.reason is not None:
+                execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
+            return changes
+
+    def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame) -> None:
+        """Makes the result one Delta commit, as `commit` says, and the materialization's metadata out of it."""
+        execution = cast("dg.AssetExecutionContext", _asset_context())
+        write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj
+        with _told_to_dagster(execution):
+            step = self.step_of(execution)
+            del self._steps[_step_key(execution)]
+            with telling(context.log.info):
+                outcome = step.commit(write, self.conflicts, tell=context.log.warning)
+            try:
+                report(context, execution, step.pinned(), outcome, self.session)
+            except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
+                context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
+            context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
+
+    def session(self) -> SparkSession:
+        """The Spark session of the tables that this manager writes."""
+        return cast("SparkSession", self.spark.spark_session)
+
+    def step_of(self, execution: dg.AssetExecutionContext) -> Materialization:
+        """The materialization that this step's inputs and output share; begun by whichever comes first."""
+        key = _step_key(execution)
+        if key not in self._steps:
+            asset, partitions_def, tags = self._asset(execution), execution.assets_def.partitions_def, _tags(execution)
+            self._steps[key] = Materialization(
+                spark=self.session,
+                asset=asset,
+                run_id=execution.run.run_id,
+                slice=slice_of(asset.name, asset.table, partitions_def, execution.partition_keys)
+                if partitions_def
+                else None,
+                compare=_wish_to_compare(tags, asset.name),
+                gap=_late_gap(tags, asset.name, execution.run.run_id),
+                aliases=_unacknowledged(execution),
+                feeds=self._feeds,
+            )
+        return self._steps[key]
+
+    def _asset(self, execution: dg.AssetExecutionContext) -> Asset:
+        spec, name = execution.assets_def.specs_by_key[execution.asset_key], execution.asset_key.to_user_string()
+        table = Table.from_metadata(spec.metadata)
+        return Asset(
+            name=name,
+            table=table,
+            ref=table_ref(self.root, execution.asset_key, table),
+            appends=write_kind(name, execution.op_def.output_defs[0].dagster_type.typing_type) is Append,
+            incremental=bool(changes_of(execution.assets_def)),
+            inputs=frozenset(key.to_user_string() for key in execution.assets_def.keys_by_input_name.values()),
+            code_version=spec.code_version,
+        )
+
+    def _source(
+        self,
+        context: dg.InputContext,
+        reader: str,
+        execution: dg.AssetExecutionContext | None,
+        writer: "DeltaIOManager",
+    ) -> Source:
+        """A table of this manager, as the Spark of the one that will write sees it."""
+        upstream = context.upstream_output
+        table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
+        ref = table_ref(self.root, context.asset_key, table)
+        log = ref.log(writer.session)
+        head = log.head()
+        if head is None:
+            raise SourceMissingError(reader, ref.name, ref.location)
+        pinned = Pinned.of(writer.session(), ref, head)
+        if context.has_asset_partitions and (
+            execution is None or maps_partitions(execution.assets_def, context.asset_key)
+        ):
+            own = () if execution is None or execution.assets_def.partitions_def is None else execution.partition_keys
+            pinned = _sliced(context, table, pinned, own)
+        # A key may be in several of the asset's partitions, whether or not Delta knows of them.
+        return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
+
+    def archive(self, asset: str) -> TableRef:
+        """Where the table of an asset is that is named as an archive."""
+        return table_ref(self.root, dg.AssetKey(asset.split("/")), Table())
+
+
+def _sliced(context: dg.InputContext, table: Table, pinned: Pinned, own: Sequence[str]) -> Pinned:
+    """Only the partitions that Dagster maps to this run, where the source says by which column it has them."""
+    if not table.partition_columns:
+        return pinned
+    slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
+    where = slice_.predicate(column_types(pinned.rows().schema))
+    return replace(pinned, where=where, mapped=None if set(slice_.keys) == set(own) else slice_.digest)
+
+
+def _writer(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
+    """The manager that will write what this step computes; None where Dagster hands it to none, or to another kind."""
+    if writes_nothing(execution.assets_def):
+        return None
+    key = execution.assets_def.get_io_manager_key_for_asset_key(execution.asset_key)
+    manager = getattr(execution.op_execution_context.get_step_execution_context().resources, key)
+    return manager if isinstance(manager, DeltaIOManager) else None
+
+
+@contextmanager
+def _told_to_dagster(execution: dg.AssetExecutionContext) -> Generator[None]:
+    """Our errors as Dagster's: a RetryPolicy repeats those that may pass; the two that need new inputs always are."""
+    try:
+        yield
+    except LateGapError as error:
+        execution.instance.add_run_tags(
+            execution.run.run_id, {GAP + error.asset: f"{execution.run.run_id} {error.reason[:200]}"}
+        )
+        # Dagster counts every earlier try of the step. The tag takes care that this one is not met again.
+        raise dg.RetryRequested(max_retries=execution.retry_number + 1) from error
+    except StaleInputsError as error:
+        raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
+    except LakehouseError as error:
+        raise dg.Failure(description=str(error), allow_retries=_may_pass(error)) from error
+
+
+def _may_pass(error: LakehouseError) -> bool:
+    """Whether the next try may do better: with another server, other rivals, other executors.
+
+    What is said of the asset or of its table would only be said again.
+    """
+    may = ComputeError | MissingFileError | ConflictError | UnsettledError | UnknownOutcomeError
+    return isinstance(error, ConnectionError | may)
+
+
+def _tags(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
+    """The run's tags as stored now, since it may tag itself."""
+    stored = execution.instance.get_run_by_id(execution.run.run_id)
+    return stored.tags if stored is not None else execution.run.tags
+
+
+def _wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
+    """Why the run was asked to compare everything."""
+    wanted = tags.get(FULL_REFRESH, "")
+    named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
+    return "a full refresh was asked for" if named else None
+
+
+def _late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
+    """What an earlier try of this run found; a run that repeats another one has its tags, and may find otherwise."""
+    found, _, reason = tags.get(GAP + asset, "").partition(" ")
+    return reason if found == execution else None
+
+
+def _unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:
+    """The runs that this try repeats, back to one whose materialization Dagster heard of: their commits are ours."""
+    found: set[str] = {execution.run.run_id} if execution.retry_number else set()
+    parent = execution.run.parent_run_id
+    while parent is not None and parent not in found and not _is_acknowledged(execution, parent):
+        found.add(parent)
+        repeated = execution.instance.get_run_by_id(parent)
+        parent = None if repeated is None else repeated.parent_run_id
+    return frozenset(found)
+
+
+def _is_acknowledged(execution: dg.AssetExecutionContext, repeated: str) -> bool:
+    events = execution.instance.all_logs(repeated, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return any(entry.get_dagster_event().asset_key == execution.asset_key for entry in events)
+
+
+def _step_key(execution: dg.AssetExecutionContext) -> tuple[str, str, int]:
+    return (
+        execution.run.run_id,
+        execution.op_execution_context.get_step_execution_context().step.key,
+        execution.retry_number,
+    )
+
+
+def _asset_context() -> dg.AssetExecutionContext | None:
+    """The running asset; None where an input is loaded outside a run (`Definitions.load_asset_value`)."""
+    try:
+        return dg.AssetExecutionContext.get()
+    except dg.DagsterInvariantViolationError:
+        return None

@@ -1,0 +1,200 @@
+"""What Dagster is told of a materialization: by its commit, and by the difference where that knows more of the rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.commit.commit import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.commit.rivals import LostAttempt, describe
+from lakehouse.cursor.walk import may_concern
+from lakehouse.log.log import Log
+from lakehouse.log.rows import NO_ROWS, Rows
+from lakehouse.read.changes import Changes, Everything, Feed, Nothing
+from lakehouse.read.run import Run
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.write.statements import (
+    Create,
+    DeleteMatched,
+    Insert,
+    MarkOnly,
+    MergeRows,
+    Replace,
+    ReplaceMatched,
+    ReplaceRows,
+)
+
+_DATA_VERSION = "dagster/data_version"
+
+
+def report(
+    context: dg.OutputContext,
+    execution: dg.AssetExecutionContext,
+    run: Run,
+    outcome: Outcome,
+    spark: Callable[[], SparkSession],
+) -> None:
+    """Adds the materialization's metadata and data version, and says in one line what happened."""
+    log = run.ref.log(spark)
+    metadata, sentence = _outcome(run, outcome, log)
+    metadata["read"] = _reads(run)
+    behind = sum(changes.behind for changes in run.changes)
+    if behind:
+        metadata["behind"] = behind
+    head = log.head()
+    if head is not None:
+        schema = Pinned.of(spark(), run.ref, head).rows().schema
+        metadata["dagster/column_schema"] = column_schema(schema)
+        version = data_version(log, head.version, run)
+        told = _told_before(execution, run) if version is None else None
+        told = told or str(head.version if version is None else version)
+        execution.set_data_version(context.asset_key, dg.DataVersion(told))
+    metadata["dagster/uri"] = run.ref.location
+    context.add_output_metadata(metadata)
+    context.log.info(sentence)
+
+
+def data_version(log: Log, version: int, run: Run) -> int | None:
+    """The last version, up to `version`, that may have changed a row that the run is about: what downstream follows.
+
+    None where it was cleaned up: the first of those that are left would be another one after each cleanup.
+    """
+    for commit in log.commits(version):
+        if commit.is_first or may_concern(commit, run.asset, run.partitions):
+            return commit.version
+    return None
+
+
+def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
+    """The data version of the last materialization, of one of the run's partitions if it has some."""
+    of = dg.AssetRecordsFilter(asset_key=execution.asset_key, asset_partitions=list(run.partitions) or None)
+    for record in execution.instance.fetch_materializations(of, limit=1).records:
+        if record.asset_materialization is not None and record.asset_materialization.tags is not None:
+            return record.asset_materialization.tags.get(_DATA_VERSION)
+    return None
+
+
+def column_schema(schema: StructType) -> dg.TableSchema:
+    """A Spark schema as Dagster shows one, with the column comments as descriptions."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(column.name, column.dataType.simpleString(), column.metadata.get("comment"))
+            for column in schema.fields
+        ]
+    )
+
+
+def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]:
+    match outcome:
+        case Unchanged(version=version):
+            return (
+                _counts(version, NO_ROWS) | {"write": "nothing: no row differs", "attempts": 0},
+                f"{run.asset} is unchanged at version {version}: its sources changed no row of it.",
+            )
+        case AlreadyApplied(mark=mark, commit=commit, lost=lost):
+            return (
+                _counts(commit.version, commit.rows)
+                | {"write": f"already applied by run {mark.run}, version {commit.version}", "attempts": len(lost)}
+                | _rivals(lost),
+                f"The changes were already applied to {run.asset} by run {mark.run} in version {commit.version}.",
+            )
+        case Committed(commit=commit, lost=lost, recovered=recovered):
+            rows = _rows(outcome)
+            how = _written(outcome) + _among(outcome, log)
+            metadata = _counts(commit.version, rows) | {
+                "files": f"{commit.files_added} added, {commit.files_removed} removed",
+                "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
+                "attempts": len(lost) + 1,
+            }
+            after = f" after {len(lost)} lost attempts" if lost else ""
+            return metadata | _rivals(lost), f"{run.asset} is at version {commit.version}{after}: {rows} ({how})."
+
+
+def _counts(version: int, rows: Rows) -> dict[str, Any]:
+    counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
+    return {"version": version} | {name: count for name, count in counts.items() if count is not None}
+
+
+def _rows(outcome: Committed) -> Rows:
+    """What became of the rows: by the difference where Delta, having replaced them, knows only half of it."""
+    match outcome.statement:
+        case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
+            return counts
+        case _:
+            return outcome.commit.rows
+
+
+def _among(outcome: Committed, log: Log) -> str:
+    """Of how many rows and files a change was; rows that were deleted from the files count until they are purged."""
+    match outcome.statement:
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched():
+            size = log.size()
+            return "" if size is None else f", of about {size.rows:,} in {size.files:,} files"
+        case _:
+            return ""
+
+
+def _written(outcome: Committed) -> str:
+    match outcome.statement:
+        case Create():
+            return "create"
+        case Insert(why=why):
+            return why
+        case MergeRows(counts=counts):
+            return f"merge of {counts.total:,} rows that differ"
+        case ReplaceRows(counts=counts):
+            return f"replace of the {counts.total:,} rows that differ"
+        case ReplaceMatched(counts=counts):
+            return f"replace of the {counts.total:,} rows that differ in one pass"
+        case DeleteMatched(counts=counts):
+            return f"delete of the {counts.total:,} rows that differ"
+        case Replace(where=where):
+            return f"replace where {where}" if where else "replace"
+        case MarkOnly():
+            return "position only: no row differs"
+
+
+def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
+    if not lost:
+        return {}
+    records = [
+        dg.TableRecord(
+            {
+                "attempt": number,
+                "lost to": describe(attempt),
+                "kind": attempt.conflict.kind.value,
+                "changed": attempt.changed.value,
+                "seconds": round(attempt.seconds, 2),
+            }
+        )
+        for number, attempt in enumerate(lost, 1)
+    ]
+    return {
+        "rivals": dg.MetadataValue.table(records),
+        "seconds_lost": round(sum(attempt.seconds for attempt in lost), 2),
+    }
+
+
+def _reads(run: Run) -> dg.MetadataValue[Any]:
+    records = [_read(changes) for changes in run.changes] + [
+        {"table": name, "after": "", "upto": at.version, "changed": "", "how": "look-up"}
+        for name, at in run.lookups.items()
+    ]
+    if not records:
+        return dg.MetadataValue.text("no table")
+    return dg.MetadataValue.table([dg.TableRecord(record) for record in records])
+
+
+def _read(changes: Changes) -> dict[str, str | int]:
+    row: dict[str, str | int] = {"table": changes.name, "after": changes.range.after, "upto": changes.range.upto}
+    match changes.content:
+        case Everything(reason=reason):
+            return row | {"changed": "all rows", "how": "first read" if reason is None else f"everything: {reason}"}
+        case Nothing():
+            return row | {"changed": "0 rows", "how": "no row changed"}
+        case Feed(via=via):
+            counts = changes.counts
+            changed = "no rows" if counts == NO_ROWS else str(counts)
+            return row | {"changed": changed, "how": via or "change feed"}

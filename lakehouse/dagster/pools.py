@@ -1,0 +1,168 @@
+"""Who can meet whom in the tables of a code location: read from its definitions, shown, and kept apart by pools."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+
+from lakehouse.conflicts.operations import Operation, Verdict
+from lakehouse.conflicts.pairs import Meeting, Writer, meetings, pool_name, pools, warnings
+from lakehouse.dagster.code_location import (
+    WriteKind,
+    asset_definitions,
+    changes_of,
+    is_function,
+    table_ref,
+    write_kind,
+    writes_nothing,
+)
+from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.declare.table import Table
+from lakehouse.errors import DefinitionError
+from lakehouse.write.writes import Append, Merge
+
+RIVALS = "possible_rivals"
+"""Definition metadata: the meetings of an asset, as a table."""
+WARNINGS = "conflict_warnings"
+"""Definition metadata: what is worth knowing before the asset runs."""
+HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
+
+
+def manager_of(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> DeltaIOManager | None:
+    """The `DeltaIOManager` that writes an asset, if one does.
+
+    Raises:
+        DefinitionError: The asset is a graph of ops.
+    """
+    manager = (definitions.resources or {}).get(asset.get_io_manager_key_for_asset_key(key))
+    if not isinstance(manager, DeltaIOManager):
+        return None
+    if not is_function(asset):
+        raise DefinitionError(
+            f"Asset '{key.to_user_string()}' is a graph of ops, which a DeltaIOManager cannot write: each "
+            f"op's result would be a table's. Make it one @asset, or give it another io_manager_key."
+        )
+    return None if writes_nothing(asset) else manager
+
+
+def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
+    """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool."""
+    assets = [
+        _writer(asset, key, manager.root)
+        for asset in asset_definitions(definitions.assets or [])
+        for key in asset.keys
+        if (manager := manager_of(definitions, asset, key)) is not None
+    ]
+    of_pool = {pool_name(writer): writer for writer in assets}
+    upkeep = [
+        replace(
+            of_pool[op.pool],
+            name=f"{op.name} (job {job.name})",
+            operation=Operation.OPTIMIZE,
+            sliced=False,
+            pool=op.pool,
+            is_asset=False,
+        )
+        for job in definitions.jobs or []
+        if isinstance(job, dg.JobDefinition)
+        for op in job.graph.iterate_op_defs()
+        if op.pool in of_pool
+    ]
+    return (*assets, *upkeep)
+
+
+def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
+    """The same definitions, where the writers of one table share a pool and each asset shows whom it can meet.
+
+    An asset that has a pool keeps it. How many may be in a pool at once is the instance's to say
+    (`concurrency.pools.default_limit`); without a limit a pool changes nothing.
+    """
+    found = writers(definitions)
+    pool_of = pools(found)
+    pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in found]
+    by_name = {writer.name: writer for writer in pooled if writer.is_asset}
+    met, told = meetings(pooled), warnings(pooled)
+
+    def shown(asset: Any) -> Any:
+        if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
+            return asset
+        writer = by_name.get(asset.key.to_user_string()) if len(list(asset.keys)) == 1 else None
+        return asset if writer is None else _shown(_in_pool(asset, writer.pool), writer, met, told.get(writer.name))
+
+    return dg.Definitions(
+        assets=[shown(asset) for asset in definitions.assets or []],
+        schedules=definitions.schedules,
+        sensors=definitions.sensors,
+        jobs=definitions.jobs,
+        resources=definitions.resources,
+        executor=definitions.executor,
+        loggers=definitions.loggers,
+        asset_checks=definitions.asset_checks,
+        metadata=definitions.metadata,
+        component_tree=definitions.component_tree,
+    )
+
+
+def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> Writer:
+    name, table = key.to_user_string(), Table.from_metadata(asset.specs_by_key[key].metadata)
+    sliced = asset.partitions_def is not None
+    kind = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
+    return Writer(
+        name=name,
+        location=table_ref(root, key, table).location,
+        declared=table,
+        operation=_operation(kind, table, compares=sliced and not changes_of(asset)),
+        sliced=sliced,
+        pool=asset.op.pool,
+    )
+
+
+def _operation(kind: WriteKind, table: Table, *, compares: bool) -> Operation:
+    """What a write does at worst; one that finds only new rows is a blind append, whatever it is called."""
+    if kind is Append:
+        return Operation.READING_APPEND if compares else Operation.BLIND_APPEND
+    return Operation.CHANGE if kind is Merge or table.key_columns else Operation.OVERWRITE
+
+
+def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinition:
+    """The asset with its op in a pool: Dagster takes one only when the op is made, so it is made again."""
+    op = asset.op
+    if pool is None or op.pool is not None:
+        return asset
+    pooled = dg.OpDefinition(
+        compute_fn=op.compute_fn,
+        name=op.name,
+        ins={input_.name: dg.In.from_definition(input_) for input_ in op.input_defs},
+        outs={output.name: dg.Out.from_definition(output) for output in op.output_defs},
+        description=op.description,
+        config_schema=op.config_schema,
+        required_resource_keys=op.required_resource_keys,
+        tags=op.tags,
+        code_version=asset.specs_by_key[asset.key].code_version,
+        retry_policy=op.retry_policy,
+        pool=pool,
+    )
+    attributes: dict[str, Any] = {**asset.get_attributes_dict(), "node_def": pooled}
+    del attributes["execution_type"]  # beta, and what it says is the default
+    return dg.AssetsDefinition(**attributes)
+
+
+def _shown(
+    asset: dg.AssetsDefinition, writer: Writer, met: Iterable[Meeting], told: Sequence[str] | None
+) -> dg.AssetsDefinition:
+    records = [
+        dg.TableRecord(dict(zip(HEADINGS[1:], row(meeting)[1:], strict=True)))
+        for meeting in met
+        if meeting.writer == writer.name and meeting.foreseen.verdict is not Verdict.CANNOT
+    ]
+    metadata: dict[str, Any] = {RIVALS: dg.MetadataValue.table(records)} if records else {}
+    if told:
+        metadata[WARNINGS] = dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in told))
+    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata)) if metadata else asset
+
+
+def row(meeting: Meeting) -> tuple[str, ...]:
+    """A meeting under the headings."""
+    foreseen = meeting.foreseen
+    return (meeting.writer, meeting.rival, foreseen.verdict.value, meeting.avoided_by or "-", foreseen.why)

@@ -1,0 +1,110 @@
+"""Refuses, when the code location loads, what could never work."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+import dagster as dg
+
+from lakehouse.dagster.code_location import (
+    asset_definitions,
+    changes_of,
+    input_kind,
+    is_function,
+    manager_keys,
+    partition_columns,
+    table_ref,
+    write_kind,
+)
+from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.pools import kept_apart, manager_of
+from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
+from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.read.changes import Changes
+from lakehouse.spark.snapshot import TableRef
+from lakehouse.write.aggregate import Aggregate, unsummed
+from lakehouse.write.writes import Merge
+
+
+def validate(definitions: dg.Definitions) -> dg.Definitions:
+    """The same definitions, once every asset on a `DeltaIOManager` is known to make sense.
+
+    The writers of one table share a Dagster pool then, and each asset shows whom it can meet: docs/conflicts.md.
+
+    Raises:
+        DefinitionError: A Merge or an Aggregate without a key, an annotation that means nothing, a partitioned asset
+            without a partition column, options that its input cannot have, `Changes` of an asset without a table, a
+            table inside another, several tables of one asset.
+    """
+    refs: list[TableRef] = []
+    for asset in asset_definitions(definitions.assets or []):
+        for key in asset.keys:
+            manager = manager_of(definitions, asset, key)
+            if manager is not None:
+                refs.append(_check(asset, key, manager.root))
+            elif is_function(asset):
+                _refuse_changes(asset)
+    _refuse_nested([*refs, *_of_specs(definitions)])
+    return kept_apart(definitions)
+
+
+def _of_specs(definitions: dg.Definitions) -> Iterator[TableRef]:
+    """The tables that no asset of the location makes."""
+    specs = [spec for spec in definitions.assets or [] if isinstance(spec, dg.AssetSpec)]
+    keys = manager_keys(specs)
+    for spec in specs:
+        manager = (definitions.resources or {}).get(keys[spec.key])
+        if isinstance(manager, DeltaIOManager):
+            yield table_ref(manager.root, spec.key, Table.from_metadata(spec.metadata))
+
+
+def _refuse_changes(asset: dg.AssetsDefinition) -> None:
+    """Refuses `Changes` where no table of ours is written: there would be nothing to keep the position in."""
+    name = " and ".join(key.to_user_string() for key in asset.keys)
+    for input_name in changes_of(asset):
+        raise DefinitionError(
+            f"Input '{input_name}' of asset '{name}' is annotated with Changes, but the asset writes no table through "
+            f"a DeltaIOManager, in whose commits its position would be. Annotate it with DataFrame, or let the asset "
+            f"return a write."
+        )
+
+
+def _refuse_nested(refs: Iterable[TableRef]) -> None:
+    """Refuses a table inside another's directory: to the outer one's VACUUM its files are nobody's."""
+    directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
+    for path, name in directories.items():
+        outer = next((directories[str(p)] for p in PurePosixPath(path).parents if str(p) in directories), None)
+        if outer is not None:
+            raise DefinitionError(
+                f"The table of asset '{name}' would be inside that of '{outer}', whose VACUUM would remove its files. "
+                f"Rename one of them, so that neither key is the beginning of the other."
+            )
+
+
+def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
+    name = key.to_user_string()
+    table = Table.from_metadata(asset.specs_by_key[key].metadata)
+    ref = table_ref(root, key, table)
+    if len(list(asset.keys)) > 1:
+        raise DefinitionError(
+            f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
+        )
+    write = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
+    if write in (Merge, Aggregate) and not table.key_columns:
+        raise MissingKeyError(name, write.__name__)
+    if asset.partitions_def is not None:
+        partition_columns(name, table, asset.partitions_def)
+    for input_ in asset.op.input_defs:
+        if input_.dagster_type.is_nothing:
+            continue
+        kind = input_kind(name, input_.name, input_.dagster_type.typing_type)
+        if len(Read.from_metadata(input_.metadata or {})) and kind is not Changes:
+            raise DefinitionError(
+                f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
+                f"nothing would follow them. Annotate it with Changes, or remove them."
+            )
+    changes = changes_of(asset)
+    partial = [input_name for input_name, how in changes.items() if not how.is_whole]
+    if write is Aggregate and partial and len(partial) == len(changes):
+        raise DefinitionError(unsummed(name, partial[0]))
+    return ref

@@ -1,0 +1,10 @@
+"""The isolation levels that a table can declare."""
+
+from enum import Enum
+
+
+class Isolation(Enum):
+    """The levels that `delta.isolationLevel` names; open-source Delta lets a table have the first one only."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"

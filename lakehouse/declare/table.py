@@ -1,0 +1,147 @@
+"""What an asset says about its Delta table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias, cast
+
+from lakehouse.declare.isolation import Isolation
+from lakehouse.declare.metadata import Declared
+from lakehouse.log.log import Head
+from lakehouse.sql.text import folded
+
+RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
+"""Names of the change data feed's own columns; a table that keeps a feed cannot hold them."""
+
+UNSAFE_PROPERTIES = {
+    "delta.setTransactionRetentionDuration": (
+        "transaction identifiers would expire, and with them the proof that a change was applied once"
+    ),
+}
+
+FEED, VECTORS = "delta.enableChangeDataFeed", "delta.enableDeletionVectors"
+Columns: TypeAlias = str | tuple[str, ...] | list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Declared):
+    """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
+
+    Args:
+        key: The column or columns that identify a row. A `Merge` and an `Aggregate` need it.
+        partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
+            columns that hold its partition keys.
+        cluster_by: The column or columns of liquid clustering; not together with `partition_by`.
+        properties: Delta table properties, set when the table is created. The change data feed is on, and with a
+            key deletion vectors are, unless they are switched off here.
+        name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
+        on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
+            result with the table and writes the difference; `"fail"` leaves the decision to you.
+        on_same_rows: What to do when an attempt was lost to another program that changed rows which this write is
+            about (of touched keys; else of the run's partitions, or any): `"again"` writes again, `"fail"` raises.
+        statement: `"auto"` replaces the rows that differ where that takes less than a MERGE, and shows an update in
+            the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has the images
+            before and after.
+        columns: Descriptions by column, kept as comments in the table and shown in Dagster.
+
+    Raises:
+        ValueError: A combination that no Delta table can have.
+    """
+
+    _PREFIX: ClassVar[str] = "lakehouse/"
+    key: Columns = None
+    partition_by: Columns = None
+    cluster_by: Columns = None
+    properties: Mapping[str, str] | None = None
+    name: str | None = None
+    on_gap: Literal["reconcile", "fail"] = "reconcile"
+    on_same_rows: Literal["again", "fail"] = "again"
+    statement: Literal["auto", "merge"] = "auto"
+    columns: Mapping[str, str] | None = None
+    _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("key", "partition_by", "cluster_by"):
+            object.__setattr__(self, name, _columns(name, getattr(self, name)))
+        object.__setattr__(self, "properties", dict(self.properties or {}))
+        object.__setattr__(self, "columns", dict(self.columns or {}))
+        if self.partition_by and self.cluster_by:
+            raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
+        if self.on_gap not in ("reconcile", "fail"):
+            raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
+        if self.on_same_rows not in ("again", "fail"):
+            raise ValueError(f"on_same_rows is 'again' or 'fail', not {self.on_same_rows!r}.")
+        if self.statement not in ("auto", "merge"):
+            raise ValueError(f"statement is 'auto' or 'merge', not {self.statement!r}.")
+        for unsafe, why in UNSAFE_PROPERTIES.items():
+            if unsafe.lower() in self.properties_in_lower_case:
+                raise ValueError(f"Table property {unsafe} is refused: {why}.")
+        _isolation(self.properties_in_lower_case)
+        if self.name is not None and not all(self.name.split(".")):
+            raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
+        self._keep()
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.key)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.partition_by)
+
+    def partitioned_by(self, head: Head | None) -> tuple[str, ...]:
+        """The columns that the table is partitioned by as it stands, or will be when it is created."""
+        return self.partition_columns if head is None else head.partition_columns
+
+    @property
+    def cluster_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.cluster_by)
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """The properties of a new table: its feed is on and, with a key, vectors are, unless declared off (ADR 15)."""
+        defaults = {FEED: "true"} | ({VECTORS: "true"} if self.key else {})
+        said = self.properties_in_lower_case
+        return {name: on for name, on in defaults.items() if name.lower() not in said} | dict(self.properties or {})
+
+    @property
+    def maps_columns(self) -> bool:
+        """Whether a new table's columns have other names in its files: any text may then be a column's name."""
+        return self.properties_in_lower_case.get("delta.columnmapping.mode", "none").lower() != "none"
+
+    @property
+    def properties_in_lower_case(self) -> dict[str, str]:
+        """The declared properties as Delta looks them up: their names do not depend on case."""
+        return {name.lower(): value for name, value in (self.properties or {}).items()}
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """The isolation level that it declares; None leaves it to the engine."""
+        return _isolation(self.properties_in_lower_case)
+
+    @property
+    def descriptions(self) -> dict[str, str]:
+        return dict(self.columns or {})
+
+
+def _isolation(properties: Mapping[str, str]) -> Isolation | None:
+    declared = properties.get("delta.isolationlevel")
+    for level in Isolation:
+        if declared is not None and declared.lower() == level.value.lower():
+            return level
+    if declared is not None:
+        levels = " or ".join(level.value for level in Isolation)
+        raise ValueError(
+            f"delta.isolationLevel is {levels}, not {declared!r}; open-source Delta has Serializable only."
+        )
+    return None
+
+
+def _columns(argument: str, value: Columns) -> tuple[str, ...]:
+    columns = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+    if any(not column for column in columns):
+        raise ValueError(f"{argument} names a column without a name.")
+    if len(folded(columns)) < len(columns):
+        raise ValueError(f"{argument} names a column twice: {', '.join(columns)}.")
+    for reserved in RESERVED_COLUMNS & folded(columns):
+        raise ValueError(f"{argument} names {reserved}, a column of Delta's change data feed; rename it in the asset.")
+    return columns

@@ -1,0 +1,234 @@
+"""One version of a Delta table as its `commitInfo` tells of it, and what Delta's operations do to rows and columns."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from lakehouse.log.rows import NO_ROWS, Rows
+
+WITHOUT_ROWS = frozenset(
+    {
+        "OPTIMIZE",
+        "REORG",
+        "OPTIMIZE CHECKPOINT",
+        "VACUUM START",
+        "VACUUM END",
+        "CREATE TABLE",
+        "SET TBLPROPERTIES",
+        "UNSET TBLPROPERTIES",
+        "ADD COLUMNS",
+        "CHANGE COLUMN",
+        "CHANGE COLUMNS",
+        "REPLACE COLUMNS",
+        "RENAME COLUMN",
+        "DROP COLUMNS",
+        "ADD CONSTRAINT",
+        "DROP CONSTRAINT",
+        "UPGRADE PROTOCOL",
+        "DROP FEATURE",
+        "CLUSTER BY",
+        "COMPUTE STATS",
+        "ROW TRACKING BACKFILL",
+        "ROW TRACKING UNBACKFILL",
+        "DOMAIN METADATA CLEANUP",
+        "Empty Commit",
+    }
+)
+"""Operations that change no row, by Delta's names for them. Everything unknown is taken to change some."""
+
+COMPACTING = frozenset({"OPTIMIZE", "REORG"})
+"""Operations that Delta may add after a commit of its own accord, with that commit's `userMetadata`."""
+
+REPLACING = frozenset(
+    {
+        "REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE",
+        "CREATE OR REPLACE TABLE AS SELECT",
+        "CLONE",
+        "TRUNCATE",
+    }
+)
+"""Operations after which the table's rows no longer come from its earlier commits."""
+
+RETYPING = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
+"""Operations without rows that may change the type of a column."""
+SCHEMA_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+"""Operations without rows that the feed cannot be read across; it is read before and after them."""
+
+_COUNTS = {
+    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+    "UPDATE": (None, "numUpdatedRows", None),
+    "DELETE": (None, None, "numDeletedRows"),
+}
+_OF_SOME = ("replaceOnCond", "replaceUsingCols")
+"""Parameters of an overwrite that say which rows it replaces, as a predicate does."""
+_FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
+_FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version of a table, as its `commitInfo` describes it.
+
+    Args:
+        version: The Delta version.
+        timestamp: Milliseconds since the epoch.
+        operation: Delta's name of the operation: MERGE, WRITE, OPTIMIZE, RESTORE, ...
+        parameters: The operation's parameters, as text.
+        metrics: The operation's metrics.
+        user_metadata: What the writer said; ours is a mark.
+    """
+
+    version: int
+    timestamp: int
+    operation: str
+    parameters: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    metrics: Mapping[str, int] = field(default_factory=dict[str, int])
+    user_metadata: str | None = None
+
+    @classmethod
+    def of(cls, version: int, timestamp: int, info: Mapping[str, Any]) -> Self:
+        """A commit by its `commitInfo`, whoever has read it, with its metrics that are numbers."""
+        parameters: Mapping[str, Any] = info.get("operationParameters") or {}
+        metrics: Mapping[str, Any] = info.get("operationMetrics") or {}
+        return cls(
+            version,
+            timestamp,
+            str(info.get("operation") or "UNKNOWN"),
+            {name: None if value is None else str(value) for name, value in parameters.items()},
+            {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
+            info.get("userMetadata"),
+        )
+
+    @property
+    def rows(self) -> Rows:
+        """What the commit did to rows, by its own metrics."""
+        if self.operation in WITHOUT_ROWS:
+            return NO_ROWS
+        if names := _COUNTS.get(self.operation):
+            counts = [0 if name is None else self.metrics.get(name) for name in names]
+            return Rows(*counts)
+        written = self.metrics.get("numOutputRows")
+        match self._mode:
+            case "Append" | "ErrorIfExists":
+                return Rows(written, 0, 0)
+            case "Overwrite" | "Ignore" | "Complete":
+                copied = self.metrics.get("numCopiedRows", 0)
+                inserted = None if written is None else written - copied
+                return Rows(inserted, 0, self.metrics.get("numDeletedRows", 0 if self.is_first else None))
+            case _:
+                return Rows(None, None, None)
+
+    @property
+    def _mode(self) -> str | None:
+        """How a write of whole files treats the rows that are there; None for every other operation."""
+        match self.operation:
+            case "WRITE":
+                return self.parameters.get("mode")
+            case "STREAMING UPDATE":
+                return self.parameters.get("outputMode")
+            case "CREATE TABLE AS SELECT":
+                return "ErrorIfExists"
+            case _:
+                return None
+
+    @property
+    def is_first(self) -> bool:
+        return self.version == 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the commit is known to have changed no row."""
+        return self.rows == NO_ROWS
+
+    @property
+    def freed(self) -> frozenset[str]:
+        """The columns that the commit itself dropped or renamed, as paths in lower case."""
+        match self.operation:
+            case "RENAME COLUMN":
+                paths = [self.parameters.get("oldColumnPath")]
+            case "DROP COLUMNS":
+                paths = json.loads(self.parameters.get("columns") or "[]")
+            case _:
+                paths = []
+        return frozenset(str(path).replace("`", "").lower() for path in paths)
+
+    @property
+    def renamed(self) -> tuple[str, str] | None:
+        """The old and the new name of the column that the commit renamed; a field within one is told as a path."""
+        if self.operation != "RENAME COLUMN":
+            return None
+        old, new = (str(self.parameters.get(name)) for name in ("oldColumnPath", "newColumnPath"))
+        return _one_part(old), _one_part(new)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of rows the commit added, by its own metrics; 0 where it does not say, or changed no row."""
+        names = () if self.is_quiet else ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
+        return next((self.metrics[name] for name in names if self.metrics.get(name)), 0)
+
+    @property
+    def files_added(self) -> int:
+        """Files that the commit added, by its own metrics; 0 where it does not say."""
+        return next((self.metrics[name] for name in _FILES_ADDED if name in self.metrics), 0)
+
+    @property
+    def files_removed(self) -> int:
+        """Files that the commit removed, by its own metrics; 0 where it does not say."""
+        return next((self.metrics[name] for name in _FILES_REMOVED if name in self.metrics), 0)
+
+    @property
+    def empties(self) -> bool:
+        """Whether the commit removed every row the table had before it."""
+        if self.operation in REPLACING:
+            return True
+        predicate = self.parameters.get("predicate")
+        if self.operation == "DELETE":
+            return predicate in (None, "", "[]", '["true"]')
+        return self._mode == "Complete" or (
+            self._mode == "Overwrite"
+            and predicate in (None, "", "[]", "true")
+            and self.parameters.keys().isdisjoint(_OF_SOME)
+            and not (self._is_dynamic and self.parameters.get("partitionBy") not in (None, "[]"))
+            and not self.is_first
+        )
+
+    @property
+    def _is_dynamic(self) -> bool:
+        """Whether an overwrite replaced only partitions that it has rows for; Delta says so of every table, though."""
+        return (self.parameters.get("isDynamicPartitionOverwrite") or "").lower() == "true"
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether the table is known to have no row after the commit."""
+        emptied = self.operation in ("TRUNCATE", "DELETE", "REPLACE TABLE", "CREATE OR REPLACE TABLE")
+        return self.empties and (emptied or (self.metrics.get("numOutputRows") == 0 and not self._is_dynamic))
+
+    @property
+    def may_lay_out_anew(self) -> bool:
+        """Whether the commit may have changed rows and, in one with that, the partitioning or the columns' types."""
+        free = self.parameters.get("canOverwriteSchema") or ""
+        return not self.is_first and (
+            self.operation == "RESTORE"
+            or (self.operation in REPLACING and self.operation != "TRUNCATE")
+            or free.lower() == "true"
+        )
+
+    @property
+    def overwrites_all(self) -> bool:
+        """Whether the commit wrote the whole table anew; Delta before 4.1, streams and others do not say how freely."""
+        return self._mode is not None and self.empties
+
+    @property
+    def restored(self) -> int | None:
+        """The version that a RESTORE went back to; None where it gave a timestamp."""
+        version = self.parameters.get("version")
+        return int(version) if version is not None and version.isdecimal() else None
+
+
+def _one_part(path: str) -> str:
+    """A path as a name, where it is one: Delta quotes those with a dot, and no others."""
+    inner = path[1:-1]
+    return inner if path == f"`{inner}`" and "`" not in inner else path

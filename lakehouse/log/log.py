@@ -1,0 +1,146 @@
+"""A Delta table's log, as much of it as we need: where the table stands, and its commits."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from lakehouse.errors import UnreadableLogError
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.size import Size
+from lakehouse.sql.text import folded
+
+BRING_IT_BACK = "Restore the missing files of _delta_log from a backup, or recreate the table."
+"""The remedy where commits are missing."""
+READ_IT_LATER = (
+    "Run it again when the log can be read: see to the files' rights, the storage's credentials, or the version of the "
+    "program that is told not to know a feature of the table."
+)
+"""The remedy where commits cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a table stands, all of it read from one snapshot.
+
+    Args:
+        version: The latest version.
+        table_id: The id in the table's metadata; a recreated table has another.
+        properties: The table's properties.
+        partition_columns: The columns its files are partitioned by.
+    """
+
+    version: int
+    table_id: str
+    properties: Mapping[str, str]
+    partition_columns: tuple[str, ...]
+
+    @property
+    def maps_columns(self) -> bool:
+        """Whether columns can be dropped and renamed: their names are then not those in the files."""
+        return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
+
+    @property
+    def widens_types(self) -> bool:
+        """Whether any write may give a column a wider type."""
+        return self.properties.get("delta.enableTypeWidening", "false").lower() == "true"
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a row can be deleted without its file being written again."""
+        return self.properties.get("delta.enableDeletionVectors", "false").lower() == "true"
+
+    @property
+    def keeps_feed(self) -> bool:
+        return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+
+NO_TABLE = -1
+"""In place of a version, where there is no table: the first commit is the one after it."""
+
+
+def version_of(head: Head | None) -> int:
+    """Where a table stands; `NO_TABLE` where there is none."""
+    return NO_TABLE if head is None else head.version
+
+
+@dataclass(frozen=True, slots=True)
+class FileSchema:
+    """By what the files of one version of a table are read.
+
+    Args:
+        partition_columns: What it is partitioned by.
+        types: The type of each column, as Delta's log writes it; names in lower case.
+    """
+
+    partition_columns: tuple[str, ...]
+    types: Mapping[str, str]
+
+    def reads_as(self, older: Self) -> bool:
+        """Whether files of the older version say the same when they are read by this one."""
+        now, then = (folded(of.partition_columns) for of in (self, older))
+        return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
+
+
+class Log(Protocol):
+    """A table's log: no row is read, so it costs what commits are asked for; its `size`, what files the table has."""
+
+    def head(self) -> Head | None:
+        """Where the table stands now; None where there is no Delta table."""
+        ...
+
+    def size(self) -> Size | None:
+        """How much the table holds now, nothing where there is none; None: this log cannot say."""
+        ...
+
+    def file_schema(self, version: int) -> FileSchema | None:
+        """By what the files of a version are read; None: this log cannot say, or not any more."""
+        ...
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        """The commits from `newest` down to `oldest`, lazily; it ends early where older ones were cleaned up."""
+        ...
+
+    def epoch(self, application_id: str, version: int) -> int | None:
+        """The highest `txnVersion` of an application id as of a version, 0 where there is none; None: it cannot say."""
+        ...
+
+
+def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:
+    """The commits `(after, upto]` in order; None where the oldest of them were cleaned up.
+
+    Raises:
+        UnreadableLogError: One in the middle is missing: Delta itself only logs that (`CDCReader`), and
+            its changes would be lost.
+    """
+    if after >= upto:
+        return ()
+    found = sorted(log.commits(upto, after + 1), key=lambda commit: commit.version)
+    versions = [commit.version for commit in found]
+    if not versions or versions[-1] != upto or versions != list(range(versions[0], upto + 1)):
+        present = set(versions)
+        missing = [v for v in range(versions[0] if versions else after + 1, upto + 1) if v not in present]
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise UnreadableLogError(
+            table,
+            f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
+            BRING_IT_BACK,
+        )
+    return tuple(found) if versions[0] == after + 1 else None
+
+
+def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:
+    """The commits from `newest` down to `oldest`, asking `read` for the latest so many, ever more of them.
+
+    The first page is small because the cursor is nearly always near; the pages grow so that a long walk
+    stays linear in what it reads.
+    """
+    seen, page = newest + 1, 32
+    while seen > oldest:
+        batch = read(page)
+        for commit in sorted(batch, key=lambda commit: -commit.version):
+            if oldest <= commit.version < seen:
+                seen = commit.version
+                yield commit
+        if len(batch) < page:
+            return
+        page *= 8

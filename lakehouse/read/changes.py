@@ -1,0 +1,237 @@
+"""`Changes`: what changed in a source since this asset last read it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.rows import NO_ROWS, Rows
+from lakehouse.log.versions import VersionRange
+from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.read.touched import Tells, Touched, require
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.promises import not_appended
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.sql.text import folded, quote
+
+LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """The whole source counts as inserted: a first read, or a comparison of everything.
+
+    Args:
+        reason: Why a position that was known is not continued from; None at a first read.
+        committed: When the version that is read was committed, in milliseconds since the epoch.
+    """
+
+    reason: str | None = None
+    committed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No row changed in the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The change data feed of the range.
+
+    Args:
+        found: The rows that changed, with the feed's three columns; at the driver where they are few.
+        via: How they were read where the plain feed could not answer; None where it could.
+        commits: Those that were read; none where an archive has them.
+        archived: Whether an archive has told it, and not Delta.
+    """
+
+    found: DataFrame | Local
+    via: str | None = None
+    commits: tuple[Commit, ...] = ()
+    archived: bool = False
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.found.frame if isinstance(self.found, Local) else self.found
+
+
+Content: TypeAlias = Everything | Nothing | Feed
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed in `source` in the versions `range`: `after` exclusive, `upto` inclusive.
+
+    As the annotation of an input it makes the input incremental. The first read is the whole source as inserts.
+
+    Args:
+        source_at: The source, pinned at the end of the range.
+        range: The versions.
+        content: What is in them.
+        commits: The commits of the range; empty where everything is read, or an archive has told it.
+        behind: Versions that a limit left to the next run.
+        key: The columns that identify a row of the source in every version of the range; empty where none are known.
+        alike: Columns, in lower case, in which the asset's own table holds an empty text as NULL.
+    """
+
+    source_at: Pinned
+    range: VersionRange
+    content: Content
+    commits: tuple[Commit, ...] = ()
+    behind: int = 0
+    key: tuple[str, ...] = ()
+    alike: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.source_at.ref.name
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether the whole source is presented as inserts."""
+        return isinstance(self.content, Everything)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known that no row changed; a feed that did not come to the driver is not asked."""
+        match self.content:
+            case Everything():
+                return False
+            case Nothing():
+                return True
+            case Feed(found=Local(rows=rows)):
+                return rows == 0
+            case Feed():
+                return False
+
+    @cached_property
+    def source(self) -> DataFrame:
+        """The source as it was at the end of the range."""
+        return self.source_at.rows()
+
+    @cached_property
+    def feed(self) -> DataFrame:
+        """The change data feed of the range: the source's columns and the feed's own three."""
+        match self.content:
+            case Everything(committed=committed):
+                return self._with_feed_columns(self.source, F.lit(INSERT), F.timestamp_millis(F.lit(committed)))
+            case Nothing():
+                nothing = self.source.limit(0)
+                return self._with_feed_columns(nothing, F.lit(INSERT), F.timestamp_millis(F.lit(0)))
+            case Feed():
+                return self.content.frame
+
+    def appended(self) -> DataFrame:
+        """The rows inserted in the range, without the feed's columns.
+
+        Raises:
+            NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
+                found while the rows are read, as a BrokenPromiseError, and nothing is written.
+        """
+        for commit in self._read:
+            if commit.rows.updated or commit.rows.deleted:
+                raise NotAppendOnlyError(
+                    self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
+                )
+        problem = F.raise_error(not_appended(self.name, F.col(VERSION), F.col(CHANGE))).cast("boolean")
+        only_inserts = F.when(F.col(CHANGE) == INSERT, F.lit(True)).otherwise(problem)
+        return self.feed.where(only_inserts).drop(*LOG_NAMES)
+
+    def net(self, *keys: str) -> DataFrame:
+        """One row per key: its net `insert`, `update` or `delete` over the range, in `_change_type`.
+
+        A key that was inserted and deleted again within the range stays a `delete`: a reader that has seen half
+        of the range before must still remove it.
+
+        Args:
+            keys: The columns that identify a row of the source.
+
+        Raises:
+            ColumnMissingError: The source lacks one of them.
+        """
+        require(self.feed.columns, keys, f"'{self.name}'")
+        before = F.col(CHANGE).isin(DELETE, BEFORE)
+        order = (F.col(VERSION), F.when(before, 0).otherwise(1))
+        of_key = Window.partitionBy(*(F.col(quote(key)) for key in keys))
+        first = F.first(before).over(of_key.orderBy(*order))
+        newest = F.row_number().over(of_key.orderBy(*(column.desc() for column in order)))
+        existed, exists = F.col("__existed"), ~before
+        net = F.when(~exists, DELETE).when(existed, "update").otherwise(INSERT)
+        return (
+            self.feed.withColumn("__existed", first)
+            .withColumn("__newest", newest)
+            .where(F.col("__newest") == 1)
+            .withColumn(CHANGE, net)
+            .drop("__existed", "__newest")
+        )
+
+    def touched(self, *keys: str) -> Touched:
+        """The distinct keys of the range's changes, from the images before and after.
+
+        Args:
+            keys: The columns, at least one; they need not identify a row.
+
+        Raises:
+            ReadError: None was named.
+            ColumnMissingError: The source lacks one of them.
+        """
+        if not keys:
+            raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
+        require(self.source.columns, keys, f"'{self.name}'")
+        match self.content:
+            case Everything():
+                return Touched(keys, None, self.source, self.name, alike=self.alike)
+            case Nothing():
+                nothing = Local.empty(self.source.select(*map(quote, keys)))
+                return Touched(keys, nothing, self.source, self.name, alike=self.alike)
+            case Feed(found=found):
+                identifies = folded(keys) == folded(self.key)
+                few, most = isinstance(found, Local), self.counts.images if self._read else None
+                rows = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
+                tells = rows if identifies else Tells.KEYS
+                return Touched(keys, found, self.source, self.name, few=few, most=most, tells=tells, alike=self.alike)
+
+    @property
+    def read_no_feed(self) -> bool:
+        """Whether computing with them reads no feed: it was read, there is none, or the source is read instead."""
+        match self.content:
+            case Feed(found=found):
+                return isinstance(found, Local)
+            case Everything() | Nothing():
+                return True
+
+    def log(self) -> DataFrame:
+        """The feed under column names that a table with a change data feed of its own may hold.
+
+        Raises:
+            ReadError: The source has a column of such a name.
+        """
+        clash = [name for name in LOG_NAMES.values() if name in folded(self.source.columns)]
+        if clash:
+            raise ReadError(
+                f"'{self.name}' already has a column {clash[0]}, which log() would add. Nothing was written. "
+                f"Rename the feed's columns in the asset instead of calling log()."
+            )
+        return self.feed.withColumnsRenamed(LOG_NAMES)
+
+    @property
+    def counts(self) -> Rows:
+        """What the commits that were read did to rows, by their own metrics."""
+        return sum((commit.rows for commit in self._read), NO_ROWS)
+
+    @property
+    def are_of_the_feed(self) -> bool:
+        """Whether Delta's feed tells them: where it cannot, there is another way."""
+        return isinstance(self.content, Feed) and not self.content.archived
+
+    @property
+    def _read(self) -> tuple[Commit, ...]:
+        return self.content.commits if isinstance(self.content, Feed) else ()
+
+    def _with_feed_columns(self, rows: DataFrame, change: Column, at: Column) -> DataFrame:
+        return rows.withColumns({CHANGE: change, VERSION: F.lit(self.range.upto).cast("bigint"), TIMESTAMP: at})

@@ -1,0 +1,114 @@
+"""Commits across which a feed would tell other rows than there were, without an error."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from lakehouse.log.commit_info import RETYPING, Commit
+from lakehouse.log.log import Head, Log
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.types import paths
+
+
+def why_misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: bool) -> str | None:
+    """Why the feed of these commits would tell other rows than there were, without an error; None where it does not.
+
+    Args:
+        log: The table's log.
+        commits: The commits of a range.
+        at: The table at its end.
+        maps: Whether columns can have been dropped and renamed.
+    """
+    anew = _laid_out_anew(log, commits)
+    if anew is not None:
+        return f"version {anew.version} ({anew.operation}) may have changed its partitioning or its columns' types"
+    taken = _names_taken_again(log, commits, at) if maps else None
+    if not taken:
+        return None
+    names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
+    return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
+
+
+def why_retyped(log: Log, commits: tuple[Commit, ...], at: Pinned, head: Head) -> str | None:
+    """Why rows that no commit has touched may now count otherwise: what is made of a column may go by its type.
+
+    Args:
+        log: The table's log.
+        commits: The commits of a range.
+        at: The table, at whichever version.
+        head: Where it stands.
+    """
+    widens = head.widens_types and any(not commit.is_quiet for commit in commits)
+    if not widens and not any(_may_retype(commit) for commit in commits):
+        return None
+    before, after = (_types(log, at, version) for version in (commits[0].version - 1, commits[-1].version))
+    if before is None or after is None:
+        return "a column's type may have been changed"
+    changed = [name for name, kind in after.items() if before.get(name, kind) != kind]
+    return f"the type of {' and '.join(changed[:3])} was changed" if changed else None
+
+
+def _may_retype(commit: Commit) -> bool:
+    """Whether the commit may change a type, or end the time in which others might."""
+    said = " ".join(value or "" for value in commit.parameters.values()).lower()
+    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in said)
+
+
+def _types(log: Log, at: Pinned, version: int) -> Mapping[str, str] | None:
+    """The type of each column at a version, names in lower case; None where nobody can tell any more."""
+    if at.ref.is_local:
+        found = log.file_schema(version)
+        return None if found is None else found.types
+    try:
+        schema = replace(at, version=version).rows().schema
+    except Exception:
+        return None
+    return {column.name.lower(): column.dataType.json() for column in schema.fields}
+
+
+def _names_taken_again(log: Log, commits: Iterable[Commit], at: Pinned) -> frozenset[str]:
+    """Columns of today whose names were others' within the commits: no feed tells that all their values differ."""
+    freed = _freed_by(log, commits)
+    if freed is None:
+        return paths(at.rows().schema)
+    return freed & paths(at.rows().schema) if freed else freed
+
+
+def _laid_out_anew(log: Log, commits: Iterable[Commit]) -> Commit | None:
+    """The first commit that removed files which were laid out in another way than the table is after it.
+
+    Delta's feed reads a removed file as if it were one of the version that removed it: a column that was a partition's
+    is then NULL in the deleted rows, and a number too large for the column's new type another number.
+    """
+    for commit in commits:
+        if commit.is_first or commit.is_quiet or not (commit.may_lay_out_anew or commit.overwrites_all):
+            continue
+        before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
+        if before is None or after is None:
+            if commit.may_lay_out_anew:
+                return commit
+        elif not after.reads_as(before):
+            return commit
+    return None
+
+
+def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
+    """The names that commits took from their columns, which others may have now; None: any of them.
+
+    A RESTORE takes back what the commits dropped and renamed that it undoes.
+    """
+    found = frozenset[str]()
+    for commit in commits:
+        freed: frozenset[str] | None = commit.freed
+        if commit.operation == "REPLACE COLUMNS":
+            freed = None  # it tells the columns that remain
+        elif commit.operation == "RESTORE":
+            freed = None if commit.restored is None else _freed_between(log, commit.restored, commit.version)
+        if freed is None:
+            return None
+        found |= freed
+    return found
+
+
+def _freed_between(log: Log, restored: int, version: int) -> frozenset[str] | None:
+    undone = tuple(log.commits(version - 1, restored + 1))
+    return _freed_by(log, undone) if len(undone) == version - 1 - restored else None

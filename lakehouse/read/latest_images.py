@@ -1,0 +1,79 @@
+"""The rows of a source as the images in its change data feed tell them, without reading the source.
+
+Where the columns of the touched keys identify a row, the newest image of each key is its row, or its end. So a
+projection of a keyed source costs what its feed holds, whatever the size of the files that the rows are in.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import ArrayType, MapType, StructType
+
+from lakehouse.spark.driver_rows import Local
+
+CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+
+_NESTED = (ArrayType, MapType, StructType)
+_FIRST_DAY, _FIRST_INSTANT = -11_676_096_000_000_000, -2_208_988_800_000_000
+"""The years 1600 and 1900 in microseconds since the epoch. Delta hands the feed out through `java.sql`: older days are
+of another calendar there, and older instants may lie where a zone's clocks were set back to standard time."""
+
+
+def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
+    """The source's rows with the keys of a range, as of its end; None where the images may not tell them exactly.
+
+    Nor where a key is NULL: to SQL a key that is declared unique may be NULL in many rows.
+
+    Args:
+        images: The feed of the range.
+        key: The columns that identify a row of the source, in each of the range's versions.
+        columns: The source's columns.
+    """
+    if images.values(key) is None or not _tell_exactly(images, columns):
+        return None
+    told = [images.column(column) for column in key]
+    if any(column.null_count for column in told):
+        return None
+    places, numbers = _newest(told, images.arrow.column(VERSION))
+    after = np.isin(images.arrow.column(CHANGE).to_numpy(), (INSERT, AFTER))[places]
+    if np.bincount(numbers[after]).max(initial=0) > 1:
+        return None  # the key does not identify a row after all
+    return images.take(places[after]).select(columns)
+
+
+def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
+    """The places of the images of each key's newest version, and the number of each one's key."""
+    names = [str(index) for index, _ in enumerate(key)]
+    table: Any = pa.table([*key, versions, pa.array(np.arange(len(versions)))], names=[*names, "version", "place"])
+    table = table.sort_by([*((name, "ascending") for name in names), ("version", "descending")]).combine_chunks()
+    begins = np.zeros(len(table), bool)
+    begins[:1] = True
+    for name in names:
+        values = table.column(name)
+        begins[1:] |= pc.not_equal(values[1:], values[:-1]).to_numpy()
+    numbers: Any = np.cumsum(begins) - 1
+    of_image = table.column("version").to_numpy()
+    is_newest = of_image == of_image[begins][numbers]
+    return table.column("place").to_numpy()[is_newest], numbers[is_newest]
+
+
+def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
+    """Whether the feed's values are the source's: Delta hands them out as Java's objects, which cannot say all."""
+    kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
+    return all(
+        not isinstance(kinds[column.lower()], _NESTED) and _is_exact(images.arrow.column(column)) for column in columns
+    )
+
+
+def _is_exact(column: Any) -> bool:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return not any("\ufffd" in text for text in column.to_pylist() if text is not None)
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
+        oldest: int | None = pc.min(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
+        return oldest is None or oldest >= (_FIRST_DAY if pa.types.is_date(kind) else _FIRST_INSTANT)
+    return True

@@ -1,0 +1,297 @@
+"""From a cursor to `Changes`: the feed, or the next rung that is exact.
+
+1. The feed of the range, read in pieces around schema changes, commits without rows left out.
+2. An archive of the feed, where the input names one.
+3. Everything: the whole source, which the write compares with the table. Only where the table allows it.
+4. `GapError`, which says what to do.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+from lakehouse.cursor.mark import Position
+from lakehouse.declare.read import Read
+from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
+from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.log.log import Head, Log, commits_between
+from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.archive import Archived
+from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
+from lakehouse.read.feed_reader import Feeds, OtherFieldsError, fitted
+from lakehouse.read.feed_trust import why_misleading, why_retyped
+from lakehouse.read.uniqueness import is_unique
+from lakehouse.read.version_diff import is_too_large
+from lakehouse.spark.diagnosis import causes, first_line, message
+from lakehouse.spark.driver_rows import small
+from lakehouse.spark.progress import heard
+from lakehouse.spark.snapshot import Pinned
+
+_GAP = re.compile(
+    r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|DELTA_LOG_FILE_NOT_FOUND|"
+    r"DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_VERSION_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|"
+    r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION|DELTA_FILE_NOT_FOUND|"
+    r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
+    r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
+    r"inline deletion vector",
+)
+_IS_THERE = re.compile(r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)")
+"""Java says FileNotFoundException to these as well, and not only of files that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source as one run found it.
+
+    Args:
+        at: The source, pinned at its latest version.
+        log: Its log.
+        head: Where it stood.
+        key: The columns that identify a row of it, as its table declares; empty where it declares none.
+    """
+
+    at: Pinned
+    log: Log
+    head: Head
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads, and what it may do about a gap.
+
+    Args:
+        asset: The asset that reads.
+        read: The input's options.
+        recomputes: Whether the table is to be what a recompute of the whole source gives: a table that only appends,
+            or an input that leaves changes out, need not.
+        may_compare: Whether everything may be compared.
+        remedy: What to advise where it may not.
+        compare: A reason to compare everything from the start (a full refresh, changed code); None for none.
+        gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
+        archive: The archive's rows of a range of versions; None where the input names none.
+        furthest: How far some rows of the table may have been read: a portion that ends before would take them back.
+        feeds: What this run has read so far.
+        ahead: Called before Spark reads a feed: what else will be needed may be fetched meanwhile.
+    """
+
+    asset: str
+    read: Read
+    recomputes: bool
+    may_compare: bool
+    remedy: str
+    compare: str | None = None
+    gap: str | None = None
+    archive: Callable[[VersionRange], Archived | None] | None = None
+    furthest: int = NOTHING_READ
+    feeds: Feeds = field(default_factory=Feeds)
+    ahead: Callable[[], None] = lambda: None
+
+
+def read_changes(source: Source, position: Position | None, reader: Reader) -> Changes:
+    """The changes of a source after a position, up to the version that the source is pinned at.
+
+    Raises:
+        ChangeFeedDisabledError: A first read of a source that keeps no feed.
+        StartError: A first read is to start outside the source's history.
+        GapError: The changes cannot be told, and no rung is allowed.
+        UnreadableLogError: A commit in the middle of the range is missing.
+    """
+    head = source.head
+    if reader.compare is not None:
+        return _everything(source, reader.compare)
+    if position is None:
+        return _first_read(source, reader)
+    if position.table != head.table_id:
+        return _gap(
+            source, position, reader, f"another table (id {head.table_id}) has taken the place of the one it read"
+        )
+    if position.mapped != source.at.mapped:
+        reason = "other partitions of it are mapped to this run than to the one before"
+        return _gap(source, position, reader, reason, archive=False)
+    if max(position.version, reader.furthest) > head.version:
+        return _gap(source, position, reader, f"the source's log now ends at version {head.version}")
+    return _continue(source, position, reader)
+
+
+def _first_read(source: Source, reader: Reader) -> Changes:
+    if not source.head.keeps_feed:
+        raise ChangeFeedDisabledError(reader.asset, source.at.ref.name, source.at.ref.identifier)
+    if reader.read.start == "snapshot":
+        return _everything(source, None)
+    start = _start_version(reader.asset, source, reader.read)
+    return _continue(source, Position(source.head.table_id, start), reader)
+
+
+def _start_version(asset: str, source: Source, read: Read) -> int:
+    """The version after which a first read starts.
+
+    Raises:
+        StartError: A start outside the history, unless the input is tolerant.
+    """
+    name, head = source.at.ref.name, source.head
+    if isinstance(read.start, int):
+        if read.start > head.version and not read.tolerant:
+            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
+        if commits_between(source.log, name, read.start, head.version) is None:
+            oldest = min(commit.version for commit in source.log.commits(head.version))
+            if not read.tolerant:
+                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+            return oldest - 1
+        return min(read.start, head.version)
+    assert not isinstance(read.start, str)
+    millis = int(read.start.timestamp() * 1000)
+    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
+    commits = sorted(source.log.commits(head.version), key=lambda commit: commit.version)
+    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
+    if until == tuple(commits) and until[-1].timestamp < millis and not read.tolerant:
+        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
+    if not until and commits[0].version > 0 and not read.tolerant:
+        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+    return until[-1].version if until else commits[0].version - 1
+
+
+def _continue(source: Source, position: Position, reader: Reader) -> Changes:
+    whole = VersionRange(position.version, source.head.version)
+    if whole.is_empty:
+        return Changes(source.at, whole, Nothing())
+    commits = commits_between(source.log, source.at.ref.name, whole.after, whole.upto)
+    if commits is None:
+        # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
+        reason = reader.gap or "the log of those versions was cleaned up"
+        return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
+    kept = _capped(commits, reader)
+    at = replace(source.at, version=kept[-1].version)
+    try:
+        misleading = _why_misleading(source, at, commits, kept, reader)
+        if misleading is None and reader.gap is None:
+            return _fed(source, at, position, commits, kept, reader)
+    except Exception as error:
+        reason = why_unreadable(error)
+        if reason is None:
+            raise
+        return _gap(source, position, reader, reason, error)
+    # Of misleading commits an archive of the feed has been misled, too.
+    return _gap(source, position, reader, misleading or str(reader.gap), archive=misleading is None)
+
+
+def _why_misleading(
+    source: Source, at: Pinned, commits: tuple[Commit, ...], kept: tuple[Commit, ...], reader: Reader
+) -> str | None:
+    maps = source.head.maps_columns or any(commit.freed for commit in kept)
+    misleading = why_misleading(source.log, kept, at, maps=maps)
+    if misleading is None and reader.recomputes:
+        return why_retyped(source.log, kept, source.at, source.head)
+    return misleading
+
+
+def _fed(
+    source: Source,
+    at: Pinned,
+    position: Position,
+    commits: tuple[Commit, ...],
+    kept: tuple[Commit, ...],
+    reader: Reader,
+) -> Changes:
+    """What the feed tells of the commits that one run reads."""
+    included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
+    if not all(commit.is_quiet for commit in included):
+        reader.ahead()
+    stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
+    content = reader.feeds.read(at, included, source.log.size(), stable=stable)
+    range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
+    return Changes(at, range_, content, kept, behind, _key(source, kept, included))
+
+
+def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
+    """The declared key, where by it the feed tells the source's rows: all of the commits, under one schema."""
+    if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
+        return ()
+    key = source.key
+    return key if key and is_unique(source.log, source.head, source.at.ref.name, key, commits) else ()
+
+
+def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
+    """The commits that one run reads: whole ones, at least one that it has rows to read of; others do not count."""
+    read, versions, written = reader.read, 0, 0
+    for index, commit in enumerate(commits):
+        if commit.is_quiet or _excluded(commit, read.exclude):
+            continue
+        versions, written = versions + 1, written + commit.bytes_written
+        too_many = read.max_versions is not None and versions > read.max_versions
+        too_large = read.max_bytes is not None and written > read.max_bytes
+        if versions > 1 and commit.version > reader.furthest and (too_many or too_large):
+            return commits[:index]
+    return commits
+
+
+def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
+    return any(
+        (rule.removeprefix("mark:") in (commit.user_metadata or ""))
+        if rule.startswith("mark:")
+        else commit.operation == rule
+        for rule in exclude
+    )
+
+
+def why_unreadable(error: BaseException) -> str | None:
+    """Why the feed, or an old version, cannot be read; None where the error says something else."""
+    if isinstance(error, OtherFieldsError):
+        return str(error)
+    if any(_IS_THERE.search(message(cause)) for cause in causes(error)):
+        return None
+    if is_too_large(error):
+        return "a commit's deletion vectors are too large for the feed"
+    for cause in causes(error):
+        found = _GAP.search(message(cause)) or _GAP.search(str(cause))
+        if found:
+            return f"{found.group(0)} ({first_line(cause)[:160]})"
+    return None
+
+
+def _gap(
+    source: Source,
+    position: Position,
+    reader: Reader,
+    reason: str,
+    error: BaseException | None = None,
+    *,
+    archive: bool = True,
+) -> Changes:
+    """The rungs below the feed; an archive only where what it holds cannot have been misled."""
+    if archive and position.table == source.head.table_id and position.version < source.head.version:
+        archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
+        if archived is not None:
+            return archived
+    if reader.may_compare:
+        return _everything(source, reason)
+    raise GapError(
+        reader.asset, source.at.ref.name, position.version, source.head.version, reason, reader.remedy
+    ) from error
+
+
+def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:
+    """What the archive holds of the range; None where it does not answer, or its last version cannot be read."""
+    try:
+        # It holds the commits, too, that the input leaves out.
+        archived = None if reader.archive is None or reader.read.exclude else reader.archive(range_)
+        if archived is None or archived.upto < reader.furthest:
+            return None
+        at = replace(source.at, version=min(range_.upto, archived.upto))
+        frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        frame = frame if at.where is None else frame.where(at.where)
+        with heard(at.spark):
+            found = small(frame) or frame
+    except Exception as error:
+        if why_unreadable(error) is None:
+            raise
+        return None
+    read = VersionRange(range_.after, at.version)
+    return Changes(at, read, Feed(found, "the archive", archived=True), behind=source.head.version - read.upto)
+
+
+def _everything(source: Source, reason: str | None) -> Changes:
+    newest = next(source.log.commits(source.head.version, source.head.version), None)
+    committed = 0 if newest is None else newest.timestamp
+    return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, committed))

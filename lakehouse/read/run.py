@@ -1,0 +1,161 @@
+"""What one run has pinned before it computes anything."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql.types import StructType
+
+from lakehouse.cursor.find import Cursor, Known
+from lakehouse.cursor.mark import Mark, Position, application_id
+from lakehouse.declare.table import Table
+from lakehouse.log.log import NO_TABLE
+from lakehouse.log.size import Size
+from lakehouse.read.changes import Changes, Nothing
+from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.types import column_types
+from lakehouse.sql.partitions import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One materialization of one asset, up to its commit.
+
+    Args:
+        asset: The asset key, its parts joined by "/".
+        table: What the asset declares.
+        ref: Its table.
+        run_id: Dagster's id of the run.
+        aliases: Ids of runs that this one repeats and that were never acknowledged; a commit of theirs is ours.
+        cursor: How far the table had read when the run began.
+        changes: The inputs read as changes.
+        kept: The positions of sources that the asset has read and reads no longer, where its rows from them stay.
+        lookups: The positions of the inputs read as a plain `DataFrame`.
+        slice: The partitions that the run writes; None for all of the table.
+        code_version: The asset's code version.
+        compares_everything: Whether it does from the start: for it was asked to, or its position is lost, or its code
+            is another.
+        asked: Whether somebody asked for that.
+        ages: Whether the last own commit, or a position, is so old that it should be made again, should no row differ.
+        began_at: The version of the table when the run began; `NO_TABLE` where there was none.
+        table_id: The table's id then; None where there was none.
+        inputs: How much its inputs hold together; None where there is none, or one cannot say.
+    """
+
+    asset: str
+    table: Table
+    ref: TableRef
+    run_id: str
+    cursor: Cursor
+    aliases: frozenset[str] = frozenset()
+    changes: tuple[Changes, ...] = ()
+    kept: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    slice: Slice | None = None
+    code_version: str | None = None
+    compares_everything: bool = False
+    asked: bool = False
+    ages: bool = False
+    began_at: int = NO_TABLE
+    table_id: str | None = None
+    inputs: Size | None = None
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        return self.slice.keys if self.slice is not None else ()
+
+    def within(self, schema: StructType, prefix: str = "") -> str | None:
+        """The condition that a row belongs to the run's partitions; None where it writes the whole table.
+
+        Args:
+            schema: The row's columns.
+            prefix: What stands before each column name ("t." for example).
+        """
+        return None if self.slice is None else self.slice.predicate(column_types(schema), prefix)
+
+    @property
+    def reads(self) -> dict[str, Position]:
+        """Every source's position once this run has committed."""
+        positions = {**self.kept, **self.lookups}
+        for changes in self.changes:
+            at = changes.source_at
+            positions[changes.name] = Position(at.table_id, changes.range.upto, mapped=at.mapped)
+        return positions
+
+    @property
+    def application_id(self) -> str:
+        return application_id(self.asset, self.partitions, self.cursor.generation)
+
+    @property
+    def moves(self) -> bool:
+        """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
+        if not isinstance(self.cursor, Known):
+            return bool(self.changes) or self.cursor.epoch == 0
+        if self.ages or self.cursor.slipped or not self.cursor.is_of(self.code_version):
+            return True
+        return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
+
+    @property
+    def looks_up_anew(self) -> bool:
+        """Whether an input that is looked up stands elsewhere than when the table was last written."""
+        return any(self.cursor.reads.get(source) != at for source, at in self.lookups.items())
+
+    def is_own(self, mark: Mark) -> bool:
+        return mark.run == self.run_id or mark.run in self.aliases
+
+    def is_covered_by(self, known: Known) -> bool:
+        """Whether the table's newest own commit leaves this run nothing to do.
+
+        Another run's does if the same code read at least as far in every source; never where this run was to compare
+        everything, which a run that reads on from a position does not, nor where it reads no changes, for then nobody
+        knows of what else its result is made.
+        """
+        if self.is_own(known.mark):
+            return not known.slipped
+        if self.compares_everything or not self.changes or not known.is_of(self.code_version):
+            return False
+        return all(
+            (theirs := known.reads.get(source)) is not None
+            and theirs.is_of_same_rows(ours)
+            and theirs.version >= ours.version
+            for source, ours in self.reads.items()
+        )
+
+    def is_behind(self, known: Known) -> bool:
+        """Whether the commit had read further than this run in one of its sources."""
+        return any(
+            (theirs := known.reads.get(source)) is not None
+            and theirs.table == ours.table
+            and theirs.version > ours.version
+            for source, ours in self.reads.items()
+        )
+
+    def is_taken_back_in(self, now: Cursor) -> bool:
+        """Whether the table stands before the position that this run goes on from, which would leave a hole."""
+        return any(
+            (there := now.reads.get(source)) is None or there.table != at.table or there.version < at.version
+            for source, at in self.cursor.reads.items()
+            if not at.lookup
+        )
+
+    def mark(self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None) -> Mark:
+        return Mark(
+            asset=self.asset,
+            partitions=self.partitions,
+            generation=self.cursor.generation,
+            epoch=self.cursor.epoch + 1,
+            run=self.run_id,
+            attempt=attempt,
+            base=base,
+            code_version=self.code_version,
+            reads=self.reads,
+            compared=compared,
+            key=self.table.key_columns if compared else (),
+            aggregate=aggregate,
+            everything=compared and any(changes.is_initial for changes in self.changes),
+        )
+
+
+def _moves(changes: Changes) -> bool:
+    """Whether there is something between the position and the end of the range that is not to be looked at again."""
+    loud = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
+    return not isinstance(changes.content, Nothing) or loud or changes.behind > 0

@@ -1,0 +1,65 @@
+"""Commits of which Delta's feed cannot tell the deleted rows, because their deletion vectors are too large.
+
+The feed puts what a commit added to a file's vector into a text of at most 64 KB: room for 26,000 rows here and
+there, or for a bit for each of 420,000. Beyond that it fails, see delta-io/delta#5662.
+"""
+
+import re
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.log.commit_info import Commit
+from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.spark.compare import MORE, bag_difference
+from lakehouse.spark.diagnosis import causes, message
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.types import conformed
+from lakehouse.sql.text import quote
+
+_TOO_LARGE = re.compile(r"encoded string .*too long|UTFDataFormatException", re.DOTALL)
+
+
+def is_too_large(error: BaseException) -> bool:
+    """Whether the feed failed for the size of a deletion vector."""
+    return any(_TOO_LARGE.search(message(cause)) or _TOO_LARGE.search(str(cause)) for cause in causes(error))
+
+
+def feed_by_commit(at: Pinned, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
+    """The feed of two versions and those between, each read by itself: one that fails is compared with the one before.
+
+    Args:
+        at: The table, pinned at the end of the range.
+        commits: The range.
+        first: The oldest version to read.
+        last: The newest, under the same schema.
+    """
+    loud = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
+    return at.united([_told(at, commit) for commit in loud])
+
+
+def _told(at: Pinned, commit: Commit) -> DataFrame:
+    told = at.feed(commit.version, commit.version)
+    try:
+        is_empty(told)
+    except Exception as error:
+        if not is_too_large(error):
+            raise
+        return _compared(at, commit)
+    return told
+
+
+def _compared(at: Pinned, commit: Commit) -> DataFrame:
+    """The rows that a version lacks or has beyond the one before it; an update shows as a delete and an insert."""
+    after, before = (
+        replace(at, version=version, where=None).rows() for version in (commit.version, commit.version - 1)
+    )
+    differing = bag_difference(after, conformed(before, after.schema))
+    change = f"IF({MORE} > 0, '{INSERT}', '{DELETE}') AS {CHANGE}"
+    columns = [quote(name) for name in after.columns]
+    each = differing.selectExpr(*columns, change, f"explode(sequence(1L, abs({MORE}))) AS __n")
+    return each.drop("__n").withColumns(
+        {VERSION: F.lit(commit.version).cast("bigint"), TIMESTAMP: F.timestamp_millis(F.lit(commit.timestamp))}
+    )

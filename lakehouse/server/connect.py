@@ -1,0 +1,137 @@
+"""A session on a root's Spark Connect server, which knows when its server has gone."""
+
+import atexit
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import Any
+from uuid import uuid4
+
+import grpc
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.proto import base_pb2 as messages
+from pyspark.sql.connect.proto import base_pb2_grpc as rpc
+from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+from lakehouse.server.errors import ServerLostError
+from lakehouse.server.lifecycle import Server, find_or_start, is_running, last_words
+from lakehouse.server.rendezvous import Lock, State
+
+ANSWERS_WITHIN = 30
+"""Seconds. A server that is busy with other runs still answers at once: it has threads for that alone."""
+LEAVES_WITHIN = 5
+"""Seconds that a process which ends gives the server to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Connected:
+    session: Any
+    channel: "Channel"
+    state: State
+    used: Lock
+
+
+_lock = RLock()
+_connected: dict[Path, _Connected] = {}
+"""This process's sessions: one for each root, as classic Spark has one for each process."""
+
+
+def session_on(server: Server) -> SparkSession:
+    """This process's session on the server of a root; a new one where the server of the old one has gone.
+
+    Raises:
+        ServerError: See `find_or_start`.
+    """
+    with _lock:
+        found = _connected.get(server.root)
+        if found is not None:
+            if is_running(server.rendezvous, found.state):
+                return found.session
+            _leave(server.root)
+        session_id = str(uuid4())
+        state, used = find_or_start(server, lambda state: _answers(Channel(server, state, session_id)))
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions choose by it
+        channel = Channel(server, state, session_id)
+        session: Any = ConnectSession.builder.channelBuilder(channel).create()
+        # Ahead of what PySpark does at the end of a process for a session that is still open: a query without a time
+        # limit, for which a server that hangs would keep the process, and the process the server's lock.
+        atexit.unregister(leave_all)
+        atexit.register(leave_all)
+        _connected[server.root] = _Connected(session, channel, state, used)
+        return session
+
+
+def _leave(root: Path) -> None:
+    """Gives the session back, so that the server need not wait for its time to be up; without a word where it hangs."""
+    connected = _connected.pop(root)
+    connected.used.let_go()
+    connected.session.release_session_on_close = _answers(connected.channel, LEAVES_WITHIN)
+    connected.channel.leave()
+    connected.session.stop()
+
+
+def leave_all() -> None:
+    """Gives every session of this process back, as its end does."""
+    with _lock:
+        for root in list(_connected):
+            _leave(root)
+
+
+class Channel(DefaultChannelBuilder):
+    """The way to a server on this machine: its port on loopback, and no proxy whatever the environment says."""
+
+    def __init__(self, server: Server, state: State, session_id: str) -> None:
+        url = f"sc://127.0.0.1:{state.port}/;user_id=lakehouse;session_id={session_id}"
+        super().__init__(url, [("grpc.enable_http_proxy", 0)])
+        self._state = state
+        self._alive = _Alive(server, state)
+        self.add_interceptor(self._alive)
+
+    def leave(self) -> None:
+        """Nobody calls through it from now on but to give the session back: gRPC crashes where a closed one is used."""
+        self._alive.left = True
+
+    def toChannel(self) -> grpc.Channel:  # noqa: N802  (PySpark's name)
+        token = grpc.access_token_call_credentials(self._state.token)
+        return self._secure_channel(
+            self.endpoint, grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
+        )
+
+
+class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
+    """Asks before every call whether the server still lives: PySpark would try to reach a dead one for ten minutes."""
+
+    def __init__(self, server: Server, state: State) -> None:
+        self._server, self._state, self.left = server, state, False
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        self._check(client_call_details)
+        return continuation(client_call_details, request)
+
+    def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        self._check(client_call_details)
+        return continuation(client_call_details, request)
+
+    def intercept_stream_unary(self, continuation: Any, client_call_details: Any, request_iterator: Any) -> Any:
+        self._check(client_call_details)
+        return continuation(client_call_details, request_iterator)
+
+    def _check(self, call: Any) -> None:
+        left = self.left and "ReleaseSession" not in str(call.method)
+        if left or not is_running(self._server.rendezvous, self._state):
+            raise ServerLostError(self._server.root, last_words(self._server.rendezvous))
+
+
+def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
+    """Whether the server says its version, which takes the token, within so many seconds."""
+    asked = messages.AnalyzePlanRequest(session_id=channel.session_id or "", client_type="lakehouse")
+    asked.user_context.user_id = channel.userId or ""
+    asked.spark_version.SetInParent()
+    with channel.toChannel() as wire:
+        try:
+            rpc.SparkConnectServiceStub(wire).AnalyzePlan(asked, timeout=within)
+        except (grpc.RpcError, ServerLostError):
+            return False
+    return True

@@ -1,0 +1,154 @@
+"""Delta's jars, pinned by version and SHA-256.
+
+`python -m lakehouse.server.jars` fetches them once, at install, with the Ivy that ships inside the pyspark wheel. A
+session loads the local files: nothing is resolved at start, and a file that is not the pinned one is refused.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from lakehouse.server.java import java
+
+DIRECTORY = Path(sys.prefix, "jars")
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One file of Maven's repository.
+
+    Args:
+        organisation: Maven's group id.
+        name: The artifact id.
+        revision: The version.
+        sha256: Of the file.
+    """
+
+    organisation: str
+    name: str
+    revision: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.name}-{self.revision}.jar"
+
+
+# What delta-spark needs beyond what pyspark ships: its other 26 dependencies are in pyspark/jars already.
+JARS = (
+    Jar(
+        "io.delta",
+        "delta-spark_4.2_2.13",
+        "4.4.0",
+        "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
+    ),
+    Jar("io.delta", "delta-storage", "4.4.0", "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"),
+    Jar("io.delta", "delta-kernel-api", "4.4.0", "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11"),
+    Jar(
+        "io.delta", "delta-kernel-defaults", "4.4.0", "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b"
+    ),
+    Jar(
+        "io.delta",
+        "delta-kernel-unitycatalog",
+        "4.4.0",
+        "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
+    ),
+    Jar(
+        "io.unitycatalog",
+        "unitycatalog-client",
+        "0.6.0",
+        "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19",
+    ),
+    Jar(
+        "io.unitycatalog",
+        "unitycatalog-hadoop",
+        "0.6.0",
+        "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
+    ),
+)
+
+
+def class_path(directory: Path = DIRECTORY) -> str:
+    """The jars as a class path: named one by one, so that a file put beside them is not loaded."""
+    return ":".join(str(directory / jar.file_name) for jar in JARS)
+
+
+def jars_problem(directory: Path = DIRECTORY) -> str | None:
+    """Which jars are missing or are not the pinned ones, in one sentence; None where all are right."""
+    wrong = [jar.file_name for jar in JARS if not _is_pinned(jar, directory)]
+    if not wrong:
+        return None
+    return f"Delta's jars in {directory} are missing or are not the pinned ones ({', '.join(wrong)}). Run: make install"
+
+
+def fetch(directory: Path = DIRECTORY) -> str | None:
+    """Brings every jar that is not there; None on success, else what failed.
+
+    A jar that is already there with the right content stays, so on a machine that reaches no repository the
+    files can be put there by hand.
+    """
+    missing = [jar for jar in JARS if not _is_pinned(jar, directory)]
+    if not missing:
+        return None
+    directory.mkdir(parents=True, exist_ok=True)
+    # Beside the target, so that a jar appears under its name whole and checked, or not at all.
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        said = _retrieve(missing, Path(scratch))
+        for jar in missing:
+            if not _is_pinned(jar, Path(scratch)):
+                return (
+                    f"{jar.file_name} could not be fetched with the pinned content. Nothing was installed. Run make "
+                    f"install again, or put the file into {directory} yourself. Ivy said:\n{said}"
+                )
+        for jar in missing:
+            Path(scratch, jar.file_name).replace(directory / jar.file_name)
+    return None
+
+
+def _is_pinned(jar: Jar, directory: Path) -> bool:
+    path = directory / jar.file_name
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+
+
+def _retrieve(jars: list[Jar], directory: Path) -> str:
+    """Lets Ivy fetch the jars, and gives the end of what it said."""
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        return "pyspark, which ships Ivy, is not installed."
+    ivy = next(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
+    wanted = "".join(
+        f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}" conf="jars->master"/>'
+        for jar in jars
+    )
+    module = directory / "ivy.xml"
+    module.write_text(
+        '<ivy-module version="2.0"><info organisation="lakehouse" module="jars"/>'
+        # Maven's "master" is the artifact itself, without its dependencies, sources and documentation.
+        '<configurations><conf name="jars"/></configurations>'
+        f"<dependencies>{wanted}</dependencies></ivy-module>"
+    )
+    command = [
+        java() or "java",
+        "-jar",
+        str(ivy),
+        "-m2compatible",
+        "-ivy",
+        str(module),
+        "-cache",
+        str(directory / "cache"),
+    ]
+    command += ["-retrieve", str(directory / "[artifact]-[revision].[ext]")]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    said = (line for line in (answer.stdout + answer.stderr).splitlines() if not line.startswith("\tat "))
+    return "\n".join(list(said)[-10:])
+
+
+if __name__ == "__main__":
+    sys.exit(fetch())

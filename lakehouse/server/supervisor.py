@@ -1,0 +1,126 @@
+"""The process that owns a server's JVM: starts it, says where it listens, ends it when nobody needs it any more.
+
+It ends the JVM when no process has used it for the idle time, when its state file is gone (which is how `stop` asks,
+and what removing the root does), or when it is terminated itself. Only the standard library, and no package of ours
+but `rendezvous`.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from lakehouse.server.rendezvous import Rendezvous, State
+
+PERIOD = 0.5
+_ENDS_WITHIN = 20
+_LISTENS_WITHIN = 180
+_LISTENS = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to start.
+
+    Args:
+        command: The JVM's command line.
+        root: The directory of the tables.
+        lock: The open file of the JVM's lock, which this process has inherited and the JVM inherits in turn.
+        fingerprint: Of the jars and settings.
+        idle: After how many seconds without use the JVM ends.
+    """
+
+    command: list[str]
+    root: str
+    lock: int
+    fingerprint: str
+    idle: float
+
+
+def main() -> None:
+    order = Order(**json.load(sys.stdin))
+    # The starter waits for the parent only, and the child belongs to no terminal: Ctrl-C there is not for it.
+    if os.fork():
+        return
+    os.setsid()
+    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(name, _leave)
+    rendezvous = Rendezvous(Path(order.root))
+    with rendezvous.log.open("wb") as log:
+        jvm = subprocess.Popen(order.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[order.lock])
+        why = "it was told to end"
+        try:
+            why = _supervise(jvm, order, rendezvous)
+        finally:
+            _end(jvm)
+            log.write(f"The server has ended: {why}.\n".encode())
+
+
+def _leave(_signal: int, _frame: object) -> None:
+    sys.exit()
+
+
+def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvous) -> str:
+    """Why the server is to end, or has ended; returns when that is so."""
+    with rendezvous.log.open("rb") as log:
+        port = _port(jvm, log)
+    if port is None:
+        return _exit(jvm) if jvm.poll() is not None else f"it did not listen within {_LISTENS_WITHIN} seconds"
+    token = os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
+    state = State(port, token, order.fingerprint, os.getpid(), jvm.pid)
+    rendezvous.write(state)
+    used, last_used = rendezvous.used(), time.time()
+    while True:
+        try:
+            jvm.wait(PERIOD)
+            return _exit(jvm)
+        except subprocess.TimeoutExpired:
+            pass
+        if rendezvous.state() != state:
+            return "it was told to end"
+        if not used.take():
+            last_used = time.time()
+            continue
+        if time.time() - max(last_used, rendezvous.last_used()) > order.idle:
+            # With the lock in hand: who comes now waits for the end, and then starts another server.
+            rendezvous.forget()
+            return f"nobody has used it for {order.idle:g} seconds"
+        used.let_go()
+
+
+def _port(jvm: subprocess.Popen[bytes], log: IO[bytes]) -> int | None:
+    """The port that the JVM says it listens on; None where it ended before, or does not come to it."""
+    said, deadline = b"", time.monotonic() + _LISTENS_WITHIN
+    while True:
+        ended = jvm.poll() is not None
+        said += log.read()
+        found = _LISTENS.search(said)
+        if found is not None:
+            return int(found.group(1))
+        if ended or time.monotonic() > deadline:
+            return None
+        time.sleep(0.05)
+
+
+def _exit(jvm: subprocess.Popen[bytes]) -> str:
+    code = jvm.returncode
+    return f"signal {-code} killed it" if code < 0 else f"it left with code {code}"
+
+
+def _end(jvm: subprocess.Popen[bytes]) -> None:
+    jvm.terminate()
+    try:
+        jvm.wait(_ENDS_WITHIN)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Small work without compiled code.
+
+Spark generates Java code for each plan, those that Delta makes over a table's state included, and each task generates
+it once more, to find out that it has been compiled before. For a few rows that costs more than it saves (ADR 12).
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+from pyspark.sql import SparkSession
+
+from lakehouse.log.size import Size
+
+FACTORY_MODE = "spark.sql.codegen.factoryMode"
+LITTLE = Size(rows=250_000, bytes=16_000_000)
+"""Tables up to which rows are cheaper interpreted: a row takes about two microseconds more each time it is read."""
+
+
+@contextmanager
+def interpreted(spark: SparkSession, size: Size | None) -> Generator[None]:
+    """Spark interprets what happens within, where it is about little; a session that says otherwise is left as it is.
+
+    Args:
+        spark: The session.
+        size: What the tables hold together that are read or written; None where that is not known.
+    """
+    if size is None or not size.fits(LITTLE) or spark.conf.get(FACTORY_MODE, None) is not None:
+        yield
+        return
+    spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # a session that is lost has no settings, and whose error it was is still to be seen
+            spark.conf.unset(FACTORY_MODE)

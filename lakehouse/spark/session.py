@@ -1,0 +1,104 @@
+"""Sessions that nothing else uses.
+
+MERGE, DELETE and CREATE TABLE AS SELECT take their transaction identifier and their mark from session settings. On a
+shared session another thread's write would carry them too, and be taken for ours; so such a statement runs in
+a session of its own, and its rows cross over as a global temporary view.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.spark.progress import heard
+from lakehouse.sql.text import quote
+
+_TXN = "spark.databricks.delta.write.txn"
+
+
+def setting(spark: SparkSession, name: str) -> str | None:
+    """A setting that Spark, or a library that it has loaded, has declared; None where nobody has."""
+    try:
+        return spark.conf.get(name)
+    except PySparkException:
+        return None
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is Spark Connect's, which analyzes a plan as a whole and each time that it is used."""
+    return not hasattr(spark, "newSession")
+
+
+@contextmanager
+def handed_over(
+    rows: DataFrame, application_id: str, epoch: int, user_metadata: str
+) -> Generator[tuple[SparkSession, str]]:
+    """A session for one statement, with its transaction set, and the name under which it sees the rows.
+
+    Args:
+        rows: The rows that the statement reads.
+        application_id: Delta's `txnAppId`.
+        epoch: Delta's `txnVersion`.
+        user_metadata: What the commit says of itself.
+    """
+    view = f"lakehouse_{uuid4().hex}"
+    with _session_of_its_own(rows.sparkSession) as own:
+        own.conf.set(f"{_TXN}AppId", application_id)
+        own.conf.set(f"{_TXN}Version", str(epoch))
+        own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
+        rows.createOrReplaceGlobalTempView(view)
+        try:
+            yield own, f"global_temp.{quote(view)}"
+        finally:
+            rows.sparkSession.catalog.dropGlobalTempView(view)
+
+
+@contextmanager
+def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
+    """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect `cloneSession`."""
+    if not is_connect(spark):
+        own = spark.newSession()
+        _follow(own, spark)
+        _use(own, spark)
+        yield own  # stopping it would stop Spark; it goes with its last reference
+        return
+    clone: Any = getattr(spark, "cloneSession")()  # noqa: B009
+    try:
+        _use(clone, spark)  # a clone has the settings, and begins in the default catalog
+        with heard(clone):
+            yield clone
+    finally:
+        _end(clone.client)
+
+
+def _follow(own: SparkSession, spark: SparkSession) -> None:
+    """Gives a new session what was set on another since it began: keys to a storage, the catalog, how code is made."""
+    new = own.conf.getAll
+    for key, value in spark.conf.getAll.items():
+        if new.get(key) != value:
+            with suppress(AnalysisException):  # what cannot be set is a platform's own, and nobody has set it
+                own.conf.set(key, value)
+
+
+def _use(own: SparkSession, spark: SparkSession) -> None:
+    """Sets the catalog and the database of another session."""
+    catalog, database = spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+    if (catalog, database) != ("spark_catalog", "default"):
+        # As a statement: Delta's catalog keeps the session that is active when it is loaded, and with it the
+        # transaction. Asking `own.catalog` would load it while the other one is active. Spark has quoted the database,
+        # which may have several levels, or none.
+        own.sql(f"USE {'.'.join(filter(None, (quote(catalog), database)))}").collect()
+
+
+def _end(client: Any) -> None:
+    """Gives a Connect session back, which its server would keep for an hour.
+
+    Not by `stop()`, which ends all of Spark where Spark has started the server itself (`spark.api.mode=connect`).
+    """
+    with suppress(Exception):
+        client.release_session()
+    with suppress(Exception):
+        client.close()

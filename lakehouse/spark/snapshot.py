@@ -1,0 +1,123 @@
+"""Tables as Spark names them, and one pinned version of a table."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.log import Head, Log
+from lakehouse.spark.session import is_connect
+from lakehouse.spark.spark_log import SparkLog
+from lakehouse.sql.text import quote
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def scheme_of(path: str) -> str | None:
+    """The scheme of an address such as s3a://bucket/lake or file:/lake; None for a plain path."""
+    found = _SCHEME.match(path)  # one letter is a drive
+    return None if found is None else found.group(1)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRef:
+    """One Delta table.
+
+    Args:
+        name: The asset key, its parts joined by "/": the name in marks and messages.
+        identifier: The table in SQL: a quoted catalog name, or delta.`path`.
+        path: Its directory, where it has one of its own; None for a catalog name.
+    """
+
+    name: str
+    identifier: str
+    path: str | None
+
+    @classmethod
+    def at_path(cls, name: str, path: str) -> "TableRef":
+        return cls(name, f"delta.{quote(path)}", path)
+
+    @classmethod
+    def in_catalog(cls, name: str, catalog_name: str) -> "TableRef":
+        return cls(name, ".".join(quote(part) for part in catalog_name.split(".")), None)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the path names files of this machine; one without a scheme may still be another system to Spark."""
+        return self.path is not None and scheme_of(self.path) in (None, "file")
+
+    @property
+    def location(self) -> str:
+        return self.path or self.identifier
+
+    def log(self, spark: Callable[[], SparkSession]) -> Log:
+        """The table's log; `spark` is asked for a session only where this process cannot read the files itself."""
+        if self.is_local and self.path is not None:
+            return FileLog(self.path, self.name)
+        return SparkLog(spark(), self.identifier, self.name)
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A table at one version: whatever is committed later, this reads the same rows.
+
+    Args:
+        spark: The session that reads it.
+        ref: The table.
+        table_id: Its id at that version.
+        version: The version.
+        where: A predicate on its rows, by today's names (the partitions of the run); None for all of them.
+        mapped: Which partitions those are, as a digest of their keys; None where they are those that the run writes.
+    """
+
+    spark: SparkSession
+    ref: TableRef
+    table_id: str
+    version: int
+    where: str | None = None
+    mapped: str | None = None
+
+    @classmethod
+    def of(cls, spark: SparkSession, ref: TableRef, head: Head) -> Self:
+        """The table where its log found it."""
+        return cls(spark, ref, head.table_id, head.version)
+
+    def rows(self) -> DataFrame:
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> DataFrame:
+        # One frame, which over Connect is asked for its schema once.
+        frame = self._read(versionAsOf=str(self.version))
+        return frame if self.where is None else frame.where(self.where)
+
+    def feed(self, first: int, last: int) -> DataFrame:
+        """The change data feed of versions `first` to `last`, both inclusive, of the whole table."""
+        return self._read(readChangeFeed="true", startingVersion=str(first), endingVersion=str(last))
+
+    def _read(self, **options: str) -> DataFrame:
+        # By its path where it has one: a name Connect looks up each time that it analyzes a plan.
+        reader = self.spark.read.format("delta").options(**options)
+        return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
+
+    def united(self, feeds: Sequence[DataFrame]) -> DataFrame:
+        """Feeds of the table as one, each with its own versions.
+
+        Spark takes a name that a plan has twice for one read, whatever their options, and Connect sees only whole
+        plans; a path is always a read of its own. So there feeds that were read by name are evaluated first.
+        """
+        if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
+            feeds = [feed.localCheckpoint() for feed in feeds]
+        return _united(feeds)
+
+
+def _united(frames: Sequence[DataFrame]) -> DataFrame:
+    """By halves: of a chain of five hundred neither PySpark nor the server reaches the end."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return _united(frames[:half]).unionByName(_united(frames[half:]))

@@ -1,0 +1,96 @@
+"""The log of a table that only Spark can reach: a catalog name, or storage with Spark's credentials.
+
+SQL only, so it is the same on classic Spark, through Spark Connect and on a cluster.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.errors import LakehouseError, UnreadableLogError
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, newest_first
+from lakehouse.log.size import Size
+from lakehouse.spark.diagnosis import first_line, message
+
+_MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
+_HOLE = re.compile(r"DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_LOG_FILE_NOT_FOUND")
+_OF_THE_HEAD = ("id", "properties", "partitionColumns")
+_NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
+
+
+class SparkLog:
+    """The log of a Delta table, read through `DESCRIBE DETAIL` and `DESCRIBE HISTORY`.
+
+    Args:
+        spark: A session that can see the table.
+        identifier: The table as SQL names it.
+        table: The table's name in messages.
+    """
+
+    def __init__(self, spark: SparkSession, identifier: str, table: str) -> None:
+        self._spark = spark
+        self._identifier = identifier
+        self._table = table
+
+    def head(self) -> Head | None:
+        # Two statements are two snapshots: what holds before and after the version was asked for holds of it.
+        detail = self._detail()
+        while detail is not None:
+            newest = self._history(1)
+            again = self._detail()
+            if again is not None and all(again[name] == detail[name] for name in _OF_THE_HEAD):
+                return Head(
+                    version=int(newest[0]["version"]),
+                    table_id=str(detail["id"]),
+                    properties=dict(detail["properties"]),
+                    partition_columns=tuple(detail["partitionColumns"]),
+                )
+            detail = again
+        return None
+
+    def size(self) -> Size | None:
+        return None  # DESCRIBE DETAIL tells bytes, and no rows
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)
+
+    def file_schema(self, version: int) -> FileSchema | None:
+        return None  # SQL tells how a table is partitioned now, and not how it was
+
+    def epoch(self, application_id: str, version: int) -> int | None:
+        return None
+
+    def _detail(self) -> dict[str, Any] | None:
+        try:
+            row = self._spark.sql(f"DESCRIBE DETAIL {self._identifier}").collect()[0]
+        except LakehouseError:
+            raise
+        except PySparkException as error:
+            if _MISSING.search(message(error)) or _NO_DELTA.search(message(error)):
+                return None
+            raise self._unreadable(error) from error
+        detail = row.asDict()
+        return detail if detail["format"] == "delta" and detail["id"] is not None else None
+
+    def _history(self, limit: int) -> list[Row]:
+        try:
+            history = self._spark.sql(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}")
+            # As a number: a Python clock that is set back an hour has two moments with one name.
+            return history.withColumn("timestamp", F.unix_millis("timestamp")).collect()
+        except LakehouseError:
+            raise
+        except Exception as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> UnreadableLogError:
+        missing = _HOLE.search(message(error)) is not None
+        return UnreadableLogError(self._table, first_line(error), BRING_IT_BACK if missing else READ_IT_LATER)
+
+
+def _commit(row: Row) -> Commit:
+    return Commit.of(int(row["version"]), row["timestamp"], row.asDict())

@@ -1,0 +1,221 @@
+"""`Aggregate`: counts and sums that a step adds to, instead of computing its groups anew."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from lakehouse.errors import SchemaError
+from lakehouse.read.changes import Changes
+from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE
+from lakehouse.spark.types import INTEGERS
+from lakehouse.sql.text import literal, quote
+
+COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_in_doubt"
+REPLACED = "\ufffd"
+"""What Java has for bytes that are no UTF-8."""
+_TOKEN = re.compile(
+    r"`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|(?P<text>\br'[^']*'|'(?:[^'\\]|\\.)*')|"
+    r"(?P<comment>--[^\n]*|/\*.*?\*/)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
+_NOT_OF_THE_ROW = re.compile(
+    r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\(\s*(?:table|from|values)\b|"
+    r"\b(?:localtimestamp|session_user)\b|"
+    r"\bcurrent_(?:date|time|timestamp|timezone|user|catalog|database|schema|path|metastore|recipient)\b|"
+    r"\b(?:now|curdate|getdate|user|version|input_file_\w+|is_member|secret)\s*\(|\bunix_timestamp\s*\(\s*\)",
+    re.IGNORECASE,
+)
+"""Stars, which name columns that are not there yet, other tables, and the circumstances of a run."""
+_OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
+"""Texts that Spark takes for the day of the run, and those that it takes from the session."""
+_SAFE = (*INTEGERS, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
+"""What the feed tells exactly, whatever its value; see `lakehouse.read.latest_images`."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """For every group of the source's rows the table holds one row: how many they are, and sums over them.
+
+    What the changes bring and take away is added to what the table holds, so a step does not read the source. Where the
+    table may not hold the sums as of its position, because somebody else wrote to it, it was restored or other sums are
+    asked for, all of them are computed anew and compared.
+
+    Args:
+        changes: The source's changes, read without `start` and `exclude`.
+        by: The columns by which rows are grouped: the table's key. As a mapping, that key's columns with the SQL
+            expression of each.
+        count: The column that counts the rows of a group. A group of which none is left leaves the table.
+        sums: Columns, each with the SQL expression over a row whose values are summed: whole numbers or decimals. NULL
+            adds nothing, and the sum of nothing is 0.
+        where: A SQL condition on the rows that count; None for all of them.
+
+    Raises:
+        ValueError: No column to group by, two columns of one name, or SQL that goes by more than a row's columns.
+        TypeError: Something else than SQL.
+
+    Sums of changes: Gupta and Mumick, "Maintenance of Materialized Views" (1995), the counting algorithm.
+    """
+
+    changes: Changes
+    by: str | Sequence[str] | Mapping[str, str]
+    count: str
+    sums: Mapping[str, str] = field(default_factory=dict[str, str])
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
+        if not self.groups or len(set(names)) < len(names):
+            raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")
+        for sql in cast("tuple[Any, ...]", self._said):
+            if not isinstance(sql, str):
+                raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
+            if any(token["comment"] for token in _TOKEN.finditer(sql)):
+                raise ValueError(f"An Aggregate's SQL is put into other SQL, so it has no comments: {sql!r}.")
+            if found := _OF_THE_RUN.search(sql) or _NOT_OF_THE_ROW.search(_names_in(sql)):
+                raise ValueError(f"An Aggregate goes by the columns of one row; {sql!r} says {found[0].strip()!r}.")
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The columns of the groups, each as SQL."""
+        if isinstance(self.by, Mapping):
+            return dict(self.by)
+        return {name: quote(name) for name in ((self.by,) if isinstance(self.by, str) else self.by)}
+
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same sums of the same rows: the table's commits say of which it holds the sums."""
+        source, groups = self.changes.source_at, list(self.groups.items())
+        used = [(column.name, column.dataType.simpleString()) for column in self._used]
+        sums = [(name, sql, self._kinds[name].simpleString()) for name, sql in sorted(self.sums.items())]
+        zone = source.spark.conf.get("spark.sql.session.timeZone")
+        said = [self.changes.name, source.where, groups, self.count, sums, self.where, used, zone]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+
+    @cached_property
+    def rows(self) -> DataFrame:
+        """Every group of the source, as of the end of the range."""
+        nothing = {name: f"CAST(0 AS {kind.simpleString()})" for name, kind in self._kinds.items()}
+        summed = {name: f"coalesce({sql}, {nothing[name]})" for name, sql in self.sums.items()}
+        sums = [F.sum(quote(name)).alias(name) for name in self.sums]
+        rows = _counting(self.changes.source, self.groups | summed, self.where)
+        return rows.groupBy(*map(quote, self.groups)).agg(F.count("*").alias(self.count), *sums)
+
+    @cached_property
+    def images(self) -> DataFrame:
+        """What each image of the feed adds to the count and the sums of its group, and whether it may tell it wrong."""
+        minus = f"{CHANGE} IN ('{DELETE}', '{BEFORE}')"
+        exact = {name: self.exact(name) for name in self.sums}
+        added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
+        signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
+        doubts = [doubt for column in self._used for doubt in _doubts(quote(column.name), column.dataType)]
+        doubt = f"coalesce({' OR '.join(doubts) or 'FALSE'}, FALSE)"
+        own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: doubt}
+        # A row that the feed tells wrong may count in the source although it does not here.
+        where = None if self.where is None else f"({self.where}) OR {doubt}"
+        return _counting(self.changes.feed, self.groups | signed | own, where)
+
+    def exact(self, name: str) -> str:
+        """The type in which a sum is added up: the decimals of its values, and all the digits that there are."""
+        kind = self._kinds[name]
+        return f"DECIMAL(38,{kind.scale if isinstance(kind, DecimalType) else 0})"
+
+    def check(self, asset: str) -> None:
+        """Refuses what would not be the same in another order.
+
+        Raises:
+            SchemaError: A sum of something else than whole numbers or decimals.
+        """
+        problems = {
+            name: f"sums {kind.simpleString()}"
+            for name, kind in self._kinds.items()
+            if not isinstance(kind, (*INTEGERS, DecimalType))
+        }
+        if problems:
+            raise SchemaError(asset, problems, "An Aggregate sums whole numbers and decimals: CAST the values to one.")
+
+    @cached_property
+    def _kinds(self) -> dict[str, DataType]:
+        """The type of each sum's values."""
+        # In an aggregate Spark refuses what is not of the row alone: windows, aggregates, generators, chance.
+        sums = [f"max({sql})" for sql in self.sums.values()]
+        others = [f"max(({sql}) IS NULL)" for sql in self._said]
+        fields = self.changes.source.selectExpr(*sums, *others).schema.fields
+        return {name: column.dataType for name, column in zip(self.sums, fields, strict=False)}
+
+    @property
+    def _said(self) -> tuple[str, ...]:
+        """All that it says in SQL."""
+        return (*self.groups.values(), *self.sums.values(), *(() if self.where is None else (self.where,)))
+
+    @cached_property
+    def _used(self) -> list[StructField]:
+        """The source's columns that the groups, the sums and the condition may name."""
+        said = " , ".join(map(_names_in, self._said)).lower()
+        return [
+            column
+            for column in self.changes.source.schema.fields
+            if quote(column.name).lower() in said
+            or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", said) is not None
+        ]
+
+
+def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -> DataFrame:
+    """Columns of the rows that count."""
+    counting = frame if where is None else frame.where(where)
+    return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
+
+
+def _names_in(sql: str) -> str:
+    """The SQL without its texts."""
+    return _TOKEN.sub(lambda token: "''" if token["text"] else token[0], sql)
+
+
+def unsummed(asset: str, source: str) -> str:
+    """What is wrong with sums over a source of which not every change is read."""
+    return (
+        f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude=...) would leave some out. Say by "
+        f"Aggregate(where=...) which rows count, or return a Merge."
+    )
+
+
+def _doubts(value: str, kind: DataType) -> list[str]:
+    """When a value of the feed may be another than the source's: Delta hands it out as one of Java's objects."""
+    match kind:
+        case StringType():
+            return [f"contains({value}, {literal(REPLACED)})"]
+        case DateType():
+            return [f"{value} < DATE'1600-01-01'"]
+        case TimestampType():
+            return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
+        case StructType():
+            return [doubt for part in kind.fields for doubt in _doubts(f"{value}.{quote(part.name)}", part.dataType)]
+        case ArrayType():
+            each = _doubts("each", kind.elementType)
+            return [f"exists({value}, each -> {' OR '.join(each)})"] if each else []
+        case _ if isinstance(kind, _SAFE):
+            return []
+        case _:
+            return ["TRUE"]

@@ -1,0 +1,246 @@
+"""From the rows of a write by key to the statement that makes the table hold them.
+
+What differs from the table is found first; how much that is, and whether its keys can be said, decides between an
+append, a replacement and a `MERGE` (ADR 4, 8, 13).
+"""
+
+from collections import Counter
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.log.log import Head
+from lakehouse.log.rows import NO_ROWS, Rows
+from lakehouse.read.run import Run
+from lakehouse.read.touched import SENT, Tells, Touched
+from lakehouse.spark.driver_rows import Local, computed, is_empty, small
+from lakehouse.spark.session import setting
+from lakehouse.spark.types import column_types
+from lakehouse.sql.keys import KeyPredicate, key_predicate
+from lakehouse.sql.text import folded, literal, quote, same
+from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, promised
+from lakehouse.write.driver_difference import insertions, local_difference
+from lakehouse.write.statements import (
+    DELETE_WHERE_EXISTS,
+    HELD_BY,
+    TAKEN_BY,
+    DeleteMatched,
+    Insert,
+    MarkOnly,
+    MergeRows,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Statement,
+)
+
+REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
+"""Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
+KEYS_READ, ROWS_EACH = 20_000_000, 500
+"""The keys of so many rows are read sooner than a `MERGE` has begun; of more, so many for each row that differs."""
+ONE_TASK = 100
+"""Touched keys up to which a comparison is one task: their rows are in a few files, and a shuffle costs more."""
+
+
+def keyed(
+    run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, head: Head, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    """The statement after which the table holds just these rows of the touched keys.
+
+    Args:
+        run: The run.
+        rows: The result, of the run's partitions.
+        touched: The keys that it is about; None where it is about all of them.
+        target: The table's rows at `head`, those of the run's partitions.
+        head: The table.
+        rest: What remains to be done where no row differs.
+    """
+    key = run.table.key_columns
+    within_key = touched is None or folded(touched.columns) <= folded(key)
+    changed = _compared(run.asset, rows, touched, target, key, _few_partitions(run, head, within_key=within_key))
+    same_columns, least = len(rows.columns) == len(target.columns), rest
+    if not same_columns:
+        least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
+    return written(run, changed, target.schema, head, least, within_key=within_key, same_columns=same_columns)
+
+
+def written(
+    run: Run,
+    changed: Local | DataFrame,
+    schema: StructType,
+    head: Head,
+    rest: Statement | Skip,
+    *,
+    within_key: bool = True,
+    same_columns: bool = True,
+) -> Statement | Skip:
+    """The statement that writes a difference.
+
+    Args:
+        run: The run.
+        changed: The rows that differ, in the form of `difference`.
+        schema: The table's columns.
+        head: The table.
+        rest: What remains to be done where no row differs.
+        within_key: Whether the keys of these rows tell where the table may hold them.
+        same_columns: Whether these are the table's columns.
+    """
+    counts = _counts(changed)
+    if counts == NO_ROWS:
+        return rest
+    key = run.table.key_columns
+    partitions = _few_partitions(run, head, within_key=within_key)
+    if within_key and counts.total == counts.inserted:
+        return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
+    differing = _without(changed, HELD)
+    few = isinstance(changed, Local)
+    nulls = not few or changed.has_nulls(key)
+    if within_key and same_columns and run.table.statement == "auto":
+        rows = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
+        where = _narrow(run, changed, partitions, schema)
+        if where.is_exact:
+            return ReplaceRows(rows, where.sql, counts)
+        if _is_one_pass(run, head, counts, differing.sparkSession):
+            if counts.total == counts.deleted:
+                return DeleteMatched(differing.select(*map(quote, key)), counts, nulls)
+            on = _matching(key, changed, counts, nulls=nulls)
+            if on is not None:
+                return ReplaceMatched(rows, on, counts)
+    narrow = _narrow(run, changed, partitions, schema, "t.").sql or None
+    return MergeRows(differing, counts, narrow, few, nulls)
+
+
+def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
+    """The columns by which a run without partitions of its own may yet write into few of the table's.
+
+    A key that is elsewhere must still be found.
+    """
+    return head.partition_columns if run.slice is None and within_key else ()
+
+
+def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
+    """The rows without some columns, which are not sent to Spark where the rows are at the driver."""
+    if isinstance(changed, Local):
+        return changed.select([name for name in changed.schema.names if name not in columns]).frame
+    return changed.drop(*columns)
+
+
+def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
+    """Whether reading all keys of the table costs less than a `MERGE`.
+
+    Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
+    deletion vectors, whose files are written again anyway.
+    """
+    if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
+        return False
+    if counts.total > SENT:
+        return False
+    size = run.ref.log(lambda: spark).size()
+    if size is None or size.rows > max(KEYS_READ, ROWS_EACH * counts.total):
+        return False
+    return setting(spark, REPLACE_ON) == "true" and setting(spark, DELETE_WHERE_EXISTS) is not None
+
+
+def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:
+    """The condition under which a row of the table gives way to one that is written; None where it cannot be said.
+
+    A row to delete has none that takes its place: it is made to match one that is written anyway.
+    """
+    names = [f"{HELD_BY}.{quote(column)}" for column in key]
+    if counts.deleted:
+        matched = _with_deleted(key, names, changed) if isinstance(changed, Local) else None
+        if matched is None:
+            return None
+        names = matched
+    pairs = zip(names, (f"{TAKEN_BY}.{quote(column)}" for column in key), strict=True)
+    return " AND ".join(same(name, written, nulls=nulls) for name, written in pairs)
+
+
+def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> list[str] | None:
+    """The table's key columns, which give the key of a row that is written where the table's row is to be deleted."""
+    operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
+    gone = [index for index, operation in enumerate(operations) if operation == DELETE]
+    anyway = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
+    those, this = changed.take(gone).values(key), changed.take(anyway).values(key)
+    if not those or not this:
+        return None
+    deleted = key_predicate(key, those, f"{HELD_BY}.")
+    if not deleted.is_exact:
+        return None
+    return [f"IF({deleted.sql}, {literal(value)}, {name})" for name, value in zip(names, this[0], strict=True)]
+
+
+def _narrow(
+    run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType, prefix: str = ""
+) -> KeyPredicate:
+    """What holds for every row of the table that differs: literals, for files to be left out and rivals to be missed.
+
+    Exact where it says the keys themselves. The partitions are those that rows come from and those that they go to.
+    """
+    terms = [run.within(schema, prefix)]
+    if not isinstance(changed, Local):
+        return KeyPredicate(terms[0] or "", is_exact=False)
+    kinds, go = column_types(schema), changed.values(partitions) if partitions else None
+    if go is not None:
+        held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
+        came = [tuple(row.values()) for rows in held for row in rows]
+        types = [kinds[column.lower()] for column in partitions]
+        terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix, types).sql)
+    keys = changed.values(run.table.key_columns)
+    types = [kinds[column.lower()] for column in run.table.key_columns]
+    these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)
+    terms.append(None if these is None else these.sql)
+    said = [f"({term})" for term in terms if term is not None]
+    return KeyPredicate(" AND ".join(said), is_exact=these is not None and these.is_exact)
+
+
+def _counts(changed: Local | DataFrame) -> Rows:
+    if isinstance(changed, Local):
+        found = Counter[str](changed.arrow.column(OPERATION).to_pylist())
+    else:
+        found = Counter[str]({row[0]: row[1] for row in changed.groupBy(OPERATION).count().collect()})
+    return Rows(found[INSERT] + found[AGAIN], found[UPDATE], found[DELETE])
+
+
+def _compared(
+    asset: str,
+    rows: DataFrame,
+    touched: Touched | None,
+    target: DataFrame,
+    key: tuple[str, ...],
+    partitions: tuple[str, ...],
+) -> DataFrame | Local:
+    """The difference, found in the cheapest way that is exact; at the driver where it is small.
+
+    - Any key may differ: all rows of both sides are grouped by key (`difference`).
+    - At most `ONE_TASK` keys are touched: the rows with those, in one task.
+    - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
+    - The result is at the driver: what the table holds of its keys is asked for (`local_difference`).
+    - Else: the rows with touched keys, as in the first way.
+    """
+    if touched is None or touched.is_everything:
+        return computed(difference(promised(asset, rows, touched), target, key, held=partitions))
+    if folded(touched.columns) == folded(key) and is_one_task(touched):
+        mine, there = promised(asset, rows, touched), touched.of(target)
+        changed = difference(mine, there, key, one_task=True, held=partitions)
+        return computed(changed, few=True)
+    # One column is read, not all of them.
+    new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
+    ours = small(rows) if touched.few else None  # else they are not worth a try
+    if ours is not None:
+        told = (
+            insertions(asset, ours, key, touched)
+            if new
+            else local_difference(asset, ours, target, key, touched, held=partitions)
+        )
+        if told is not None:
+            return told
+        rows = ours.frame
+    there = target.limit(0) if new else touched.of(target)
+    return computed(difference(promised(asset, rows, touched), there, key, held=partitions))
+
+
+def is_one_task(touched: Touched) -> bool:
+    """Whether the keys are so few that one task computes and compares what they identify."""
+    return touched.values is not None and len(touched.values) <= ONE_TASK

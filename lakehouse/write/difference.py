@@ -1,0 +1,219 @@
+"""The write law as a difference: what must be inserted, updated and deleted so that the table is the result.
+
+One plan compares the rows that the table should hold with those it holds, in the part of it that the write is
+about. Rows that are the same drop out of it, so they are neither rewritten nor seen by anybody downstream.
+Broken promises are errors inside the same plan: they surface while it is computed, before anything is written.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from lakehouse.errors import BrokenPromiseError
+from lakehouse.read.touched import Touched, require
+from lakehouse.spark.compare import MORE, bag_difference
+from lakehouse.spark.diagnosis import causes, message
+from lakehouse.spark.promises import BROKEN
+from lakehouse.spark.types import comparable, typed
+from lakehouse.sql.text import folded, literal, quote, same
+
+OPERATION = "__lakehouse_operation"
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
+AGAIN = "insert again"
+"""The row of a key that the table held more than once; a `DELETE` of the key stands beside it."""
+HELD = "__lakehouse_held"
+"""What the table holds in some columns, where that is asked for: an array, for a key may be there more than once."""
+ELSEWHERE = BROKEN + '{"kind": "elsewhere"}'
+_GONE = BROKEN + '{"kind": "gone"}'
+_PROBLEM = "__lakehouse_problem"
+
+
+def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
+    """The result with a column that says which rows lie outside the touched keys (NULL: none of that kind).
+
+    Args:
+        asset: The asset, for messages.
+        rows: The result.
+        touched: The keys that the result is about; None, or everything, where it is about all of them.
+    """
+    if touched is None or touched.is_everything:
+        return _told(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
+    require(rows.columns, touched.columns, f"The result of '{asset}'")
+    outside = _problem("outside", {column: quote(column) for column in touched.columns})
+    near = touched.predicate(rows.schema)
+    if near is not None and near.is_exact:
+        return _told(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
+    renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
+    keys = touched.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
+    beside = rows.join(keys, touched.same_key(rows, renamed), "left")
+    told = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
+    return beside.selectExpr("*", told).drop("__promised", *renamed)
+
+
+def _told(rows: DataFrame, problem: str) -> DataFrame:
+    return typed(rows.selectExpr("*", problem), StructType([*rows.schema.fields, StructField(_PROBLEM, StringType())]))
+
+
+def difference(
+    rows: DataFrame,
+    existing: DataFrame | None,
+    key: tuple[str, ...],
+    *,
+    one_task: bool = False,
+    held: tuple[str, ...] = (),
+) -> DataFrame:
+    """What turns `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
+
+    Both sides are grouped by key in one pass, which finds a key that the result has twice as well; grouping holds
+    two NULLs to be the same, as a key must.
+
+    Args:
+        rows: What the table should hold, from `promised`.
+        existing: What it holds, in the part that the write is about; None where there is no table yet.
+        key: The table's key, at least one column.
+        one_task: Whether both sides are so small that one task is quicker than a shuffle.
+        held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
+    """
+    schema = StructType([column for column in rows.schema.fields if column.name != _PROBLEM])
+    named = [_find(schema.names, name) for name in key]
+    keys = [f"__key_{index}" for index in range(len(named))]
+    both = rows.selectExpr(*_side(named, schema.names, "__ours"), _PROBLEM)
+    if existing is not None:
+        there = folded(existing.columns)
+        for column in schema.fields:
+            if column.name.lower() not in there:
+                existing = existing.withColumn(column.name, F.lit(None).cast(column.dataType))
+        theirs = existing.selectExpr(*_side(named, schema.names, "__theirs"))
+        both = both.unionByName(theirs, allowMissingColumns=True)
+    else:
+        # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.
+        both = both.repartitionByRange(*keys).selectExpr("*", "IF(FALSE, __ours, NULL) AS __theirs")
+    seen = [
+        "count(__ours) AS __copies",
+        "count(__theirs) AS __held",
+        "first(__ours, TRUE) AS __ours",
+        "first(__theirs, TRUE) AS __theirs",
+        f"max({_PROBLEM}) AS __outside",
+    ]
+    if held:
+        values = ", ".join(_as(f"__theirs.{quote(name)}", name) for name in (_find(schema.names, c) for c in held))
+        seen.append(f"collect_set(IF(__theirs IS NULL, NULL, struct({values}))) AS {HELD}")
+    grouped = (both.coalesce(1) if one_task else both).groupBy(*keys)
+    return _operations(grouped.agg(*map(F.expr, seen)), schema, named, [HELD] if held else [])
+
+
+def _operations(grouped: DataFrame, schema: StructType, named: list[str], held: list[str]) -> DataFrame:
+    """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
+    keys = {name: f"__key_{index}" for index, name in enumerate(named)}
+    problem = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {_problem('twice', keys)} END)"
+    mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
+    differ = [f"NOT ({same(mine[name], yours[name])})" for name in schema.names if name not in named]
+    operations = (
+        f"CASE WHEN {_PROBLEM} IS NOT NULL THEN array(CAST(raise_error({_PROBLEM}) AS STRING)) "
+        f"WHEN __theirs IS NULL THEN array('{INSERT}') "
+        f"WHEN __ours IS NULL THEN array('{DELETE}') "
+        f"WHEN __held > 1 THEN array('{DELETE}', '{AGAIN}') "
+        f"WHEN {' OR '.join(differ) or 'FALSE'} THEN array('{UPDATE}') END"
+    )
+    values = [_as(keys.get(name, f"__ours.{quote(name)}"), name) for name in schema.names]
+    told = grouped.selectExpr("*", f"{problem} AS {_PROBLEM}")
+    due = told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
+    return due if held else typed(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
+
+
+def _side(named: list[str], columns: list[str], side: str) -> list[str]:
+    keys = [f"{quote(name)} AS __key_{index}" for index, name in enumerate(named)]
+    return [*keys, f"struct({', '.join(_as(quote(name), name) for name in columns)}) AS {side}"]
+
+
+def missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
+    """The rows that `existing` lacks; an error in the plan where it holds rows that the result lacks."""
+    difference_ = bag_difference(rows, existing)
+    gone = F.raise_error(F.lit(_GONE)).cast("boolean")
+    more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(gone))
+    each = F.explode(F.sequence(F.lit(1), F.col(MORE))).alias("__n")
+    return more.select(*map(quote, existing.columns), each).drop("__n")
+
+
+def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:
+    """The promise that an error of Spark stands for; None where it stands for something else."""
+    for cause in causes(error):
+        if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
+            return None
+        found = _said(message(cause))
+        if found is not None:
+            return broken(asset, found)
+    return None
+
+
+def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
+    """A broken promise as an error.
+
+    Args:
+        asset: The asset that broke it.
+        found: The promise's `kind` and what its sentence tells: about a key, say, the values of its columns as `key`.
+    """
+    where = ", ".join(f"{name}={value}" for name, value in found.get("key", {}).items())
+    match found["kind"]:
+        case "outside":
+            return BrokenPromiseError(
+                asset,
+                f"has a row with {where}, which is not among its touched keys",
+                "Compute the rows from touched.rows or touched.of(frame), so that they belong to touched keys.",
+            )
+        case "twice":
+            return BrokenPromiseError(
+                asset,
+                f"has more than one row with the key {where}",
+                "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
+            )
+        case "not appended":
+            return BrokenPromiseError(
+                asset,
+                f"is of rows appended to '{found['source']}', whose version {found['version']} has changed others "
+                f"({found['change']})",
+                "Read them with touched() or net() instead of appended().",
+            )
+        case "elsewhere":
+            return BrokenPromiseError(
+                asset,
+                "has a row whose key the table already holds outside the touched keys",
+                "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
+            )
+        case "gone":
+            return BrokenPromiseError(
+                asset,
+                "lacks rows that an earlier materialization appended",
+                "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
+            )
+        case kind:
+            raise AssertionError(f"no promise is called {kind}")
+
+
+def _said(text: str) -> dict[str, Any] | None:
+    """What a broken promise says of itself in the text of an error; None where it is none, or a piece of its plan."""
+    _, found, said = text.partition(BROKEN)
+    try:
+        return json.JSONDecoder().raw_decode(said)[0] if found else None
+    except ValueError:
+        return None
+
+
+def _problem(kind: str, key: Mapping[str, str]) -> str:
+    """The text of a broken promise as SQL; the key's values by their names."""
+    values = ", ".join(_as(f"CAST({value} AS STRING)", name) for name, value in key.items())
+    begin = literal(f'{BROKEN}{{"kind": "{kind}", "key": ')
+    return f"concat({begin}, to_json(struct({values}), map('ignoreNullFields', 'false')), '}}')"
+
+
+def _as(value: str, name: str) -> str:
+    return f"{value} AS {quote(name)}"
+
+
+def _find(columns: list[str], name: str) -> str:
+    return next(column for column in columns if column.lower() == name.lower())

@@ -1,0 +1,198 @@
+"""The difference where the result is at the driver: one scan of the table, which says of each row whether it stays.
+
+The table's rows stay where they are. Of each the driver learns which row of the result has its key, and whether the two
+are the same; what the table does not hold is new. So there is no second plan that compares, and where the result is
+empty no values are read but the keys'.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+
+from lakehouse.read.touched import Touched, require
+from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.types import comparable
+from lakehouse.sql.text import Literal, folded, quote, same
+from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, broken
+
+_NTH, _DIFFERS = "__lakehouse_nth", "__lakehouse_differs"
+
+
+def local_difference(
+    asset: str,
+    rows: Local,
+    target: DataFrame,
+    key: tuple[str, ...],
+    touched: Touched,
+    *,
+    held: tuple[str, ...] = (),
+) -> Local | None:
+    """What makes the table hold just `rows` of the touched keys, in the form of `difference`; None if Spark must tell.
+
+    Args:
+        asset: The asset, for messages.
+        rows: What the table should hold of the touched keys.
+        target: The table's rows.
+        key: The table's key, at least one column.
+        touched: The keys that the result is about.
+        held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
+
+    Raises:
+        BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
+    """
+    if not _keeps_promises(asset, rows, key, touched):
+        return None
+    by_key = folded(touched.columns) == folded(key)
+    near = touched.predicate(target.schema) if by_key else None
+    whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
+    existing = touched.of(target) if near is None else target.where(near.sql)
+    found = small(_beside(rows, whole, existing, key, held, "left" if near is None else "inner"))
+    if found is None:
+        return None
+    nth: list[int | None] = found.column(_NTH).to_pylist()
+    gone = dict[tuple[Literal, ...], int]()
+    if None in nth:
+        if found.values(key) is None:
+            return None
+        for place, values in enumerate(found.listed(key)):
+            if nth[place] is None:
+                nth[place] = len(whole) + gone.setdefault(values, len(gone))
+        whole = _with_keys(whole, key, list(gone))
+    return _as_difference(rows, whole, cast("list[int]", nth), found)
+
+
+def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
+    """The difference from a table that is known to hold none of the touched keys, in the same form; None likewise.
+
+    Args:
+        asset: The asset, for messages.
+        rows: What the table should hold of the touched keys.
+        key: The table's key, at least one column.
+        touched: The keys that the result is about.
+
+    Raises:
+        BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
+    """
+    if not _keeps_promises(asset, rows, key, touched):
+        return None
+    fields = [*_nullable(rows.schema), StructField(OPERATION, StringType())]
+    arrow = _with_keys(rows.arrow, key, []).append_column(OPERATION, pa.array([INSERT] * rows.rows, pa.string()))
+    return Local(rows.spark, StructType(fields), arrow)
+
+
+def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> bool:
+    """Whether the result is known to keep its promises; False where its keys have no literals to tell that by.
+
+    Raises:
+        BrokenPromiseError: It is known not to.
+    """
+    require(rows.schema.names, touched.columns, f"The result of '{asset}'")
+    named = rows.values(key)
+    within = named if touched.columns == key else rows.values(touched.columns)
+    if named is None or within is None or touched.values is None or touched.predicate(rows.schema) is None:
+        return False
+    known = set(touched.values)
+    outside = next((values for values in within if values not in known), None)
+    if outside is not None:
+        raise broken(asset, {"kind": "outside", "key": dict(zip(touched.columns, outside, strict=True))})
+    if len(named) < rows.rows:
+        ((twice, _),) = Counter(rows.listed(key)).most_common(1)
+        raise broken(asset, {"kind": "twice", "key": dict(zip(key, twice, strict=True))})
+    return True
+
+
+def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
+    """The touched keys that the result has no row for."""
+    there = set(rows.listed(touched.columns))
+    return [values for values in touched.values or () if values not in there]
+
+
+def _beside(
+    rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], held: tuple[str, ...], how: str
+) -> DataFrame:
+    """A row for each of the table's: the place in `whole` of its key, whether they differ, else its own key."""
+    schema = rows.schema
+    numbered = whole.append_column(_NTH, pa.array(range(len(whole)), pa.int32()))
+    fields = [*_nullable(schema), StructField(_NTH, IntegerType())]
+    ours = Local(rows.spark, StructType(fields), numbered)
+    pairs = ((f"__theirs.{quote(name)}", f"__ours.{quote(name)}") for name in key)
+    nulls = ours.has_nulls(key)
+    on = F.expr(" AND ".join(same(there, here, nulls=nulls) for there, here in pairs))
+    beside = existing.alias("__theirs").join(F.broadcast(ours.frame.alias("__ours")), on, how)
+    mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
+    keys = folded(key)
+    others = [name for name in schema.names if name.lower() not in keys and rows.rows]
+    differs = " OR ".join(f"NOT ({same(mine[name], yours[name])})" for name in others)
+    told = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]
+    if how == "left":
+        told += [f"IF({_NTH} IS NULL, __theirs.{quote(name)}, NULL) AS {quote(name)}" for name in key]
+    if held:
+        told.append(f"struct({', '.join(f'__theirs.{quote(name)} AS {quote(name)}' for name in held)}) AS {HELD}")
+    return beside.selectExpr(_NTH, *told)
+
+
+def _as_difference(rows: Local, whole: Any, nth: Sequence[int], found: Local) -> Local:
+    """The rows of `whole` that the table holds otherwise, each with what is to become of it.
+
+    Args:
+        rows: The result.
+        whole: Its rows, and after them those keys that it has no row for.
+        nth: Which of them has the key of each row of the table.
+        found: What the table said of its rows.
+    """
+    places = defaultdict[int, list[int]](list)
+    for place, row in enumerate(nth):
+        places[row].append(place)
+    differs: list[bool] = found.column(_DIFFERS).to_pylist()
+    taken, operations, held = list[int](), list[str](), list[Sequence[int]]()
+    for row in range(len(whole)):
+        there = places.get(row, ())
+        for operation in _due(there, differs, is_row=row < rows.rows):
+            taken.append(row)
+            operations.append(operation)
+            held.append(there)
+    arrow = whole.take(pa.array(taken, pa.int64()))
+    fields = _nullable(rows.schema)
+    if HELD in found.schema.names:
+        arrow = arrow.append_column(HELD, _lists(found.column(HELD), held))
+        fields.append(StructField(HELD, ArrayType(found.schema[HELD].dataType)))
+    arrow = arrow.append_column(OPERATION, pa.array(operations, pa.string()))
+    return Local(rows.spark, StructType([*fields, StructField(OPERATION, StringType())]), arrow)
+
+
+def _due(there: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> tuple[str, ...]:
+    """What is due for a key of which the table holds the rows `there`."""
+    match len(there):
+        case 0:
+            return (INSERT,) if is_row else ()
+        case _ if not is_row:
+            return (DELETE,)
+        case 1:
+            return (UPDATE,) if differs[there[0]] else ()
+        case _:
+            return (DELETE, AGAIN)
+
+
+def _with_keys(arrow: Any, columns: tuple[str, ...], keys: Sequence[tuple[Literal, ...]]) -> Any:
+    """The rows, and after them one for each of the keys, with no other value."""
+    listed = zip(*keys, strict=True) if keys else ((),) * len(columns)
+    named = {column.lower(): list(values) for column, values in zip(columns, listed, strict=True)}
+    schema: Any = pa.schema([field.with_nullable(True) for field in arrow.schema])
+    bare: list[Any] = [pa.array(named.get(field.name.lower(), [None] * len(keys)), field.type) for field in schema]
+    return pa.concat_tables([arrow.cast(schema), pa.table(bare, schema=schema)])
+
+
+def _nullable(schema: StructType) -> list[StructField]:
+    return [StructField(field.name, field.dataType) for field in schema.fields]
+
+
+def _lists(values: Any, places: Sequence[Sequence[int]]) -> Any:
+    ends = accumulate(map(len, places), initial=0)
+    flat = values.combine_chunks().take(pa.array([place for some in places for place in some], pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(list(ends), pa.int32()), flat)

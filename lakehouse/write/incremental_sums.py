@@ -1,0 +1,204 @@
+"""What an `Aggregate` makes of its table: what the changes bring and take away, added to what the table holds.
+
+A `Merge` may read a change twice; a sum must not. So before anything is added, the table's log has to show that it
+holds the sums as of its position. Where it does not, all of them are computed anew and compared.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructType
+
+from lakehouse.cursor.find import Known
+from lakehouse.cursor.walk import may_concern
+from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
+from lakehouse.log.commit_info import SCHEMA_CHANGES
+from lakehouse.log.log import Head, Log, commits_between
+from lakehouse.read.changes import Feed
+from lakehouse.read.resolve import why_unreadable
+from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.spark.diagnosis import first_line, is_of_the_asset
+from lakehouse.spark.driver_rows import Local, computed, is_empty
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.types import check_padding, fit
+from lakehouse.sql.text import folded, quote
+from lakehouse.write.aggregate import COUNT, IN_DOUBT, Aggregate
+from lakehouse.write.by_key import is_one_task, written
+from lakehouse.write.difference import DELETE, INSERT, OPERATION, UPDATE
+from lakehouse.write.statements import MarkOnly, Skip, Statement
+
+_DOUBT = "doubt"
+"""The `OPERATION` of a group whose count or sum cannot be right."""
+_WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
+_OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """All sums are to be computed from the source and compared.
+
+    Args:
+        reason: Why, as the second half of a sentence.
+    """
+
+    reason: str
+
+
+def check(run: Run, write: Aggregate, head: Head | None) -> None:
+    """Refuses groups that are not the table's key, partitions that are no groups, and sums that go by the order.
+
+    Raises:
+        MissingKeyError: The table has no key.
+        WriteError: The groups are not the table's key, or its partitions are no groups.
+        SchemaError: A sum of something else than whole numbers or decimals.
+    """
+    groups, key = folded(write.groups), run.table.key_columns
+    if not key:
+        raise MissingKeyError(run.asset, "Aggregate")
+    if groups != folded(key):
+        raise WriteError(
+            f"'{run.asset}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}. Nothing "
+            f"was written. Make them the same."
+        )
+    partitions = run.table.partitioned_by(head)
+    if not groups >= folded(partitions):
+        raise WriteError(
+            f"The table of '{run.asset}' is partitioned by {', '.join(partitions)}, and its groups are by "
+            f"{', '.join(write.groups)}. Nothing was written. Partition it by columns of the groups."
+        )
+    write.check(run.asset)
+
+
+def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Anew:
+    """The statement that adds the changes to the table's sums, if these are known to be the sums as of the position.
+
+    Args:
+        spark: The session.
+        run: The run.
+        write: What the asset returned.
+        head: The table.
+
+    Raises:
+        SchemaError: The result does not fit the table.
+    """
+    if len(run.partitions) > 1:
+        return Anew("the partitions of the run have a position each")
+    reason = _why_anew(run.ref.log(lambda: spark), head, run, write)
+    if reason is not None:
+        return Anew(reason)
+    if not run.moves:
+        return Skip()
+    if write.changes.is_empty:
+        return MarkOnly()
+    target = Pinned.of(spark, run.ref, head).rows()
+    check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
+    fit(run.asset, write.rows, target.schema, may_add=False)
+    try:
+        return _added(run, write, target, head)
+    except LakehouseError:
+        raise
+    except Exception as error:
+        if not is_of_the_asset(error) or why_unreadable(error) is not None:
+            raise
+        # The images before may say what no row says any more: if it is wrong still, the recompute says so.
+        return Anew(f"the changes cannot be added ({first_line(error)[:160]})")
+
+
+def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
+    """Why the table may not hold the sums as of the position; None where the log shows that it does."""
+    changes, known = write.changes, run.cursor
+    if not isinstance(known, Known) or known.mark.aggregate != write.digest:
+        return "its last commit had other sums of other rows, or none"
+    read = known.mark.reads.get(changes.name)
+    if read is None or read.version != changes.range.after:
+        return "what its last commit had read is to be read again"
+    if isinstance(changes.content, Feed) and changes.content.archived:
+        return "an archive need not hold each change once, as it was"
+    since = commits_between(log, run.asset, known.mark.base, head.version)
+    if since is None:
+        return "the log was cleaned up to its last commit"
+    for commit in reversed(since):
+        if commit.operation in _OF_COLUMNS:
+            return f"version {commit.version} ({commit.operation}) changed its columns"
+        if commit.version != known.version and may_concern(commit, run.asset, run.partitions):
+            return f"version {commit.version} ({commit.operation}) has written to it since"
+    return None
+
+
+def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Anew:
+    within = run.within(target.schema)
+    found = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
+    if isinstance(found, Local) and not found.rows:
+        return MarkOnly()
+    if _holds(found, IN_DOUBT, value=True):
+        return Anew("a value of the changes may be another one in the source, or in the table")
+    held = target if within is None else target.where(within)
+    beside = _beside(write, found, held)
+    changed = computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
+    if _holds(changed, OPERATION, value=_DOUBT):
+        return Anew("what it holds and what has changed do not fit together")
+    return written(run, changed, target.schema, head, MarkOnly())
+
+
+def _holds(found: Local | DataFrame, column: str, *, value: object) -> bool:
+    if isinstance(found, Local):
+        return value in found.column(column).to_pylist()
+    return not is_empty(found.where(F.col(column) == F.lit(value)))
+
+
+def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
+    """What the changes add to each group to which they add something, or of which that is in doubt."""
+    images = write.images if within is None else write.images.where(f"({within}) OR {IN_DOUBT}")
+    texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
+    # The table holds an empty text as NULL there, so these two groups are one row or two of one key.
+    doubts = [IN_DOUBT, *(f"coalesce({quote(c)}, '') = ''" for c in partitions if c.lower() in texts)]
+    sums = [quote(name) for name in write.sums]
+    grouped = images.withColumn(IN_DOUBT, F.expr(" OR ".join(doubts))).groupBy(*map(quote, write.groups))
+    totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
+    doubt = " OR ".join([f"max({IN_DOUBT})", *(f"try_sum({name}) IS NULL" for name in sums)])
+    added = grouped.agg(*map(F.expr, [*totals, f"{doubt} AS {IN_DOUBT}"]))
+    return added.where(" OR ".join([IN_DOUBT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in sums)]))
+
+
+def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> DataFrame:
+    """The touched groups: what they come to, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
+    few, groups = isinstance(found, Local), tuple(write.groups)
+    most = found.rows if isinstance(found, Local) else None
+    touched = Touched(groups, found, None, write.changes.name, few=few, most=most)
+    totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
+    totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
+    was = ", ".join(f"{total} AS {name}" for name, total in totals.items())
+    there = touched.of(held).selectExpr(
+        *map(quote, groups), *(f"{total} AS {name}" for name, total in totals.items()), f"struct({was}) AS {_WAS}"
+    )
+    frame = (found.frame if isinstance(found, Local) else found).drop(IN_DOUBT)
+    both = there.unionByName(frame, allowMissingColumns=True)
+    grouped = (both.coalesce(1) if is_one_task(touched) else both).groupBy(*map(quote, groups))
+    seen = [f"count({_WAS}) AS {_ROWS}", f"first({_WAS}, TRUE) AS {_WAS}"]
+    return grouped.agg(*(F.expr(f"try_sum({name}) AS {name}") for name in totals), *map(F.expr, seen))
+
+
+def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> DataFrame:
+    """Each touched group as the table is to hold it, and what is to become of it: the form of `difference`."""
+    fields = {column.name.lower(): column for column in schema.fields}
+    kinds = {name: fields[name.lower()].dataType.simpleString() for name in write.sums}
+    now = {f"try_cast({quote(name)} AS {kinds[name]})": f"{_WAS}.{quote(name)}" for name in write.sums}
+    doubts = [
+        f"{_ROWS} > 1",
+        f"{COUNT} < 0",
+        f"{_ROWS} = 1 AND coalesce({_WAS}.{COUNT} < 1, TRUE)",
+        *(f"{total} IS NULL OR {_ROWS} = 1 AND {was} IS NULL" for total, was in now.items()),
+        *(f"{COUNT} = 0 AND {total} <> 0" for total in now),
+    ]
+    differs = " OR ".join(f"{total} <> {was}" for total, was in (now | {COUNT: f"{_WAS}.{COUNT}"}).items())
+    operation = (
+        f"CASE WHEN {' OR '.join(f'({doubt})' for doubt in doubts)} THEN '{_DOUBT}' "
+        f"WHEN {_ROWS} = 0 AND {COUNT} > 0 THEN '{INSERT}' WHEN {_ROWS} = 1 AND {COUNT} = 0 THEN '{DELETE}' "
+        f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END AS {OPERATION}"
+    )
+    own = {name.lower(): F.col(quote(name)) for name in write.groups} | {write.count.lower(): F.col(COUNT)}
+    own |= {name.lower(): F.expr(total) for name, total in zip(write.sums, now, strict=True)}
+    columns = [own[name].cast(column.dataType).alias(column.name) for name, column in fields.items()]
+    return beside.select(*columns, F.expr(operation)).where(f"{OPERATION} IS NOT NULL")

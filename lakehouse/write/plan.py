@@ -1,0 +1,122 @@
+"""From a write to the statement that makes it true of the table.
+
+Planned anew for every attempt, against the table as that attempt finds it; the inputs stay pinned.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.errors import MissingKeyError
+from lakehouse.log.log import Head
+from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.by_key import keyed
+from lakehouse.write.difference import OPERATION, bag_difference, difference, missing_from, promised
+from lakehouse.write.incremental_sums import Anew, added, check
+from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
+from lakehouse.write.stored import stored
+from lakehouse.write.writes import Append, Merge, Overwrite, Stated, Write
+
+
+def plan(
+    spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
+) -> Statement | Skip:
+    """The statement that makes a write true of the table as `head` found it.
+
+    Args:
+        spark: The session.
+        run: The run.
+        write: What the asset returned.
+        head: The table; None where there is none.
+        tell: Takes a line about work that nobody would expect.
+
+    Raises:
+        SchemaError: The result does not fit the table.
+        MissingKeyError: A write by key, and no key.
+    """
+    if not isinstance(write, Aggregate):
+        return _stated(spark, run, write, head)
+    check(run, write, head)
+    if head is None or write.changes.is_initial:
+        return _stated(spark, run, Overwrite(write.rows), head)
+    match added(spark, run, write, head):
+        case Anew(reason=reason):
+            tell(f"{run.asset} computes all its sums anew: {reason}.")
+            return _stated(spark, run, Overwrite(write.rows), head, anew=True)
+        case statement:
+            return statement
+
+
+def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement | Skip:
+    check_new(run.asset, write.rows, run.table)
+    partition_columns = run.table.partitioned_by(head)
+    check_zone(run.asset, write.rows, partition_columns)
+    if isinstance(write, Merge) and not run.table.key_columns:
+        raise MissingKeyError(run.asset, "Merge")
+    write = stored(write, partition_columns)
+    if head is None:
+        return Create(_whole(run, write))
+    if run.changes and not (run.moves or anew or (isinstance(write, Overwrite) and run.looks_up_anew)):
+        return Skip()
+    rest = _rest(run, anew=anew)
+    held = Pinned.of(spark, run.ref, head).rows()
+    check_padding(run.asset, write.rows, held.schema, run.table.key_columns)
+    rows = fit(run.asset, write.rows, held.schema, may_add=_may_add(write))
+    within = run.within(held.schema)
+    if within is not None:
+        rows, held = rows.where(within), held.where(within)
+    match write:
+        case Append():
+            return _appended(spark, run, rows, within, rest)
+        case Overwrite() if not run.table.key_columns:
+            same = len(rows.columns) == len(held.columns) and is_empty(bag_difference(rows, held))
+            return rest if same else Replace(rows, within)
+        case Overwrite():
+            return keyed(run, rows, None, held, head, rest)
+        case Merge(touched=touched):
+            return keyed(run, rows, touched, held, head, rest)
+        case _:
+            assert_never(write)
+
+
+def _rest(run: Run, *, anew: bool) -> MarkOnly | Skip:
+    """What remains to be done where no row differs: a mark, if it lets a later run off some work."""
+    # The sums of several partitions at once are computed anew each time: no mark would say that they need not be.
+    due = run.moves or (bool(run.changes) and run.looks_up_anew) or (anew and len(run.partitions) <= 1)
+    return MarkOnly() if due else Skip()
+
+
+def _appended(
+    spark: SparkSession, run: Run, rows: DataFrame, within: str | None, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    if within is None or run.changes:
+        return Insert(rows, "append")
+    # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
+    now = spark.read.table(run.ref.identifier).where(within)
+    missing = missing_from(rows, conformed(now, rows.schema))
+    return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")
+
+
+def _whole(run: Run, write: Stated) -> DataFrame:
+    """The rows of a new table; the promises hold for them too."""
+    within, key = run.within(write.rows.schema), run.table.key_columns
+    match write:
+        case Merge(rows=rows, touched=touched):
+            whole = difference(promised(run.asset, rows, touched), None, key).drop(OPERATION)
+        case Overwrite(rows=rows) if key:
+            whole = difference(promised(run.asset, rows, None), None, key).drop(OPERATION)
+        case Overwrite(rows=rows) | Append(rows=rows):
+            whole = rows
+        case _:
+            assert_never(write)
+    return whole if within is None else whole.where(within)
+
+
+def _may_add(write: Stated) -> bool:
+    """Whether the result may bring the table new columns: one that is about some of its rows may not."""
+    return not isinstance(write, Merge) or write.touched.is_everything

@@ -1,0 +1,317 @@
+"""The position is in the table, and every change is applied exactly once."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.cursor.mark import Mark
+from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.anywhere
+
+SRC = "id int, k string, v int"
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+
+
+def log(src: Changes) -> Append:
+    return Append(src.log().select("id", "v", "change_type", "commit_version"))
+
+
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def marks(lake: Lake, name: str) -> list[Mark]:
+    return [mark for commit in lake.commits(name) if (mark := Mark.from_json(commit.user_metadata))]
+
+
+@pytest.mark.slow
+def test_the_chain_of_ranges_has_no_hole_and_no_overlap(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    for value in range(4):
+        lake.insert("src", [(10 + value, "z", value)])
+        lake.sql("OPTIMIZE {src}")
+        lake.materialize(log)
+    own = marks(lake, "log")
+    assert [mark.epoch for mark in own] == [1, 2, 3, 4]
+    assert [mark.reads["src"].version for mark in own] == sorted({mark.reads["src"].version for mark in own})
+    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12, 13]
+
+
+def test_two_sources_keep_both_positions_in_one_commit(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [("a", "x")], "k string, name string")
+
+    def both(src: Changes, dim: Changes) -> Merge:
+        touched = src.touched("id") | dim.touched("k").via(src.source, "id")
+        return Merge(touched.of(src.source.join(dim.source, "k", "left").select("id", "name")), touched)
+
+    lake.materialize(both, Table(key="id"))
+    lake.insert("dim", [("b", "y")])
+    lake.sql("UPDATE {src} SET k = 'b' WHERE id = 1")
+    lake.materialize(both, Table(key="id"))
+    newest = marks(lake, "both")[-1]
+    assert {name: at.version for name, at in newest.reads.items()} == {"src": 1, "dim": 1}
+    assert lake.rows("both") == [(1, "y"), (2, "y"), (3, "x")]
+
+
+@pytest.mark.parametrize("asset", [log, copy], ids=["append", "merge"])
+def test_two_runs_that_read_the_same_range_apply_it_once(lake: Lake, asset: Any) -> None:
+    table = Table(key="id") if asset is copy else Table()
+    lake.create("src", ROWS, SRC)
+    lake.materialize(asset, table)
+    lake.insert("src", [(4, "c", 40)])
+    steps = [lake.begin(asset, table) for _ in range(2)]
+    writes = [asset(**lake.read(step, asset)) for step in steps]
+    first, second = (step.commit(write, lake.retry, NO_WAIT) for step, write in zip(steps, writes, strict=True))
+    assert isinstance(first, Committed)
+    assert isinstance(second, AlreadyApplied)
+    assert (second.mark.run, second.commit.version) == (steps[0].run_id, first.commit.version)
+    assert [row[0] for row in lake.rows(asset.__name__)].count(4) == 1
+
+
+def test_a_run_that_read_further_than_the_winner_starts_again(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.insert("src", [(4, "c", 40)])
+    early = lake.begin(log)
+    early_write = log(**lake.read(early, log))
+    lake.insert("src", [(5, "c", 50)])
+    late = lake.begin(log)
+    late_write = log(**lake.read(late, log))
+    early.commit(early_write, lake.retry, NO_WAIT)
+    with pytest.raises(StaleInputsError, match="continues from version"):
+        late.commit(late_write, lake.retry, NO_WAIT)
+    lake.materialize(log)
+    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 4, 5]
+
+
+def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    for value in range(3):
+        lake.insert("src", [(10 + value, "z", value)])
+
+        def attempt(_: int) -> str:
+            try:
+                return type(lake.materialize(log)).__name__
+            except StaleInputsError:
+                return "stale"
+
+        with ThreadPoolExecutor(4) as pool:
+            outcomes = list(pool.map(attempt, range(4)))
+        assert outcomes.count("Committed") == 1, outcomes
+    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12]
+
+
+def test_a_lost_answer_is_found_in_the_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit lands and the caller is told that the connection broke."""
+    from lakehouse.commit import commit as module
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    execute = module.execute
+
+    def loses_the_answer(*args: Any) -> None:
+        execute(*args)
+        raise ConnectionResetError("Answer from Java side is empty")
+
+    monkeypatch.setattr(module, "execute", loses_the_answer)
+    outcome = lake.materialize(copy, Table(key="id"))
+    assert isinstance(outcome, Committed) and outcome.recovered
+    assert lake.version("copy") == 1
+    assert lake.rows("copy")[0] == (1, "a", 0)
+
+
+def test_a_step_that_is_run_again_after_its_commit_does_not_append_again(lake: Lake) -> None:
+    frame = lake.values([(1,)], "id int")
+
+    def ingest() -> Append:
+        return Append(frame)
+
+    assert isinstance(lake.materialize(ingest, run="run-1"), Committed)
+    assert isinstance(lake.materialize(ingest, run="run-1"), AlreadyApplied)
+    assert isinstance(lake.materialize(ingest, run="run-2", aliases=frozenset({"run-1"})), AlreadyApplied)
+    assert isinstance(lake.materialize(ingest, run="run-3"), Committed)
+    assert len(lake.rows("ingest")) == 2
+
+
+@pytest.mark.parametrize("remedy", ["a full refresh", "a RESTORE"])
+def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake, remedy: str) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    mark = marks(lake, "copy")[-1]
+    frame = lake.values([], SRC).write.format("delta").mode("append")
+    frame.option("txnAppId", mark.application_id).option("txnVersion", "99").save(str(lake.root / "copy"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    with pytest.raises(ForeignApplicationIdError, match="another program"):
+        lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == ROWS
+    if remedy == "a RESTORE":  # both as the error says
+        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('another' = 'epoch')")
+        lake.sql(f"RESTORE TABLE {{copy}} TO VERSION AS OF {lake.version('copy') - 1}")
+        lake.materialize(copy, Table(key="id"))
+    else:
+        lake.materialize(copy, Table(key="id"), compare="a full refresh was asked for")
+    assert lake.rows("copy")[0] == (1, "a", 0)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy")[0] == (1, "a", 1)
+
+
+def test_a_damaged_mark_is_recognised_and_nothing_is_written(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    frame = lake.values([(8, "q", 8)], SRC).write.format("delta").mode("append")
+    frame.option("userMetadata", '{"lakehouse":{"asset":"copy","epoch":"many"}}').save(str(lake.root / "copy"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    with pytest.raises(UnreadableLogError, match="damaged mark"):
+        lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == [*ROWS, (8, "q", 8)]
+    lake.materialize(copy, Table(key="id"), compare="a full refresh was asked for")
+    assert lake.rows("copy")[0] == (1, "a", 0)
+    lake.sql("UPDATE {src} SET v = 7 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy")[0] == (1, "a", 7)
+
+
+def test_the_position_follows_a_restore_of_the_target(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    for value in (4, 5):
+        lake.insert("src", [(value, "c", value)])
+        lake.materialize(log)
+    lake.sql("RESTORE TABLE {log} TO VERSION AS OF 1")
+    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 4]
+    lake.materialize(log)
+    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 4, 5]
+    assert marks(lake, "log")[-1].generation != marks(lake, "log")[0].generation
+
+
+@pytest.mark.slow
+def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
+    """The zombie's epoch is above the stored one, so Delta lets it in; its mark must not hide the lost changes."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 2")
+    zombie = lake.begin(copy, Table(key="id"))
+    write = copy(**lake.read(zombie, copy))
+    lake.sql("RESTORE TABLE {copy} TO VERSION AS OF 0")
+    from lakehouse.commit import commit as module
+
+    run = zombie.pinned()
+    head = lake.ref("copy").log(lambda: lake.spark).head()
+    assert head is not None
+    statement = module.plan(lake.spark, run, write, head)
+    module.execute(lake.spark, statement, run, run.mark("zombie", 1, compared=False))
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == [(1, "a", 0), (2, "b", 0), (3, "a", 30)]
+
+
+def test_foreign_commits_and_upkeep_of_the_target_do_not_hide_the_position(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    for _ in range(3):
+        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('a' = 'b')")
+    lake.sql("OPTIMIZE {copy}")
+    assert isinstance(lake.materialize(copy, Table(key="id")), Unchanged)
+    lake.insert("src", [(4, "c", 4)])
+    lake.materialize(copy, Table(key="id"))
+    assert marks(lake, "copy")[-1].epoch == 2
+
+
+def test_at_most_so_many_versions_a_run_and_the_rest_next_time(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    for value in range(5):
+        lake.insert("src", [(10 + value, "z", value)])
+    limits = {"src": Read(max_versions=2)}
+    behind = []
+    for _ in range(3):
+        step = lake.begin(log)
+        inputs = lake.read(step, log, limits)
+        changes = inputs["src"]
+        assert isinstance(changes, Changes)
+        behind.append(changes.behind)
+        step.commit(log(changes), lake.retry, NO_WAIT)
+    assert behind == [3, 1, 0]
+    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12, 13, 14]
+
+
+def test_commits_can_be_left_out_whole_by_operation_or_mark(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.sql("DELETE FROM {src} WHERE id = 1")
+    lake.insert("src", [(4, "c", 4)])
+    frame = lake.values([(5, "c", 5)], SRC).write.format("delta").mode("append")
+    frame.option("userMetadata", "backfill of may").save(str(lake.root / "src"))
+    lake.materialize(log, reads={"src": Read(exclude=("DELETE", "mark:backfill"))})
+    assert [row[:1] + row[2:] for row in lake.rows("log") if row[3] > 0] == [(4, "insert", 2)]
+
+
+def test_a_plain_dataframe_is_pinned_when_it_is_read(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+
+    def snapshot(src: DataFrame) -> DataFrame:
+        return src
+
+    step = lake.begin(snapshot)
+    inputs = lake.read(step, snapshot)
+    lake.insert("src", [(4, "c", 40)])
+    frame = inputs["src"]
+    assert isinstance(frame, DataFrame)
+    assert frame.count() == 3
+
+
+def priced(src: Changes, rates: DataFrame) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.join(rates, "k").selectExpr("id", "v * rate AS price"), touched)
+
+
+def test_rows_that_were_written_before_do_not_follow_a_look_up(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10), (2, "a", 20)], SRC)
+    lake.create("rates", [("a", 2)], "k string, rate int")
+    lake.materialize(priced, Table(key="id"))
+    assert lake.rows("priced") == [(1, 20), (2, 40)]
+    lake.sql("UPDATE {rates} SET rate = 3")
+    lake.materialize(priced, Table(key="id"))
+    assert lake.rows("priced") == [(1, 20), (2, 40)]
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.materialize(priced, Table(key="id"))
+    assert lake.rows("priced") == [(1, 33), (2, 40)]
+
+
+def test_a_look_up_beside_changes_is_pinned_when_it_is_read(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("rates", [("a", 2)], "k string, rate int")
+    step = lake.begin(priced, Table(key="id"))
+    write = priced(**lake.read(step, priced))  # type: ignore[arg-type]
+    lake.sql("UPDATE {rates} SET rate = 3")
+    step.commit(write, lake.retry, NO_WAIT)
+    assert lake.rows("priced") == [(1, 20)]
+
+
+def test_a_missing_commit_in_the_middle_of_the_source_fails_closed(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    for value in range(3):
+        lake.insert("src", [(10 + value, "z", value)])
+    gone = lake.root / "src" / "_delta_log" / f"{2:020}.json"
+    shutil.move(gone, lake.root / "hidden.json")
+    before = lake.version("log")
+    with pytest.raises(UnreadableLogError, match="missing"):
+        lake.materialize(log)
+    assert lake.version("log") == before
+    shutil.move(lake.root / "hidden.json", gone)
+    lake.materialize(log)
+    assert len(lake.rows("log")) == 6

@@ -1,0 +1,263 @@
+"""What becomes of the asset's own table while it is written, or while nobody writes to it."""
+
+import shutil
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+import lakehouse.commit.commit
+from lakehouse import Append, Changes, Retry, Table
+from lakehouse.commit.commit import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.cursor.find import Known
+from lakehouse.errors import BrokenPromiseError, GapError, PlanError, TakenBackError, UnsettledError
+from lakehouse.log.rows import NO_ROWS
+from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.write.statements import execute
+from tests.support.contended import KEYED, SRC, committed, copy, log, ready
+from tests.support.interleave import rivals
+from tests.support.lake import NO_WAIT, Lake, cleaned
+from tests.support.slow import slow
+
+ROWS = [(1, "a", 10), (2, "b", 20)]
+BY_G = Table(key="id", partition_by="g")
+
+
+def of(g: str) -> Slice:
+    return Slice((PartitionKey(g, {"g": g}, {}),))
+
+
+def added(src: DataFrame) -> Append:
+    return Append(src)
+
+
+def followed(src: Changes) -> Append:
+    return Append(src.appended())
+
+
+def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_elses(lake: Lake) -> None:
+    """Another program has changed rows since, and no own commit is left that says whose the table is."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, BY_G, slice=of("a"))
+    cleaned(lake, "copy")
+    lake.materialize(copy, BY_G, slice=of("b"))
+    assert lake.rows("copy")[1] == (2, "b", 20)
+
+
+def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lake) -> None:
+    """The definition was of months, say, and is of days now: none of the new keys has a position."""
+    lake.create("src", ROWS, SRC)
+    table = Table(partition_by="g")
+    lake.materialize(followed, table, slice=Slice((PartitionKey("a month", {"g": "a"}, {}),)))
+    with pytest.raises(GapError, match="rows of another origin"):
+        lake.materialize(followed, table, slice=of("a"))
+    lake.materialize(followed, table, slice=of("b"))
+    assert lake.rows("followed") == lake.rows("src")
+
+
+@pytest.mark.parametrize("asset", [copy, log])
+def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any
+) -> None:
+    name, table = asset.__name__, KEYED if asset is copy else Table()
+    lake.create("src", ROWS, SRC)
+    lake.materialize(asset, table)
+    lake.insert("src", [(3, "c", 30)])
+
+    def gone_by_then(*given: Any) -> None:
+        shutil.rmtree(lake.root / name)
+        execute(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lakehouse.commit.commit, "execute", gone_by_then)
+        with pytest.raises(TakenBackError):
+            lake.materialize(asset, table)
+    if asset is copy:
+        lake.materialize(asset, table)
+        assert lake.rows(name) == lake.rows("src")
+    else:
+        with pytest.raises(GapError, match="delete the table"):
+            lake.materialize(asset, table)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(False, id="the directory is empty"),
+        slow(True, id="a twin has begun it again"),
+    ],
+)
+def test_a_run_whose_table_is_another_by_now_starts_anew(lake: Lake, *, again: bool) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    lake.insert("src", [(3, "c", 30)])
+    step, write = ready(lake)
+    shutil.rmtree(lake.root / "copy")
+    if again:
+        lake.materialize(copy, KEYED)
+    with pytest.raises(TakenBackError, match="is at version 0 now" if again else "is gone"):
+        step.commit(write, lake.retry, NO_WAIT)
+    lake.materialize(copy, KEYED)
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_two_partitions_that_create_the_table_where_a_dead_writer_left_files(lake: Lake) -> None:
+    if not hasattr(lake.spark, "sparkContext"):
+        pytest.skip("the rival is let in by the JVM in this process")
+    lake.create("src", ROWS, SRC)
+    (lake.root / "copy" / "_delta_log").mkdir(parents=True)
+    (lake.root / "copy" / "left.parquet").touch()
+    step, write = ready(lake, table=BY_G, slice=of("a"))
+    beside, other = ready(lake, table=BY_G, slice=of("b"))
+    with rivals(lake.spark, lambda: committed(beside.commit(other, lake.retry, NO_WAIT)), before="snapshot") as ran:
+        step.commit(write, lake.retry, NO_WAIT)
+    assert len(ran) == 1
+    assert lake.rows("copy") == ROWS
+    head = lake.ref("copy").log(lambda: lake.spark).head()
+    assert head is not None and head.partition_columns == ("g",) and head.keeps_feed and head.has_vectors
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_files(lake: Lake, mapping: str) -> None:
+    """Neither reads changes, so no position tells that a row is there already."""
+    if not hasattr(lake.spark, "sparkContext"):
+        pytest.skip("the rival is let in by the JVM in this process")
+    lake.create("src", ROWS, SRC)
+    if mapping == "none":
+        (lake.root / "added" / "_delta_log").mkdir(parents=True)
+        (lake.root / "added" / "left.parquet").touch()
+    table = Table(partition_by="g", properties={"delta.columnMapping.mode": mapping})
+    step, write = ready(lake, added, table, name="added", slice=of("a"))
+    both = Slice(tuple(PartitionKey(g, {"g": g}, {}) for g in "ab"))
+    beside, other = ready(lake, added, table, name="added", slice=both)
+    acts = [lambda: committed(beside.commit(other, lake.retry, NO_WAIT))]
+    if mapping == "name":  # the first transaction makes the table, the rival comes before the second
+        acts.insert(0, lambda: None)
+    with rivals(lake.spark, *acts, before="snapshot") as ran:
+        step.commit(write, lake.retry, NO_WAIT)
+    assert len(ran) == len(acts)
+    assert lake.rows("added") == ROWS
+
+
+def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_meanwhile(lake: Lake) -> None:
+    """Such a table is made in two commits, and somebody else may write between them."""
+    if not hasattr(lake.spark, "sparkContext"):
+        pytest.skip("the rival is let in by the JVM in this process")
+    lake.create("src", ROWS, SRC)
+    mapped = Table(properties={"delta.columnMapping.mode": "name"})
+    step, write = ready(lake, followed, mapped, name="followed")
+    insert = partial(lake.sql, "INSERT INTO {followed} VALUES (9, 'z', 9)")
+    with rivals(lake.spark, lambda: None, insert, before="snapshot") as ran:
+        step.commit(write, lake.retry, NO_WAIT)
+    assert len(ran) == 2
+    assert lake.rows("followed") == [*ROWS, (9, "z", 9)]
+
+
+@pytest.mark.parametrize("retry", [Retry(attempts=1), Retry(attempts=4, wait_initial=0, wait_max=0)])
+def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, retry: Retry) -> None:
+    step, write = ready(behind)
+    twin, same = ready(behind)
+    with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
+        outcome = step.commit(write, retry, NO_WAIT)
+    assert isinstance(outcome, AlreadyApplied) and outcome.mark.run == twin.run_id
+
+
+def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(lake.spark, "sparkContext"):
+        pytest.skip("the rival is let in by the JVM in this process")
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    step, write = ready(lake)
+    plans: list[object] = []
+
+    def planned(*given: Any) -> Any:
+        plans.append(given)
+        if len(plans) == 2:
+            raise PlanError("copy", "its second plan fails")
+        return real(*given)
+
+    real = lakehouse.commit.commit.plan
+    monkeypatch.setattr(lakehouse.commit.commit, "plan", planned)
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
+        pytest.raises(UnsettledError, match=r"committed as version 2.* its second plan fails"),
+    ):
+        step.commit(write, lake.retry, NO_WAIT)
+    monkeypatch.undo()
+    lake.materialize(copy, KEYED)
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def later(days: float) -> int:
+    """In so many days from now."""
+    return int((time.time() + days * 24 * 60 * 60) * 1000)
+
+
+@pytest.mark.slow
+def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'ours')")
+    assert isinstance(lake.materialize(log), Unchanged)
+    monkeypatch.setattr("lakehouse.materialization.DAY", 0)  # they span a day
+    assert_only_marked(lake, lake.materialize(log))
+    assert isinstance(lake.materialize(log), Unchanged)
+
+
+def test_a_position_is_put_down_again_before_log_cleanup_could_reach_it(lake: Lake) -> None:
+    """The next commit of somebody else may be one of many, and the last before the log is cleaned."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    assert isinstance(lake.materialize(log, now=later(days=6)), Unchanged)
+    assert_only_marked(lake, lake.materialize(log, now=later(days=8)))
+    assert isinstance(lake.materialize(log, now=later(days=2)), Unchanged)
+
+
+def test_a_position_is_taken_along_before_the_cleanup_of_its_source_could_reach_it(lake: Lake) -> None:
+    """However few the commits without rows that it lags behind."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('of' = 'theirs')")
+    assert isinstance(lake.materialize(log, now=later(days=0.5)), Unchanged)
+    assert_only_marked(lake, lake.materialize(log, now=later(days=1.5)))
+    step = lake.begin(log)
+    assert step.cursor.reads["src"].version == lake.version("src")
+    assert isinstance(lake.materialize(log, now=later(days=3)), Unchanged)
+
+
+def assert_only_marked(lake: Lake, outcome: Outcome) -> None:
+    assert isinstance(outcome, Committed) and outcome.commit.rows == NO_ROWS
+    step = lake.begin(log)
+    assert isinstance(step.cursor, Known) and step.cursor.version == lake.version("log")
+
+
+@pytest.mark.slow
+def test_a_partition_that_was_never_written_begins_also_where_the_log_was_cleaned(lake: Lake) -> None:
+    table, groups = Table(partition_by="g"), "abcdefghijklm"
+    lake.create("src", [(n, g, n) for n, g in enumerate(groups)], SRC)
+    for g in groups[:-1]:
+        lake.materialize(followed, table, slice=of(g))
+    cleaned(lake, "followed")
+    for _ in range(2):
+        lake.materialize(followed, table, slice=of(groups[-1]))
+        assert sorted(row[1] for row in lake.rows("followed")) == list(groups)
+    with pytest.raises(GapError, match="log was cleaned up"):  # its rows are there, and its position is not
+        lake.materialize(followed, table, slice=of("a"))
+
+
+def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
+    def wider(src: DataFrame) -> Append:
+        return Append(src.selectExpr("*", "v * 2 AS twice"))
+
+    lake.create("src", ROWS, SRC)
+    table = Table(partition_by="g")
+    lake.materialize(added, table, name="t", slice=of("a"))
+    lake.materialize(wider, table, name="t", slice=of("b"))
+    assert lake.rows("t") == [(1, "a", 10, None), (2, "b", 20, 40)]
+    with pytest.raises(BrokenPromiseError):  # an Append takes back no row, so it gives it no value either
+        lake.materialize(wider, table, name="t", slice=of("a"))

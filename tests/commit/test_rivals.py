@@ -1,0 +1,177 @@
+"""Rivals that commit at the worst moment: what each of them costs, and what is told about it."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+from lakehouse import Retry, Table
+from lakehouse.commit.rivals import Changed
+from lakehouse.declare.retry import Clock
+from lakehouse.errors import TakenBackError
+from lakehouse.log.log import Head
+from lakehouse.spark.diagnosis import Kind
+from lakehouse.sql.keys import KeyPredicate
+from lakehouse.write import by_key as keyed
+from lakehouse.write.statements import ReplaceMatched, ReplaceRows
+from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
+from tests.support.interleave import rivals
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.race
+
+
+class Lost(NamedTuple):
+    """A rival that defeats the first attempt, what is found about it, and the rows in the end."""
+
+    statement: str
+    kind: Kind
+    operation: str
+    changed: Changed
+    rows: list[tuple[Any, ...]]
+
+
+LOST = {
+    "blind append": Lost(
+        "INSERT INTO {copy} VALUES (9, 'z', 9)", Kind.FILES, "WRITE", Changed.OTHER_ROWS, [*COPIED, (9, "z", 9)]
+    ),
+    "OPTIMIZE": Lost("OPTIMIZE {copy}", Kind.FILES, "OPTIMIZE", Changed.OTHER_ROWS, COPIED),
+    "UPDATE of another row": Lost(
+        "UPDATE {copy} SET v = 31 WHERE id = 3",
+        Kind.FILES,
+        "UPDATE",
+        Changed.OTHER_ROWS,
+        [(1, "a", 11), (3, "a", 31), (4, "c", 40)],
+    ),
+    "UPDATE of the same row": Lost(
+        "UPDATE {copy} SET v = 99 WHERE id = 1", Kind.FILES, "UPDATE", Changed.SAME_ROWS, COPIED
+    ),
+    "SET TBLPROPERTIES": Lost(
+        "ALTER TABLE {copy} SET TBLPROPERTIES ('a' = 'b')",
+        Kind.METADATA,
+        "SET TBLPROPERTIES",
+        Changed.OTHER_ROWS,
+        COPIED,
+    ),
+}
+
+
+@pytest.fixture(params=["few keys", "in one pass"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
+    """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
+    if request.param == "few keys":
+        return ReplaceRows
+    monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    monkeypatch.setattr(Head, "has_vectors", True)
+    return ReplaceMatched
+
+
+@pytest.mark.parametrize("rival", LOST.values(), ids=LOST)
+def test_a_statement_that_lost_to_a_rival_is_committed_once_after_it(behind: Lake, rival: Lost, way: type) -> None:
+    step, write = ready(behind)
+    told: list[str] = []
+    with rivals(behind.spark, partial(behind.sql, rival.statement)):
+        outcome = committed(step.commit(write, behind.retry, NO_WAIT, told.append))
+    assert isinstance(outcome.statement, way)
+    (lost,) = outcome.lost
+    assert (lost.conflict.kind, lost.changed) == (rival.kind, rival.changed)
+    assert [(c.operation, c.version) for c in lost.rivals] == [(rival.operation, 2)]
+    assert own(behind, step) == [outcome.commit.version] == [3]
+    assert behind.rows("copy") == rival.rows
+    (sentence,) = told
+    assert sentence.startswith(f"Attempt 1 to commit copy lost to {rival.operation} (version 2)")
+    assert rival.changed.value in sentence and "Attempt 2 in 0.0 s" in sentence
+
+
+def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: Lake) -> None:
+    step, write = ready(behind)
+    waits, told = list[float](), list[str]()
+    ticks = iter(range(1000))
+    clock = Clock(now=lambda: float(next(ticks)), sleep=waits.append, random=lambda: 0.0)
+    one = partial(behind.insert, "copy", [(9, "z", 9)])
+
+    def two() -> None:
+        one()
+        behind.sql("UPDATE {copy} SET v = 99 WHERE id = 1")
+
+    with rivals(behind.spark, one, two, one):
+        outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock, told.append))
+    assert waits == [1, 2, 3]
+    assert [[c.version for c in lost.rivals] for lost in outcome.lost] == [[2], [4, 3], [5]]
+    assert [lost.changed for lost in outcome.lost] == [Changed.OTHER_ROWS, Changed.SAME_ROWS, Changed.OTHER_ROWS]
+    assert all(lost.seconds > 0 for lost in outcome.lost)
+    assert "UPDATE (version 4) and 1 more" in told[1] and "Attempt 3 in 2.0 s" in told[1]
+    assert own(behind, step) == [6]
+    assert behind.rows("copy") == [*COPIED, *[(9, "z", 9)] * 3]
+
+
+def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> None:
+    step, write = ready(behind)
+    overwrite = partial(behind.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
+    with (
+        rivals(behind.spark, overwrite),
+        pytest.raises(TakenBackError, match=r"lost the position that it began from .*; it is at version 2 now"),
+    ):
+        step.commit(write, behind.retry, NO_WAIT)
+    assert own(behind, step) == []
+    behind.materialize(copy, KEYED)
+    assert behind.rows("copy") == COPIED
+
+
+def test_what_is_no_hindrance_to_delta_costs_no_attempt(behind: Lake) -> None:
+    """Deletion vectors that are switched on meanwhile, other rows that go; whatever happens, beside a blind append."""
+    step, write = ready(behind)
+    vectors = "ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    with rivals(behind.spark, partial(behind.sql, vectors)) as ran:
+        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and behind.rows("copy") == COPIED
+
+    behind.sql("UPDATE {src} SET v = 12 WHERE id = 1")
+    step, write = ready(behind)
+    with rivals(behind.spark, partial(behind.sql, "DELETE FROM {copy} WHERE id = 4")) as ran:
+        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and behind.rows("copy") == [(1, "a", 12), (3, "a", 30)]
+
+    behind.materialize(log)
+    behind.insert("src", [(5, "e", 50)])
+    step, write = ready(behind, log, Table())
+    with rivals(behind.spark, partial(behind.sql, "UPDATE {log} SET v = 0 WHERE id = 4")) as ran:
+        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and own(behind, step) == [2]
+    assert sorted(row[:2] for row in behind.rows("log"))[-2:] == [(4, 0), (5, 50)]
+
+
+class Slipped(NamedTuple):
+    """A rival whom Delta's check does not see, because it commits before the transaction has its snapshot."""
+
+    statement: str
+    commits: int
+    rows: list[tuple[Any, ...]]
+
+
+SLIPPED = {
+    "same row": Slipped("UPDATE {copy} SET v = 99 WHERE id = 1", 2, COPIED),
+    "other row": Slipped("UPDATE {copy} SET v = 31 WHERE id = 3", 1, [(1, "a", 11), (3, "a", 31), (4, "c", 40)]),
+}
+
+
+@pytest.mark.parametrize("rival", SLIPPED.values(), ids=SLIPPED)
+def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(behind: Lake, rival: Slipped) -> None:
+    step, write = ready(behind)
+    with rivals(behind.spark, partial(behind.sql, rival.statement), before="snapshot") as ran:
+        committed(step.commit(write, behind.retry, NO_WAIT))
+    assert len(ran) == 1
+    assert behind.rows("copy") == rival.rows
+    assert len(own(behind, step)) == rival.commits
+
+
+def test_a_key_that_a_rival_appends_beside_ours_is_there_once(lake: Lake) -> None:
+    """Both appends are blind to Delta, so both commit; the rows of touched keys are ours in the end."""
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.materialize(copy, KEYED)
+    lake.insert("src", [(2, "b", 20)])
+    step, write = ready(lake)
+    with rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (2, 'z', 99)")) as ran:
+        committed(step.commit(write, lake.retry, NO_WAIT))
+    assert len(ran) == 1
+    assert lake.rows("copy") == [(1, "a", 10), (2, "b", 20)]

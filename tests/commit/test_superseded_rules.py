@@ -1,0 +1,355 @@
+"""What a run of some partitions takes the commits of other sets of them for."""
+
+from dataclasses import replace
+
+import pytest
+
+from lakehouse.commit.superseded import refuse_unseen, settled_by
+from lakehouse.cursor.find import Known, Lost, find_cursor
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.declare.table import Table
+from lakehouse.errors import OvertakenError, TakenBackError
+from lakehouse.log.versions import VersionRange
+from lakehouse.read.changes import Changes, Feed, Nothing
+from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.write.writes import Merge, Overwrite
+from tests.support.commits import TABLE_ID, History, cursor, known, read_to
+
+AS_OF = 8
+ANY: Merge = Merge(None, None)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def history() -> History:
+    """Partition p has read up to version 5, alone and together with q."""
+    history = History()
+    history.own(5, ("p",))
+    history.own(5, ("p", "q"))
+    return history
+
+
+def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:
+    """A run of p that reads what came after version 5, up to version 8."""
+    head = history.head()
+    assert head is not None
+    source = Pinned(None, TableRef.at_path("src", "/src"), "s", upto)  # type: ignore[arg-type]
+    nothing = Feed(Local(None, None, None))  # type: ignore[arg-type]
+    keys = tuple(PartitionKey(partition, {"g": partition}, {}) for partition in partitions)
+    return Run(
+        asset=history.asset,
+        table=Table(key="id", partition_by="g"),
+        ref=TableRef.at_path(history.asset, "/table"),
+        run_id="ours",
+        cursor=find_cursor(history, head, history.asset, partitions),
+        changes=(Changes(source, VersionRange(after, upto), nothing),),
+        slice=Slice(keys) if keys else None,
+        began_at=head.version,
+        table_id=TABLE_ID,
+    )
+
+
+def landed(history: History, ours: Run, base: int, *, compared: bool = True) -> int:
+    """The version of our commit, which was planned on `base`."""
+    done = history.land(ours.mark("attempt", base, compared=compared))
+    assert done is not None
+    return done
+
+
+def landed_unseen(history: History, ours: Run, theirs: int) -> int:
+    """Our commit's version, planned before a run of p and q committed, which has read up to `theirs`."""
+    base = history.entries[-1].version
+    history.own(theirs, ("p", "q"), epoch=2, compared=True)
+    return landed(history, ours, base)
+
+
+def refuse(history: History, ours: Run, own: int) -> None:
+    """As the commit does for its own version."""
+    commit = history.entries[own]
+    mark = Mark.from_json(commit.user_metadata)
+    assert mark is not None
+    refuse_unseen(history, ours, mark, commit)
+
+
+def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
+    ours = run(history)
+    version = history.own(AS_OF, ("p", "q"), epoch=2)
+    found = settled_by(history, history.head(), ours, ANY, None)
+    assert isinstance(found, Known) and found.version == version
+
+
+def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
+    """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
+    ours = replace(ours, compares_everything=everything)
+    base = history.entries[-1].version
+    history.append()
+    done = landed(history, ours, base)
+    own = Mark.from_json(history.entries[done].user_metadata)
+    assert own is not None
+    return replace(ours, cursor=replace(Known.of(own, done), reads=ours.cursor.reads)), done
+
+
+def test_one_that_followed_upon_our_commit_has_mended_it(history: History):
+    ours, done = mending(history, run(history))
+    version = history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    found = settled_by(history, history.head(), ours, ANY, done)
+    assert isinstance(found, Known) and found.version == version
+
+
+def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(history: History):
+    """A full refresh, say: the rival's key is among no changes."""
+    ours, done = mending(history, run(history), everything=True)
+    history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    assert settled_by(history, history.head(), ours, ANY, done) is None
+    history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
+    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+        settled_by(history, history.head(), ours, ANY, done)
+
+
+def test_one_that_followed_upon_our_commit_has_mended_its_own_partitions_only(history: History):
+    history.own(5, ("q", "r"))
+    ours, done = mending(history, run(history, partitions=("p", "q")))
+    history.own(AS_OF, ("q", "r"), epoch=2, compared=True)
+    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+        settled_by(history, history.head(), ours, ANY, done)
+
+
+def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
+    """It was killed before it could write them again."""
+    ours = run(history)
+    base = history.entries[-1].version
+    history.append()
+    history.own(AS_OF, ("p", "q"), epoch=2, base=base, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_that_read_as_far_in_some_of_our_partitions_leaves_the_others_to_us(history: History):
+    ours = run(history, partitions=("p", "q"))
+    history.own(AS_OF, ("p",), epoch=2)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_one_that_read_further_in_some_of_our_partitions_makes_us_begin_anew(history: History):
+    ours = run(history, partitions=("p", "q"))
+    history.own(AS_OF + 1, ("p",), epoch=2)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_of_other_partitions_is_nothing_to_us(history: History):
+    ours = run(history)
+    history.own(AS_OF + 1, ("q",))
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
+    history = History()
+    history.own(5, ("p", "q"))
+    history.own(7, ("p",))
+    ours = replace(run(history, 7), compares_everything=True)
+    history.append()
+    history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(history: History):
+    ours = run(history)
+    done = landed_unseen(history, ours, AS_OF + 2)
+    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+        refuse(history, ours, done)
+
+
+def test_one_that_came_unseen_is_nothing_to_refuse_where_the_whole_result_is_compared(history: History):
+    ours = replace(run(history), changes=(), lookups={"src": Position("s", AS_OF, lookup=True)})
+    refuse(history, ours, landed_unseen(history, ours, AS_OF))
+
+
+def test_one_that_a_restore_went_back_to_is_done_for_us_all_the_same(history: History):
+    ours = run(history)
+    version = history.own(AS_OF, ("p", "q"), epoch=2)
+    history.append()
+    history.restore(version)
+    found = settled_by(history, history.head(), ours, ANY, None)
+    assert isinstance(found, Known) and found.version == version
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks(history: History, *, asked: bool):
+    """Where everything is compared because the code is another, nobody asked for the epoch of the log."""
+    ours = run(history)
+    history.transactions[ours.application_id] = 99
+    cursor = find_cursor(history, history.head(), history.asset, ("p",), asked=asked)
+    ours = replace(ours, cursor=cursor, compares_everything=True, asked=asked)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
+    ours = run(history)
+    began = history.entries[-1].version
+    history.own(AS_OF, ("p", "q"), epoch=2)
+    history.restore(began)
+    with pytest.raises(OvertakenError):  # the restored commit is the newest, and the run has another generation
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+@pytest.fixture
+def uneven() -> History:
+    """Partition p has read up to version 103, q up to 50."""
+    history = History()
+    history.own(50, ("q",))
+    history.own(50, ("p",))
+    history.own(103, ("p",), epoch=2, compared=True)
+    return history
+
+
+def test_a_portion_for_several_partitions_does_not_end_before_the_furthest_of_them(uneven: History):
+    assert known(uneven, "p", "q").reads["src"].version == 50
+    assert known(uneven, "p", "q").furthest["src"] == 103
+
+
+def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):
+    """It read a portion from where q was, and set keys of p to what they were then."""
+    ours = run(uneven, 103, 105)
+    uneven.own(60, ("p", "q"), compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(uneven, uneven.head(), ours, ANY, None)
+
+
+def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins(uneven: History):
+    ours = run(uneven, 103, 105)
+    base = ours.began_at
+    uneven.own(60, ("p", "q"), compared=True)
+    own = landed(uneven, ours, base)
+    with pytest.raises(OvertakenError, match="did not see each other"):
+        refuse(uneven, ours, own)
+    assert isinstance(cursor(uneven, "p"), Lost)
+
+
+def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: History):
+    """It was killed before it could write them again, and had begun earlier than this run's range."""
+    ours = run(uneven, 103, 105)
+    uneven.append()
+    uneven.own(104, ("p", "q"), base=ours.began_at, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(uneven, uneven.head(), ours, ANY, None)
+
+
+def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upon(uneven: History):
+    """It was killed before it could look at what came in between."""
+    ours = run(uneven, 103, 105)
+    uneven.own(102, ("p", "q"), base=1, compared=True)
+    with pytest.raises(TakenBackError, match="did not see each other"):
+        settled_by(uneven, uneven.head(), ours, ANY, None)
+
+
+def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: History):
+    base = history.entries[-1].version
+    history.append()
+    history.restore(base)
+    ours = run(history)
+    history.own(AS_OF, ("p", "q"), epoch=2, base=base + 1, compared=True)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
+    history = History()
+    history.own(5)
+    ours = run(history)
+    version = history.own(AS_OF, epoch=2)
+    found = settled_by(history, history.head(), ours, ANY, None)
+    assert isinstance(found, Known) and found.version == version
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["the old one first", "the new one first"])
+def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(*, late: bool):
+    """A writer planned before a RESTORE appends after it, beside the run that goes on from what was restored."""
+    history = History()
+    history.own(3)
+    history.own(5, epoch=2)
+    old = replace(run(history, partitions=()), run_id="old")
+    history.restore(0)
+    new = run(history, 3, partitions=())
+    first, second = ((old, 1), (new, 2)) if late else ((new, 2), (old, 1))
+    landed(history, *first, compared=False)
+    own = landed(history, *second, compared=False)
+    with pytest.raises(OvertakenError, match="or there twice"):
+        refuse(history, second[0], own)
+    assert isinstance(cursor(history), Lost)
+
+
+@pytest.mark.parametrize("reads", [{}, {"rates": Position("r", 5, lookup=True)}], ids=["no inputs", "a look-up"])
+def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(reads: dict[str, Position]):
+    """It was killed, or gave up, before it could write the rival's rows again."""
+    history = History()
+    history.own(reads=reads, compared=True)
+    ours = replace(run(history, partitions=()), changes=(), lookups=reads)
+    history.append()
+    landed(history, ours, ours.began_at)
+    again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
+    whole: Overwrite = Overwrite(None)  # type: ignore[arg-type]
+    assert settled_by(history, history.head(), again, whole, None) is None
+
+
+def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
+    """It may have listed files, say, of which there are more by now."""
+    reads = {"rates": Position("r", 5, lookup=True)}
+    ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
+    history.own(partitions=("p",), reads=reads, epoch=2)
+    with pytest.raises(OvertakenError):
+        settled_by(history, history.head(), ours, ANY, None)
+
+
+def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(history: History):
+    reads = {"rates": Position("r", 5, lookup=True)}
+    ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
+    history.own(partitions=("p", "q"), reads=reads, epoch=2)
+    assert settled_by(history, history.head(), ours, ANY, None) is None
+
+
+def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_from():
+    """The table was emptied meanwhile, and only the commit behind that is left: a range would leave a hole."""
+    history = History()
+    history.own(5)
+    ours, done = mending(history, run(history, partitions=()))
+    history.add("TRUNCATE")
+    history.add("OPTIMIZE")
+    history.clean(done + 2)
+    assert isinstance(cursor(history), Lost) and cursor(history).epoch == ours.cursor.epoch
+    with pytest.raises(TakenBackError):
+        settled_by(history, history.head(), ours, ANY, done)
+
+
+def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: History):
+    ours = run(history)
+    base = history.entries[-1].version
+    quiet = history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    history.entries[quiet] = replace(
+        history.entries[quiet], operation="WRITE", parameters={"mode": "Append"}, metrics={"numOutputRows": 0}
+    )
+    refuse(history, ours, landed(history, ours, base))
+    assert read_to(history, "p") == AS_OF and not known(history, "p").slipped
+
+
+def test_what_was_written_as_a_whole_is_what_it_says_whoever_came_before(history: History):
+    """An overwrite of the partition leaves no row of the other run."""
+    ours = run(history)
+    base = history.entries[-1].version
+    history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
+    own = landed(history, ours, base, compared=False)
+    history.entries[own] = replace(history.entries[own], operation="WRITE", parameters={"mode": "Overwrite"})
+    refuse(history, ours, own)
+    assert read_to(history, "p") == AS_OF
+
+
+def test_a_commit_that_slipped_is_made_again_though_there_is_nothing_to_read(history: History):
+    """Else whoever looks for something to do would find the slip for ever."""
+    history.append()
+    history.own(5, ("p",), epoch=2, base=1, compared=True)
+    ours = run(history)
+    assert known(history, "p").slipped
+    nothing = replace(ours, changes=(replace(ours.changes[0], range=VersionRange(5, 5), content=Nothing()),))
+    assert nothing.moves

@@ -1,0 +1,190 @@
+"""Twins, creators, partitions side by side: rivals that are runs of the same asset; and faults that are no rivals."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, Merge, Table
+from lakehouse.commit.commit import AlreadyApplied
+from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
+from lakehouse.spark.diagnosis import Kind
+from lakehouse.sql.partitions import PartitionKey, Slice
+from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
+from tests.support.interleave import rivals
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.race
+
+
+@pytest.mark.parametrize(("asset", "table"), [(copy, KEYED), (log, Table())], ids=["merge", "append"])
+def test_a_twin_at_the_same_moment_has_done_our_work(behind: Lake, asset: Any, table: Table) -> None:
+    if asset is log:
+        behind.materialize(log)
+        behind.insert("src", [(5, "e", 50)])
+    step, write = ready(behind, asset, table)
+    twin, same = ready(behind, asset, table)
+    with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
+        outcome = step.commit(write, behind.retry, NO_WAIT)
+    assert isinstance(outcome, AlreadyApplied)
+    assert outcome.mark.run == twin.run_id and [lost.conflict.kind for lost in outcome.lost] == [Kind.TWIN]
+    assert (own(behind, step), own(behind, twin)) == ([], [outcome.commit.version])
+
+
+def test_a_twin_that_read_less_makes_the_inputs_stale(behind: Lake) -> None:
+    twin, less = ready(behind)
+    behind.insert("src", [(5, "e", 50)])
+    step, write = ready(behind)
+    with (
+        rivals(behind.spark, lambda: twin.commit(less, behind.retry, NO_WAIT)),
+        pytest.raises(StaleInputsError, match=f"Run {twin.run_id} committed 'copy' as version 2"),
+    ):
+        step.commit(write, behind.retry, NO_WAIT)
+    assert own(behind, step) == []
+    behind.materialize(copy, KEYED)
+    assert behind.rows("copy") == [*COPIED, (5, "e", 50)]
+
+
+def test_a_thread_that_never_used_the_session_commits_too(behind: Lake) -> None:
+    """Spark keeps the active session per thread; without one it takes a path for a table that is not there."""
+    behind.materialize(log)
+    behind.insert("src", [(5, "e", 50)])
+    step, write = ready(behind, log, Table())
+    with ThreadPoolExecutor(1) as thread:
+        assert committed(thread.submit(step.commit, write, behind.retry, NO_WAIT).result()).lost == ()
+
+
+class TestCreation:
+    """Of two who create a table the loser becomes an ordinary writer."""
+
+    def test_a_twin_created_it(self, lake: Lake) -> None:
+        lake.create("src", [(1, "a", 10)], SRC)
+        step, write = ready(lake)
+        twin, same = ready(lake)
+        with rivals(lake.spark, lambda: twin.commit(same, lake.retry, NO_WAIT)):
+            outcome = step.commit(write, lake.retry, NO_WAIT)
+        assert isinstance(outcome, AlreadyApplied)
+        assert [lost.conflict.kind for lost in outcome.lost] == [Kind.PROTOCOL]
+        assert (lake.rows("copy"), len(lake.commits("copy"))) == ([(1, "a", 10)], 1)
+
+    def test_somebody_else_created_it_empty(self, lake: Lake) -> None:
+        lake.create("src", [(1, "a", 10)], SRC)
+        step, write = ready(lake)
+        with rivals(lake.spark, lambda: lake.create("copy", [], SRC)):
+            outcome = committed(step.commit(write, lake.retry, NO_WAIT))
+        assert [lost.conflict.kind for lost in outcome.lost] == [Kind.PROTOCOL]
+        assert lake.rows("copy") == [(1, "a", 10)]
+
+    def test_somebody_else_created_it_with_rows(self, lake: Lake) -> None:
+        lake.create("src", [(1, "a", 10)], SRC)
+        step, write = ready(lake)
+        with (
+            rivals(lake.spark, lambda: lake.create("copy", [(7, "q", 7)], SRC)),
+            pytest.raises(ForeignTableError, match="another program committed"),
+        ):
+            step.commit(write, lake.retry, NO_WAIT)
+        assert lake.rows("copy") == [(7, "q", 7)]
+
+
+def one(g: str) -> Slice:
+    return Slice((PartitionKey(g, {"g": g}, {}),))
+
+
+def added(src: DataFrame) -> Append:
+    return Append(src)
+
+
+BY_G = Table(partition_by="g")
+BY_G_KEYED = replace(BY_G, key="id")
+SIDE_BY_SIDE = {
+    "merge": (copy, BY_G_KEYED),
+    "overwrite": (whole, BY_G),
+    "append": (added, BY_G),
+}
+
+
+@pytest.mark.parametrize(("asset", "table"), SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+def test_two_partitions_backfilled_side_by_side_do_not_conflict(lake: Lake, asset: Any, table: Table) -> None:
+    rows = [(n, g, n) for n, g in enumerate("aabb")]
+    lake.create("src", [(9, "c", 9), *rows], SRC)
+    lake.materialize(asset, table, name="t", slice=one("c"))
+    step, write = ready(lake, asset, table, name="t", slice=one("a"))
+    beside, other = ready(lake, asset, table, name="t", slice=one("b"))
+    with rivals(lake.spark, lambda: committed(beside.commit(other, lake.retry, NO_WAIT))) as ran:
+        outcome = committed(step.commit(write, lake.retry, NO_WAIT))
+    assert outcome.lost == () and len(ran) == 1
+    assert [own(lake, beside), own(lake, step)] == [[1], [2]]
+    assert lake.rows("t") == [*rows, (9, "c", 9)]
+
+
+def test_a_rival_in_the_same_partition_is_named_with_it_and_one_elsewhere_costs_nothing(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    for g in "ab":
+        lake.materialize(copy, BY_G_KEYED, slice=one(g))
+    lake.sql("UPDATE {src} SET v = v + 10")
+    told: list[str] = []
+    lost = []
+    for g in "ab":  # the same rival once in the other partition, once in ours
+        step, write = ready(lake, table=BY_G_KEYED, slice=one(g))
+        with rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (8, 'b', 8)")) as ran:
+            lost.append(committed(step.commit(write, lake.retry, NO_WAIT, told.append)).lost)
+        assert len(ran) == 1
+    assert lost[0] == ()
+    assert [attempt.conflict.partition for attempt in lost[1]] == ["[g=b]"]
+    assert len(told) == 1 and "in [g=b]" in told[0]
+    assert lake.rows("copy") == [(1, "a", 11), (2, "b", 12), (8, "b", 8), (8, "b", 8)]
+
+
+def test_two_partitions_that_create_the_table_together_both_write_it(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    step, write = ready(lake, table=BY_G_KEYED, slice=one("a"))
+    beside, other = ready(lake, table=BY_G_KEYED, slice=one("b"))
+    with rivals(lake.spark, lambda: beside.commit(other, lake.retry, NO_WAIT)):
+        outcome = committed(step.commit(write, lake.retry, NO_WAIT))
+    assert [lost.conflict.kind for lost in outcome.lost] == [Kind.PROTOCOL]
+    assert lake.rows("copy") == [(1, "a", 1), (2, "b", 2)]
+
+
+NAMES_A_CONFLICT = "io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] version 7"
+
+
+def _fails(_):
+    raise ValueError(NAMES_A_CONFLICT)
+
+
+FAULTS = {
+    "UDF": lambda v: F.udf(_fails, "int")(v),  # noqa: PLW0108  (a UDF is made where there is a session)
+    "raise_error": lambda v: F.raise_error(F.lit(NAMES_A_CONFLICT)).cast("int"),
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "appends"), [("UDF", True), ("raise_error", False)], ids=["while written", "while planned"]
+)
+def test_a_fault_of_the_asset_s_own_is_raised_at_once_whatever_it_says(
+    behind: Lake, fault: str, *, appends: bool
+) -> None:
+    def faulty_merge(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.withColumn("v", FAULTS[fault]("v")), touched)
+
+    def faulty_append(src: Changes) -> Append:
+        return Append(src.log().select("id", FAULTS[fault]("v").alias("v"), "change_type"))
+
+    if appends:
+        behind.materialize(log)
+        behind.insert("src", [(5, "e", 50)])
+    asset, name, table = (faulty_append, "log", Table()) if appends else (faulty_merge, "copy", KEYED)
+    before = behind.rows(name)
+    step, write = ready(behind, asset, table, name=name)
+    tried: list[Any] = []
+    clock = replace(NO_WAIT, sleep=tried.append)
+    with pytest.raises(PlanError, match=f"result of '{name}'") as raised:
+        step.commit(write, behind.retry, clock, tried.append)
+    assert "ConcurrentAppendException" in str(raised.value) and raised.value.asset == name
+    assert tried == []
+    assert (behind.rows(name), own(behind, step)) == (before, [])

@@ -1,0 +1,277 @@
+"""The position is what the table really holds, whatever happened to it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from lakehouse.cursor.find import Fresh, Lost, find_cursor
+from lakehouse.cursor.mark import Position, application_id
+from lakehouse.errors import UnreadableLogError
+from tests.support.commits import WHOLE, History, cursor, known, read_to
+
+OVERWRITE = {"mode": "Overwrite"}
+
+
+# One table, one position
+
+
+def test_a_table_that_does_not_exist_has_read_nothing(history: History):
+    assert cursor(history) == cursor(history, "a") == Fresh()
+
+
+def test_the_newest_own_commit_holds_the_position(history: History):
+    history.own(4, epoch=1)
+    history.own(9, epoch=2)
+    found = known(history)
+    assert (found.version, found.epoch, found.generation, found.reads) == (1, 2, "0", {"src": Position("s", 9)})
+
+
+def test_upkeep_and_foreign_commits_do_not_hide_the_position(history: History):
+    history.own(4)
+    for _ in range(100):
+        history.append()
+        history.add("OPTIMIZE")
+        history.say("somebody's note")
+    assert (read_to(history), known(history).version) == (4, 0)
+
+
+def test_a_compaction_that_delta_adds_behind_our_commit_is_not_ours(history: History):
+    """It says of itself what the session said for ours."""
+    history.own(4)
+    history.entries.append(replace(history.entries[-1], version=1, operation="OPTIMIZE"))
+    assert (read_to(history), known(history).version) == (4, 0)
+
+
+def test_the_position_of_another_asset_is_not_ours(history: History):
+    history.own(4)
+    history.own(9, asset="silver/others")
+    assert read_to(history) == 4
+
+
+def test_the_position_in_a_log_of_ten_thousand_versions_is_read_from_its_newest_page():
+    history = History()
+    for _ in range(10_000):
+        history.append()
+    history.own(4)
+    history.add("OPTIMIZE")
+    assert read_to(history) == 4
+    assert history.pages == [32]
+
+
+def test_a_damaged_mark_is_refused_by_name(history: History):
+    history.own(4)
+    history.say('{"lakehouse":{"asset":"silver/fl')
+    with pytest.raises(UnreadableLogError, match=r"silver/flights.*version 1 carries a damaged mark"):
+        cursor(history)
+
+
+@pytest.mark.parametrize("partitions", [WHOLE, ("a",), ("a", "b")], ids=str)
+def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
+    history: History, partitions: tuple[str, ...]
+):
+    history.own(4, partitions)
+    history.say('{"lakehouse":{"asset":"silver/fl')
+    found = find_cursor(history, history.head(), history.asset, partitions, asked=True)
+    assert isinstance(found, Lost)
+    assert found.reason == "version 1 carries a damaged mark"
+    history.own(9, partitions, found.generation, found.epoch + 1)
+    assert read_to(history, *partitions) == 9
+
+
+def test_damage_behind_the_position_does_not_matter(history: History):
+    history.say('{"lakehouse":{"asset":"silver/fl')
+    history.own(4, ("a",))
+    history.own(5, ("b",))
+    assert read_to(history, "a") == read_to(history, "a", "b") == 4
+
+
+# RESTORE
+
+
+def test_a_restore_takes_the_position_back_and_begins_a_generation(history: History):
+    history.own(4, epoch=1)
+    history.own(9, epoch=2)
+    history.restore(0)
+    found = known(history)
+    assert (found.reads["src"].version, found.generation, found.epoch) == (4, "2", 0)
+
+
+def test_a_restore_of_a_restore_is_followed(history: History):
+    for version in range(4):
+        history.own(version, epoch=version + 1)
+    history.restore(0)
+    history.own(10, generation="4")
+    history.restore(2)
+    assert read_to(history) == 2
+    history.restore(5)
+    assert read_to(history) == 10
+    history.restore(4)
+    assert read_to(history) == 0
+
+
+def test_a_restore_to_before_the_first_own_commit_leaves_nothing_read(history: History):
+    history.add("CREATE TABLE")
+    history.own(4)
+    history.restore(0)
+    assert cursor(history) == Fresh(generation="2")
+
+
+def test_a_restore_to_a_point_in_time_is_not_guessed(history: History):
+    history.own(4)
+    history.restore(None)
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert found.reason == "version 1 restored the table to a point in time"
+    assert (found.generation, found.epoch) == ("1", 0)
+
+
+@pytest.mark.parametrize("said", ["a mark", "half a mark"])
+def test_what_a_session_says_of_its_restore_is_not_what_it_restored(history: History, said: str):
+    at = history.own(4)
+    mark = history.entries[at].user_metadata or ""
+    history.restore(None)
+    history.entries[-1] = replace(history.entries[-1], user_metadata=mark if said == "a mark" else mark[:30])
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert found.reason == "version 1 restored the table to a point in time"
+
+
+def test_a_commit_planned_before_a_restore_and_landed_after_it_is_not_believed(history: History):
+    history.own(4, epoch=1)
+    history.own(9, epoch=2)
+    history.restore(0)
+    history.own(12, epoch=3, base=1)
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert found.reason == "version 3 was planned on version 1, and version 2 (RESTORE) changed the table in between"
+
+
+def test_a_range_compared_before_a_rivals_rows_and_committed_after_them_is_read_again(history: History):
+    history.own(4, epoch=1)
+    history.append()
+    history.own(9, epoch=2, base=0, compared=True)
+    assert read_to(history) == 4
+    assert known(history).epoch == 2
+    history.own(9, epoch=3, compared=True)
+    assert read_to(history) == 9
+
+
+def test_the_position_of_one_partition_is_not_that_of_a_table_that_has_none_any_more(history: History):
+    history.own(3, epoch=1)
+    history.own(8, ("p",), epoch=1)
+    history.append()
+    history.own(9, epoch=2, base=1, compared=True)
+    assert known(history).reads == {}
+
+
+def test_the_very_first_range_is_read_again_too(history: History):
+    history.add("CREATE TABLE")
+    history.append()
+    history.own(9, base=0, compared=True)
+    assert known(history).reads == {}
+
+
+def test_rivals_that_changed_no_row_leave_a_comparison_as_it_was(history: History):
+    history.own(4, epoch=1)
+    history.add("OPTIMIZE")
+    history.own(9, epoch=2, base=0, compared=True)
+    assert read_to(history) == 9
+
+
+def test_a_blind_append_is_never_read_again(history: History):
+    history.own(4, epoch=1)
+    history.append()
+    history.own(9, epoch=2, base=0)
+    assert read_to(history) == 9
+
+
+def test_the_generation_after_an_unbelieved_commit_was_never_used(history: History):
+    """A run after the RESTORE has used the generation that the RESTORE names; Delta would skip its epochs silently."""
+    history.own(4, epoch=1)
+    history.restore(0)
+    history.own(5, generation="1", epoch=1)
+    history.own(9, epoch=2, base=0)
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert history.transactions.get(application_id(history.asset, WHOLE, found.generation), 0) == found.epoch
+
+
+def test_a_commit_whose_plan_was_cleaned_up_is_not_believed(history: History):
+    """What lies between the plan and the commit may have been a RESTORE."""
+    history.own(4, epoch=1)
+    history.restore(0)
+    history.own(9, epoch=2, base=0)
+    history.clean(2)
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert "what happened in between was cleaned up" in found.reason
+
+
+def test_a_late_commit_is_believed_where_nothing_was_taken_back(history: History):
+    history.own(4, epoch=1)
+    history.append()
+    history.add("OPTIMIZE")
+    history.own(9, epoch=2, base=0)
+    history.clean(1)
+    assert read_to(history) == 9
+
+
+# What ends the line
+
+
+@pytest.mark.parametrize(
+    "replace_",
+    [
+        lambda h: h.add("TRUNCATE"),
+        lambda h: h.add("DELETE", {"predicate": "[]"}),
+        lambda h: h.add("WRITE", OVERWRITE),
+        lambda h: h.add("CREATE OR REPLACE TABLE AS SELECT"),
+        lambda h: h.add("STREAMING UPDATE", {"outputMode": "Complete"}),
+        lambda h: h.own(9, asset="silver/others") and h.add("TRUNCATE"),
+    ],
+)
+def test_a_position_does_not_outlive_the_rows_it_is_about(history: History, replace_: Callable[[History], int]):
+    history.own(4)
+    at = replace_(history)
+    history.append()
+    found = cursor(history)
+    assert isinstance(found, Lost)
+    assert found.reason.startswith(f"version {at} (")
+    assert found.generation == str(at)
+
+
+def test_a_clone_does_not_carry_the_position(history: History):
+    history.add("CLONE", {"source": "x", "sourceVersion": "3"})
+    assert isinstance(cursor(history), Lost)
+    history.own(4)
+    assert read_to(history) == 4
+
+
+@pytest.mark.parametrize("knows_epochs", [True, False])
+def test_a_cleaned_log_loses_the_position_and_twins_still_meet(history: History, *, knows_epochs: bool):
+    """The generation is the compare-and-swap of two runs: a rival's OPTIMIZE between them must not change it.
+
+    Nor must another cleanup, where the log knows how far the epochs have got.
+    """
+    history.knows_epochs = knows_epochs
+    history.own(4)
+    for _ in range(5):
+        history.add("OPTIMIZE")
+    history.clean(3)
+    before = cursor(history)
+    history.add("OPTIMIZE")
+    assert cursor(history) == before
+    assert isinstance(before, Lost)
+    assert "cleaned up to version 3" in before.reason
+    history.clean(5)
+    again = cursor(history)
+    assert (again.generation, again.epoch) == (("0", 1) if knows_epochs else ("cleaned-5", 0))
+
+
+def test_what_lies_behind_a_hole_in_the_log_is_not_believed(history: History):
+    history.own(4)
+    history.restore(0)
+    history.add("OPTIMIZE")
+    del history.entries[1]
+    assert isinstance(cursor(history), Lost)

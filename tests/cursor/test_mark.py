@@ -1,0 +1,129 @@
+"""What a commit says about itself survives the log; what others say is theirs; damage is noticed."""
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.cursor.mark import FIELD, Mark, Position, application_id
+
+texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
+positions = st.builds(Position, texts, st.integers(0, 2**60), st.booleans())
+marks = st.builds(
+    Mark,
+    asset=texts,
+    partitions=st.lists(texts, max_size=3, unique=True).map(tuple),
+    generation=texts,
+    epoch=st.integers(1, 2**60),
+    run=texts,
+    attempt=texts,
+    base=st.integers(-1, 2**60),
+    code_version=st.none() | texts,
+    reads=st.dictionaries(texts, positions, max_size=3),
+    compared=st.booleans(),
+    key=st.lists(texts, max_size=2).map(tuple),
+    aggregate=st.none() | texts,
+    everything=st.booleans(),
+)
+MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
+
+
+@given(marks)
+def test_a_mark_comes_back_from_the_log_as_it_was_written(mark: Mark):
+    assert Mark.from_json(mark.to_json()) == mark
+
+
+@given(marks)
+def test_a_mark_is_one_line_of_json_and_the_same_for_the_same_mark(mark: Mark):
+    text = mark.to_json()
+    assert "\n" not in text
+    assert json.loads(text).keys() == {FIELD}
+    backwards = Mark(
+        **{name: getattr(mark, name) for name in mark.__slots__} | {"reads": dict(reversed(mark.reads.items()))}
+    )
+    assert backwards.to_json() == text
+
+
+def test_spaces_that_another_writer_of_json_would_add_do_not_matter():
+    assert Mark.from_json(json.dumps(json.loads(MARK.to_json()), indent=2)) == MARK
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "nightly backfill",
+        'moved to the "lakehouse" bucket',
+        '{"job": "lakehouse"}',
+        '{"team": "x", "tags": ["lakehouse"], "lakehouse": 3}',
+        '{"lakehouse": "prod"}',
+        '{"lakehouse": null}',
+        '{"lakehouses": {}}',
+        '["lakehouse"]',
+        "42",
+        "{",
+    ],
+)
+def test_what_another_program_says_is_its_own_affair(text: str | None):
+    assert Mark.from_json(text) is None
+
+
+@given(st.integers(len('{"lakehouse":'), len(MARK.to_json()) - 1))
+def test_a_mark_that_was_cut_off_is_damaged(length: int):
+    with pytest.raises(ValueError, match="not JSON"):
+        Mark.from_json(MARK.to_json()[:length])
+
+
+@pytest.mark.parametrize(
+    "name", ["asset", "partition", "generation", "epoch", "run", "attempt", "base", "code_version", "reads"]
+)
+def test_a_mark_that_lacks_a_field_is_damaged(name: str):
+    body = json.loads(MARK.to_json())
+    del body[FIELD][name]
+    with pytest.raises(ValueError, match="lacks or garbles"):
+        Mark.from_json(json.dumps(body))
+
+
+GARBLED = [
+    *product(["asset", "generation", "run", "attempt"], [None, 3, ["x"], {}, True]),
+    *product(["epoch", "base"], [None, "12", 1.5, True, [1], float("inf"), float("nan")]),
+    *product(["partition"], [3, [], ["x"], ["x", 3], {"x": 1}, False]),
+    *product(["code_version"], [3, ["3"]]),
+    *product(["key"], [None, "id", 3, [1], {"id": 1}]),
+    *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),
+    *product(["reads"], [{"src": {"table": "t", "version": "76"}}, {"src": {"table": "t", "version": None}}]),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), GARBLED, ids=repr)
+def test_a_mark_with_a_field_of_another_type_is_damaged(name: str, value: Any):
+    body = json.loads(MARK.to_json())
+    body[FIELD][name] = value
+    with pytest.raises(ValueError, match="lacks or garbles"):
+        Mark.from_json(json.dumps(body))
+
+
+def test_the_damaged_text_is_shown_and_not_all_of_it():
+    with pytest.raises(ValueError, match="not JSON") as raised:
+        Mark.from_json('{"lakehouse":' + "[" * 100_000)
+    assert len(str(raised.value)) < 300
+
+
+keys = st.lists(st.sampled_from(["a", "b", "c", "a/b", "a...b(2)", "", "1:0"]), max_size=4, unique=True).map(tuple)
+slices = st.tuples(keys, st.sampled_from(["0", "7", "70", "cleaned-7"]))
+
+
+@given(slices, slices)
+def test_epochs_count_apart_for_each_slice_and_generation(one: tuple[Any, ...], other: tuple[Any, ...]):
+    assert (application_id("x", *one) == application_id("x", *other)) == (one == other)
+
+
+def test_an_application_id_says_whose_it_is():
+    assert application_id("silver/flights", (), "0") == "silver/flights:0"
+    assert application_id("silver/flights", ("2013-01-01",), "7") == "silver/flights/2013-01-01:7"
+    assert application_id("x", ("a", "b", "c"), "0").startswith("x/a...c(3, ")
+    assert MARK.application_id == application_id(MARK.asset, MARK.partitions, MARK.generation)

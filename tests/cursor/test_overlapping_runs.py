@@ -1,0 +1,207 @@
+"""Runs of overlapping sets of partitions at random moments, on a toy table: rows are always those of their position.
+
+Each run is as a `Merge` is: it reads a range of a source, compares at a base, lands later, looks at what came in
+between, and may be killed at any point. What it may do, the project's own code decides.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+
+from lakehouse.commit.superseded import refuse_unseen, settled_by
+from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.walk import may_concern
+from lakehouse.declare.table import Table
+from lakehouse.errors import StaleInputsError
+from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.changes import Changes, Everything, Feed, Nothing
+from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.write.writes import Merge
+from tests.conftest import EXAMPLES
+from tests.support.commits import TABLE_ID, History
+
+KEYS = ("p1", "p2", "q1", "q2")
+SETS = (("p",), ("q",), ("p", "q"))
+WRITE: Merge = Merge(None, None)  # type: ignore[arg-type]
+FEED = Feed(Local(None, None, None))  # type: ignore[arg-type]
+Rows = Counter[tuple[str, int]]
+
+
+@dataclass
+class Step:
+    """One run under way.
+
+    Args:
+        run: What it has pinned.
+        keys: The keys that it writes.
+        base: The version at which it has compared; None where it is to look at the log first.
+        change: What differed there: the value that each key is to have, None for a key that is to go.
+        blind: Whether all of it is new to the table, so that it is appended.
+        done: Its own commit, where it has one and is to mend it.
+    """
+
+    run: Run
+    keys: tuple[str, ...]
+    base: int | None = None
+    change: dict[str, int | None] = field(default_factory=dict[str, "int | None"])
+    blind: bool = False
+    done: int | None = None
+
+
+class World:
+    """A source of four keys, a table, and the runs that carry the one into the other."""
+
+    def __init__(self, random: Random) -> None:
+        self.random, self.history = random, History()
+        self.source: list[dict[str, int | None]] = [dict.fromkeys(KEYS, 0)]
+        self.changed: list[str] = [""]
+        self.table: list[Rows] = []
+        self.steps: list[Step] = []
+        self.begun, self.restored = 0, False
+
+    def edit(self) -> None:
+        key = self.random.choice(KEYS)
+        self.source.append(self.source[-1] | {key: None if self.random.random() < 0.3 else len(self.source)})
+        self.changed.append(key)
+
+    def restore(self) -> None:
+        if self.table:
+            back = self.random.randrange(max(0, len(self.table) - 4), len(self.table))
+            self.history.restore(back)
+            self.restored = True
+            self.table.append(self.table[back])
+
+    def cursor(self, *partitions: str) -> Cursor:
+        return find_cursor(self.history, self.history.head(), self.history.asset, partitions)
+
+    def begin(self) -> None:
+        partitions, head = self.random.choice(SETS), self.history.head()
+        cursor, upto = self.cursor(*partitions), len(self.source) - 1
+        after, compare = NOTHING_READ, "its position is lost"
+        if "src" in cursor.reads:
+            after, compare = cursor.reads["src"].version, None
+            if isinstance(cursor, Known) and self.random.random() < 0.4:  # a portion
+                upto = max(min(after + 1, upto), min(cursor.furthest.get("src", after), upto))
+        content = Everything(compare) if compare else FEED if upto > after else Nothing()
+        changed = set(KEYS) if compare else set(self.changed[after + 1 : upto + 1])
+        self.begun += 1
+        run = Run(
+            asset=self.history.asset,
+            table=Table(key="id", partition_by="g"),
+            ref=TableRef.at_path(self.history.asset, "/table"),
+            run_id=f"run {self.begun}",
+            cursor=cursor,
+            changes=(
+                Changes(
+                    Pinned(None, TableRef.at_path("src", "/src"), "s", upto),  # type: ignore[arg-type]
+                    VersionRange(after, upto),
+                    content,
+                ),
+            ),
+            slice=Slice(tuple(PartitionKey(name, {"g": name}, {}) for name in partitions)),
+            compares_everything=compare is not None,
+            began_at=NOTHING_READ if head is None else head.version,
+            table_id=None if head is None else TABLE_ID,
+        )
+        self.steps.append(Step(run, tuple(key for key in sorted(changed) if key[0] in partitions)))
+
+    def go_on(self) -> None:
+        """One of the runs does its next thing, or dies, or ends."""
+        if not self.steps:
+            return
+        step = self.random.choice(self.steps)
+        try:
+            over = self.random.random() < 0.08 or (self.plan(step) if step.base is None else self.land(step))
+        except StaleInputsError:
+            over = True
+        if over:
+            self.steps.remove(step)
+
+    def plan(self, step: Step) -> bool:
+        if settled_by(self.history, self.history.head(), step.run, WRITE, step.done) is not None:
+            return self.says_done(step)
+        if step.done is None and not step.run.moves:
+            return True
+        upto, there = step.run.changes[0].range.upto, self.table[-1] if self.table else Rows()
+        step.change = {
+            key: self.source[upto][key]
+            for key in step.keys
+            if Rows({at: n for at, n in there.items() if at[0] == key}) != row(key, self.source[upto][key])
+        }
+        known = {key for key, _ in there}
+        step.blind = all(key not in known and value is not None for key, value in step.change.items())
+        step.base = len(self.table) - 1
+        return False
+
+    def land(self, step: Step) -> bool:
+        assert step.base is not None
+        run, base, step.base = step.run, step.base, None
+        if base == NOTHING_READ and self.table:
+            return False  # it was to create the table
+        mark = run.mark(f"attempt at {len(self.table)}", base, compared=True)
+        version = self.history.land(mark)
+        if version is None:
+            return False
+        rows = self.table[-1].copy() if self.table else Rows()
+        for key, value in step.change.items():
+            for at in [at for at in rows if at[0] == key and not step.blind]:
+                del rows[at]
+            rows += row(key, value)
+        self.table.append(rows)
+        if not step.change:
+            quiet = replace(self.history.entries[version], operation="WRITE", metrics={"numOutputRows": 0})
+            self.history.entries[version] = replace(quiet, parameters={"mode": "Append"})
+        if version == base + 1:
+            return self.says_done(step)
+        if self.random.random() < 0.2:  # it is killed before it can look back
+            return True
+        refuse_unseen(self.history, run, mark, self.history.entries[version])
+        between = self.history.commits(version - 1, base + 1)
+        if not any(may_concern(commit, run.asset, run.partitions) for commit in between):
+            return self.says_done(step)
+        step.done = version
+        step.run = replace(run, cursor=replace(Known.of(mark, version), reads=run.cursor.reads))
+        return False
+
+    def says_done(self, step: Step) -> bool:
+        """A RESTORE may take away again what a run has done; nobody else does."""
+        for partition in () if self.restored else step.run.partitions:
+            found = self.cursor(partition)
+            assert isinstance(found, Known) and not found.slipped, found
+            assert found.reads["src"].version >= step.run.changes[0].range.upto
+        return True
+
+    def check(self) -> None:
+        for partition in "pq":
+            found = self.cursor(partition)
+            if not isinstance(found, Known) or found.slipped:
+                continue
+            then = self.source[found.reads["src"].version]
+            wanted = sum((row(key, value) for key, value in then.items() if key[0] == partition), Rows())
+            assert Rows({at: n for at, n in self.table[-1].items() if at[0][0] == partition}) == wanted
+
+
+def row(key: str, value: int | None) -> Rows:
+    return Rows() if value is None else Rows({(key, value): 1})
+
+
+@pytest.mark.parametrize("restores", [False, True], ids=["runs", "runs and restores"])
+def test_rows_are_those_of_their_position_whichever_runs_overlap(*, restores: bool):
+    for seed in range(5 * EXAMPLES):
+        world = World(Random(seed))
+        for _ in range(60):
+            match world.random.random():
+                case chance if chance < 0.15:
+                    world.edit()
+                case chance if chance < 0.35 and len(world.steps) < 3:
+                    world.begin()
+                case chance if restores and chance < 0.38:
+                    world.restore()
+                case _:
+                    world.go_on()
+            world.check()

@@ -1,0 +1,176 @@
+"""Where a first read begins, and how much of a source one run reads, where its input says so."""
+
+import datetime as dt
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.cursor.mark import Position
+from lakehouse.declare.read import Read
+from lakehouse.errors import GapError, StartError
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.archive import Archived
+from lakehouse.read.changes import Everything
+from lakehouse.read.resolve import Reader, Source, _capped, _from_archive, _start_version, read_changes
+from lakehouse.spark.snapshot import Pinned, TableRef
+from tests.support.commits import TABLE_ID, History
+
+
+def write(version: int, size: int = 10) -> Commit:
+    return Commit(version, version, "WRITE", {"mode": "Append"}, {"numOutputRows": 1, "numOutputBytes": size}, None)
+
+
+def compaction(version: int) -> Commit:
+    return Commit(version, version, "OPTIMIZE", {}, {"numOutputBytes": 1000}, None)
+
+
+def read(commits: tuple[Commit, ...], limits: Read, furthest: int = NOTHING_READ) -> list[int]:
+    reader = Reader("asset", limits, recomputes=True, may_compare=True, remedy="", furthest=furthest)
+    return [commit.version for commit in _capped(commits, reader)]
+
+
+MIXED = (compaction(1), write(2), compaction(3), write(4, 25), compaction(5), write(6))
+
+
+@pytest.mark.parametrize(
+    ("limits", "furthest", "last"),
+    [
+        (Read(), NOTHING_READ, 6),
+        (Read(max_versions=1), NOTHING_READ, 3),
+        (Read(max_versions=2), NOTHING_READ, 5),
+        (Read(max_versions=3), NOTHING_READ, 6),
+        (Read(max_bytes=1), NOTHING_READ, 3),
+        (Read(max_bytes=34), NOTHING_READ, 3),
+        (Read(max_bytes=35), NOTHING_READ, 5),
+        (Read(max_bytes=45), NOTHING_READ, 6),
+        (Read(max_versions=2, max_bytes=1), NOTHING_READ, 3),
+        (Read(max_versions=1), 4, 5),
+        (Read(max_versions=1, exclude=("WRITE",)), NOTHING_READ, 6),
+    ],
+)
+def test_a_limit_counts_what_there_is_to_read(limits: Read, furthest: int, last: int):
+    assert read(MIXED, limits, furthest) == list(range(1, last + 1))
+
+
+@given(
+    loud=st.lists(st.booleans(), min_size=1, max_size=12),
+    versions=st.integers(1, 5),
+    size=st.integers(1, 100),
+    furthest=st.integers(0, 12),
+)
+def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
+    loud: list[bool], versions: int, size: int, furthest: int
+):
+    """Portion after portion reads every commit once, in order, whatever the limits."""
+    rest = tuple(write(at) if is_loud else compaction(at) for at, is_loud in enumerate(loud, 1))
+    limits = Read(max_versions=versions, max_bytes=size)
+    while rest:
+        portion = read(rest, limits, furthest)
+        assert portion == [commit.version for commit in rest[: len(portion)]] and portion
+        counted = [at for at in portion if loud[at - 1]]
+        beyond = [at for at in counted if at > furthest]
+        assert len(counted) <= max(1, min(versions, size // 10)) or len(beyond) == 0
+        assert portion[-1] >= min(furthest, rest[-1].version)
+        rest = rest[len(portion) :]
+
+
+@pytest.fixture
+def source() -> Source:
+    """A source at version 5."""
+    history = History("src")
+    for _ in range(6):
+        history.append()
+    head = history.head()
+    assert head is not None
+    pinned = Pinned(None, TableRef.at_path("src", "/src"), TABLE_ID, head.version)  # type: ignore[arg-type]
+    return Source(pinned, history, head)
+
+
+def test_a_source_that_ends_before_the_furthest_of_several_partitions_is_compared(source: Source):
+    """It was put back from a backup: of what is gone no feed tells."""
+    reader = Reader("asset", Read(), recomputes=True, may_compare=True, remedy="", furthest=9)
+    found = read_changes(source, Position(TABLE_ID, 2), reader).content
+    assert isinstance(found, Everything) and "ends at version 5" in str(found.reason)
+
+
+def test_an_archive_that_ends_before_the_furthest_of_several_partitions_does_not_answer(source: Source):
+    archived = Archived(None, 3)  # type: ignore[arg-type]
+    reader = Reader(
+        "asset", Read(), recomputes=True, may_compare=True, remedy="", archive=lambda _: archived, furthest=4
+    )
+    assert _from_archive(source, VersionRange(2, 5), reader) is None
+
+
+def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_once(source: Source):
+    asked = list[VersionRange]()
+    said = "DELTA_MISSING_CHANGE_DATA (a file of _change_data/ is gone)"
+    reader = Reader("asset", Read(), recomputes=False, may_compare=False, remedy="", gap=said, archive=asked.append)
+    with pytest.raises(GapError) as told:
+        read_changes(source, Position(TABLE_ID, 2), reader)
+    assert str(told.value).count(said) == 1
+    assert str(told.value).count("Nothing was written") == 1
+    assert asked == [VersionRange(2, 5)]
+
+
+def ms(millis: float) -> dt.datetime:
+    return dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
+
+
+def started(source: Source, start: dt.datetime | int, *, tolerant: bool) -> int | None:
+    """The version after which a first read starts; None where it is refused."""
+    try:
+        return _start_version("asset", source, Read(start=start, tolerant=tolerant))
+    except StartError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("start", "strict", "tolerant"),
+    [
+        pytest.param(ms(2500), 2, 2, id="between two commits"),
+        pytest.param(ms(2000), 2, 2, id="the time of a commit"),
+        pytest.param(ms(-5), -1, -1, id="before the first commit, which is there"),
+        pytest.param(ms(5000), 5, 5, id="the time of the last commit"),
+        pytest.param(ms(5001), None, 5, id="after the last commit"),
+        pytest.param(0, 0, 0, id="the first version"),
+        pytest.param(5, 5, 5, id="the last version"),
+        pytest.param(6, None, 5, id="a version to come"),
+    ],
+)
+def test_a_first_read_starts_behind_the_last_commit_until_then(
+    source: Source, start: dt.datetime | int, strict: int | None, tolerant: int
+):
+    """A start that the history does not reach is refused; a tolerant input starts at its end."""
+    assert started(source, start, tolerant=False) == strict
+    assert started(source, start, tolerant=True) == tolerant
+
+
+@pytest.mark.parametrize(
+    ("start", "strict", "tolerant"),
+    [
+        pytest.param(ms(2500), None, 2, id="between a commit that is gone and one that is there"),
+        pytest.param(ms(-5), None, 2, id="before all that is gone"),
+        pytest.param(ms(3000), 3, 3, id="the time of the oldest commit"),
+        pytest.param(1, None, 2, id="a version behind which one is gone"),
+        pytest.param(2, 2, 2, id="the version before the oldest commit"),
+    ],
+)
+def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_tolerant(
+    source: Source, start: dt.datetime | int, strict: int | None, tolerant: int
+):
+    """Versions 0 to 2 are gone, and with them what they changed after the start."""
+    assert isinstance(source.log, History)
+    source.log.clean(3)
+    assert started(source, start, tolerant=False) == strict
+    assert started(source, start, tolerant=True) == tolerant
+
+
+def test_a_start_by_time_leaves_no_later_commit_out_where_clocks_differ(source: Source):
+    """Version 2 was committed at 5 s by a clock that goes ahead, version 3 behind it at 3 s by another."""
+    assert isinstance(source.log, History)
+    entries = source.log.entries
+    entries[2], entries[3] = replace(entries[2], timestamp=5000), replace(entries[3], timestamp=3000)
+    assert started(source, ms(3500), tolerant=False) == started(source, ms(3500), tolerant=True) == 1

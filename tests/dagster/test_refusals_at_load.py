@@ -1,0 +1,76 @@
+"""Calls that mean nothing are refused before Spark is asked for anything, each in a sentence that says what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakehouse.declare.table import Table
+from lakehouse.errors import LakehouseError, ReadError, WriteError
+from lakehouse.log.versions import VersionRange
+from lakehouse.materialization import Asset, Materialization
+from lakehouse.read.changes import Changes, Nothing
+from lakehouse.read.touched import Touched
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.sql.partitions import PartitionKey, Slice
+
+NO_SPARK: Any = None
+NOWHERE = TableRef.at_path("landed", "/nowhere/landed")
+
+
+def touched(name: str, *columns: str) -> Touched:
+    """Every key of a source, of which nothing but its identity matters here."""
+    source: Any = object()
+    return Touched(columns, None, source, name)
+
+
+def unnamed() -> object:
+    source = Pinned(NO_SPARK, TableRef.at_path("orders", "/nowhere/orders"), "id", 1)
+    return Changes(source, VersionRange(0, 1), Nothing()).touched()
+
+
+def of_other_columns() -> object:
+    return touched("orders", "id") | touched("customers", "customer")
+
+
+def rows_of_two() -> object:
+    return (touched("orders", "id") | touched("customers", "id")).rows
+
+
+def keys_of_two() -> object:
+    return (touched("orders", "id") | touched("customers", "id")).keys
+
+
+def appended(slice_: Slice) -> Materialization:
+    asset = Asset("landed", Table(partition_by="day"), NOWHERE, appends=True, incremental=True)
+    return Materialization(lambda: NO_SPARK, asset, "run", slice_)
+
+
+def days(*found: str) -> Slice:
+    return Slice(tuple(PartitionKey(day, {"day": day}, {}) for day in found))
+
+
+def appended_to_two() -> object:
+    return appended(days("2013-01-01", "2013-01-02"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        (unnamed, ReadError, r"touched\(\) of 'orders' needs the columns"),
+        (of_other_columns, WriteError, r"of \(id\) and of \(customer\) cannot be united: .* via\(frame, 'id'\)"),
+        (rows_of_two, WriteError, r"of orders and customers come from two sources, .* Use of\(frame\)"),
+        (keys_of_two, WriteError, r"of two sources together no list of them exists; use of\(\)"),
+        (appended_to_two, WriteError, r"'landed' appends changes, .* Nothing was written. Backfill .* one run per"),
+    ],
+    ids=["no column", "other columns", "rows of two sources", "keys of two sources", "an append to two partitions"],
+)
+def test_what_means_nothing_is_refused_in_words(
+    asked: Callable[[], object], error: type[LakehouseError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        asked()
+
+
+def test_changes_are_appended_to_one_partition_in_a_run() -> None:
+    assert appended(days("2013-01-01")).slice == days("2013-01-01")

@@ -1,0 +1,345 @@
+"""Every error says what happened, what is true now and what to do; and it keeps what it was told."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from lakehouse import errors
+from lakehouse.dagster.io_manager import _may_pass
+from lakehouse.errors import LakehouseError
+from lakehouse.server import errors as setup_errors
+
+WRITTEN = "Nothing was written."
+REMEDY = "Do this."
+
+
+@dataclass(frozen=True)
+class Case:
+    """An error, and its sentence in three parts."""
+
+    error: type[LakehouseError]
+    told: dict[str, Any]
+    happened: str
+    now: str
+    to_do: str
+
+    def raised(self) -> LakehouseError:
+        return self.error(**self.told)
+
+
+CASES = [
+    Case(
+        errors.MissingKeyError,
+        {"asset": "flights", "write": "Overwrite"},
+        "Asset 'flights' returns an Overwrite but its table declares no key.",
+        "",
+        "Add metadata=Table(key=...).",
+    ),
+    Case(
+        errors.UnsupportedAnnotationError,
+        {"asset": "flights", "where": "its result", "annotation": "int", "allowed": ("Merge", "DataFrame")},
+        "Asset 'flights' annotates its result with int, which says nothing about a Delta table.",
+        "",
+        "Use Merge or DataFrame.",
+    ),
+    Case(
+        errors.PartitionColumnError,
+        {"asset": "flights", "problem": "its table does not say by which column. Add Table(partition_by=...)."},
+        "Asset 'flights' is partitioned, but its table does not say by which column.",
+        "",
+        "Add Table(partition_by=...).",
+    ),
+    Case(
+        errors.SourceMissingError,
+        {"asset": "flights", "source": "events", "where": "/lake/events"},
+        "'flights' reads 'events', but there is no Delta table at /lake/events.",
+        WRITTEN,
+        "Materialize 'events' first, or correct its name or root.",
+    ),
+    Case(
+        errors.ColumnMissingError,
+        {"table": "'events'", "column": "id", "columns": ("a", "b")},
+        "'events' has no column id.",
+        WRITTEN,
+        "Its columns are: a, b.",
+    ),
+    Case(
+        errors.ChangeFeedDisabledError,
+        {"asset": "flights", "source": "events", "identifier": "delta.`/lake/events`"},
+        "'flights' reads the changes of 'events', but that table keeps no change data feed.",
+        WRITTEN,
+        "Enable it once: ALTER TABLE delta.`/lake/events` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    ),
+    Case(
+        errors.NotAppendOnlyError,
+        {"source": "events", "after": 3, "upto": 5, "detail": "version 4: 2 updated"},
+        "'events' updated or deleted rows in its versions (3, 5] (version 4: 2 updated), "
+        "so its changes are more than appended rows.",
+        WRITTEN,
+        "Read them with touched() or net() instead.",
+    ),
+    Case(
+        errors.GapError,
+        {"asset": "flights", "source": "events", "after": 3, "upto": 9, "reason": "vacuumed.", "remedy": REMEDY},
+        "'flights' has read 'events' up to version 3 and cannot read its changes (3, 9]: vacuumed.",
+        "Nothing was written, and the table is as it was.",
+        REMEDY,
+    ),
+    Case(
+        errors.GapError,
+        {"asset": "flights", "source": "events", "after": -1, "upto": 9, "reason": "a clone", "remedy": REMEDY},
+        "'flights' can no longer tell how far it has read 'events', which is at version 9: a clone.",
+        "Nothing was written, and the table is as it was.",
+        REMEDY,
+    ),
+    Case(
+        errors.OtherFileSystemError,
+        {"asset": "flights", "where": "/lake/flights", "version": 3},
+        "'flights' would create its table at /lake/flights, where this process sees no table, but Spark sees one at "
+        "version 3: to Spark the path is on another file system.",
+        WRITTEN,
+        "Give the root its scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
+    ),
+    Case(
+        errors.LateGapError,
+        {"asset": "flights", "reason": "a file is gone."},
+        "The changes that 'flights' reads turned out to be unreadable while its result was computed: a file is gone.",
+        WRITTEN,
+        "The step runs again without their feed.",
+    ),
+    Case(
+        errors.StartError,
+        {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4"},
+        "'late' is to start reading 'events' after version 9, but its history ends at version 4.",
+        WRITTEN,
+        "Give a start within the history, or Read(tolerant=True), which takes the nearest end of it.",
+    ),
+    Case(
+        errors.MissingFileError,
+        {"asset": "flights", "problem": "File part-0.parquet does not exist."},
+        "The result of 'flights' needs a file that is not there: File part-0.parquet does not exist.",
+        WRITTEN,
+        "If a VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
+        "the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the table to "
+        "a version whose files are all there.",
+    ),
+    Case(
+        errors.UnreadableLogError,
+        {"table": "events", "problem": "a commit is missing.", "remedy": REMEDY, "damaged": 7},
+        "The log of 'events' cannot be trusted: a commit is missing.",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.UnsafeTableError,
+        {"table": "flights", "identifier": "main.flights", "key": "delta.x", "value": "1 day", "why": "proof expires"},
+        "'flights' has delta.x = 1 day: proof expires.",
+        WRITTEN,
+        "Remove it: ALTER TABLE main.flights UNSET TBLPROPERTIES ('delta.x')",
+    ),
+    Case(
+        errors.BrokenPromiseError,
+        {"asset": "flights", "problem": "holds two rows with one key", "remedy": REMEDY},
+        "The result of 'flights' holds two rows with one key.",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.SchemaError,
+        {"asset": "flights", "differences": {"a": "missing", "b": "int, was string"}, "remedy": REMEDY},
+        "The result of 'flights' does not fit its table (a: missing; b: int, was string).",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.SessionEndedError,
+        {"asset": "flights", "said": "[NO_ACTIVE_SESSION] No active session."},
+        "The Spark session in which the inputs of 'flights' were read has ended: [NO_ACTIVE_SESSION] No active "
+        "session.",
+        WRITTEN,
+        "Run it again: it reads them anew, in a new session.",
+    ),
+    Case(
+        errors.PlanError,
+        {"asset": "flights", "problem": "[DIVIDE_BY_ZERO] Division by zero."},
+        "Spark could not compute the result of 'flights': [DIVIDE_BY_ZERO] Division by zero.",
+        "Nothing was written, and it was not tried again.",
+        "Spark is lazy, so look for the fault in the asset's expression although it shows while writing.",
+    ),
+    Case(
+        errors.ComputeError,
+        {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure."},
+        "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",
+        WRITTEN,
+        "Spark does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
+        "did not answer): run it again.",
+    ),
+    Case(
+        errors.IsolationLevelError,
+        {"asset": "flights", "level": "WriteSerializable"},
+        "'flights' declares delta.isolationLevel = WriteSerializable, but open-source Delta creates tables with "
+        "Serializable only; the other level is Databricks'.",
+        WRITTEN,
+        "Remove the property, or run it on Databricks.",
+    ),
+    Case(
+        errors.ForeignTableError,
+        {"asset": "flights", "where": "/lake/flights", "version": 4},
+        "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "
+        "and none of its own.",
+        WRITTEN,
+        "Give the asset another name or root; or adopt the table with the run tag lakehouse/full_refresh=true, which "
+        "replaces its rows by the asset's result.",
+    ),
+    Case(
+        errors.UnregisteredTableError,
+        {"asset": "flights", "name": "`shop`.`flights`", "where": "file:/lake/flights", "version": 4},
+        "'flights' would create `shop`.`flights`, which the session's catalog does not know, but its directory "
+        "file:/lake/flights holds a Delta table at version 4.",
+        WRITTEN,
+        "If that is the asset's table, register it (CREATE TABLE `shop`.`flights` USING delta LOCATION "
+        "'file:/lake/flights') and run the asset again: it goes on from its position. A catalog in memory forgets its "
+        "tables when Spark ends.",
+    ),
+    Case(
+        errors.ForeignApplicationIdError,
+        {"asset": "flights", "application_id": "flights:0", "epoch": 3},
+        "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "
+        "its history carries that epoch: another program writes this application id, or the commit was removed from "
+        "the log.",
+        WRITTEN,
+        "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true; where only Spark can "
+        "read the log, first SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin "
+        "anew.",
+    ),
+    Case(
+        errors.ConflictError,
+        {
+            "asset": "flights",
+            "attempts": 5,
+            "seconds": 42.04,
+            "lost_to": "MERGE (version 118)",
+            "unread": "the changes of events (17, 23] are still unread",
+            "advice": REMEDY,
+        },
+        "'flights' lost its commit 5 times in 42.0 s, last to MERGE (version 118).",
+        "Nothing was written; the changes of events (17, 23] are still unread.",
+        REMEDY,
+    ),
+    Case(
+        errors.OvertakenError,
+        {"asset": "flights", "run": "3f2a", "version": 118, "written": None},
+        "Run 3f2a committed 'flights' as version 118 while this run was under way.",
+        "Nothing was written by this run.",
+        "Run it again: it continues from version 118.",
+    ),
+    Case(
+        errors.TakenBackError,
+        {"asset": "flights", "version": 3},
+        "While this run was reading, the table of 'flights' lost the position that it began from (it was restored, "
+        "replaced or deleted, or two other runs did not see each other); it is at version 3 now.",
+        "What this run has written, if anything, does not count.",
+        "Run it again: it finds out anew what has been read.",
+    ),
+    Case(
+        errors.UnsettledError,
+        {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows", "problem": "its log is gone"},
+        "'flights' is committed as version 118, but a rival that committed just before it changed the same rows, and "
+        "so it went 5 times: the rival's rows may stand where this run's belong. Then it could not be written again: its "
+        "log is gone.",
+        "No change is lost: the next run reads the same range again and writes what differs.",
+        "Keep the two writers apart, or run it again.",
+    ),
+    Case(
+        errors.UnknownOutcomeError,
+        {"asset": "flights", "attempt": "a7", "problem": "No route to host."},
+        "The commit of 'flights' did not answer, and its log cannot be read (No route to host).",
+        "It may have landed: its mark would name attempt a7.",
+        "Run it again when the table can be read: if it landed, the run says so and applies nothing twice.",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+def test_an_error_says_what_happened_what_is_true_now_and_what_to_do(case: Case):
+    assert str(case.raised()) == " ".join(part for part in (case.happened, case.now, case.to_do) if part)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+def test_an_error_keeps_what_it_was_told(case: Case):
+    raised = case.raised()
+    assert inspect.signature(case.error).parameters.keys() == case.told.keys()
+    assert {name: getattr(raised, name) for name in case.told} == case.told
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+def test_whatever_happens_at_run_time_is_followed_by_what_is_true_of_the_table(case: Case):
+    assert bool(case.now) == (not issubclass(case.error, errors.DefinitionError))
+    assert case.to_do
+
+
+def test_every_error_with_a_sentence_of_its_own_is_listed_here():
+    own = {error for error in classes(errors) if "__init__" in vars(error)}
+    assert {case.error for case in CASES} == own
+
+
+def test_once_is_not_said_as_1_times():
+    lost = errors.ConflictError("flights", 1, 0.2, "an OPTIMIZE", "its inputs are as they were", REMEDY)
+    assert str(lost).startswith("'flights' lost its commit once in 0.2 s")
+
+
+def test_a_retry_policy_repeats_what_another_try_may_do_better():
+    """Another session, other rivals, other executors; all else would only be said again."""
+    assert {case.error for case in CASES if _may_pass(case.raised())} == {
+        errors.SessionEndedError,
+        errors.ConflictError,
+        errors.UnsettledError,
+        errors.UnknownOutcomeError,
+        errors.MissingFileError,
+        errors.ComputeError,
+    }
+    assert _may_pass(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
+    assert not _may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))
+
+
+def classes(module: ModuleType) -> list[type[LakehouseError]]:
+    found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Exception)]
+    return [error for error in found if error.__module__ == module.__name__]
+
+
+def drawn(module: ModuleType) -> Iterator[tuple[str, str | None]]:
+    """The classes that a module's docstring draws, each with the one above it."""
+    path: list[tuple[int, str]] = []
+    for indent, name in re.findall(r"^( *)[*x-] (\w+Error)\b", str(module.__doc__), re.MULTILINE):
+        while path and path[-1][0] >= len(indent):
+            path.pop()
+        yield name, path[-1][1] if path else None
+        path.append((len(indent), name))
+
+
+@pytest.mark.parametrize("module", [errors, setup_errors], ids=lambda module: module.__name__)
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes(module: ModuleType):
+    tree = {error.__name__: error.__bases__[0].__name__ for error in classes(module)}
+    assert {name: above for name, above in drawn(module) if name != "LakehouseError"} == {
+        name: above for name, above in tree.items() if name != "LakehouseError"
+    }
+    assert next(drawn(module)) == ("LakehouseError", None)
+
+
+@pytest.mark.parametrize("error", [*classes(errors), *classes(setup_errors)], ids=lambda error: error.__name__)
+def test_one_except_catches_them_all(error: type[Exception]):
+    assert issubclass(error, LakehouseError)
+    assert error.__name__.endswith("Error")
+    assert error.__doc__
+
+
+def test_an_asset_that_reads_its_own_table_is_told_how_to_begin():
+    """To materialize itself first is no advice."""
+    assert "begins with an empty one" in str(errors.SourceMissingError("balance", "balance", "/lake/balance"))
+    assert "Materialize 'orders' first" in str(errors.SourceMissingError("balance", "orders", "/lake/orders"))

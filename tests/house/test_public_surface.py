@@ -1,0 +1,38 @@
+"""What `from lakehouse import …` offers is a promise; it grows on purpose or not at all."""
+
+import inspect
+from types import ModuleType
+
+import lakehouse
+
+PUBLIC = {
+    "inputs": {"Changes", "Read", "Touched", "VersionRange"},
+    "writes": {"Aggregate", "Append", "Merge", "Overwrite"},
+    "tables": {"Table"},
+    "dagster": {"DeltaIOManager", "Retry", "change_sensor", "checks", "validate"},
+    "errors": {"LakehouseError"},
+}
+
+
+def test_the_public_names_are_these_and_no_others():
+    promised = set().union(*PUBLIC.values())
+    assert set(lakehouse.__all__) == promised
+    for name in lakehouse.__all__:
+        getattr(lakehouse, name)
+    offered = {name for name, value in vars(lakehouse).items() if not isinstance(value, ModuleType)}
+    assert {name for name in offered if not name.startswith("_")} == promised
+
+
+def test_the_public_names_are_sorted_so_that_a_new_one_shows_in_one_line():
+    assert list(lakehouse.__all__) == sorted(lakehouse.__all__)
+
+
+def test_every_public_name_says_what_it_is():
+    for name in lakehouse.__all__:
+        assert inspect.getdoc(getattr(lakehouse, name)), name
+
+
+def test_a_public_class_is_defined_once_under_the_name_it_is_offered_by():
+    for name in lakehouse.__all__:
+        assert getattr(lakehouse, name).__name__ == name
+        assert getattr(lakehouse, name).__module__.startswith("lakehouse.")

@@ -1,0 +1,368 @@
+"""Inputs and moments at which a table could silently stop being what a full recompute gives."""
+
+import shutil
+from functools import partial
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
+from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.declare.retry import Retry
+from lakehouse.errors import OvertakenError, StaleInputsError, UnsettledError
+from lakehouse.log.rows import Rows
+from lakehouse.spark.codegen import FACTORY_MODE
+from lakehouse.spark.driver_rows import WIDE_BYTES
+from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.write.statements import Insert, MergeRows, ReplaceMatched
+from tests.support.contended import committed
+from tests.support.interleave import rivals
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.slow
+SRC = "id int, g string, v int"
+ROWS = [(1, "p", 10), (2, "q", 20)]
+KEYED = Table(key="id")
+BY_GROUP = Table(key="id", partition_by="g")
+P, Q = PartitionKey("p", {"g": "p"}, {}), PartitionKey("q", {"g": "q"}, {})
+
+
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def negated(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("v", -F.col("v")), touched)
+
+
+def whole(src: DataFrame) -> Overwrite:
+    return Overwrite(src)
+
+
+@pytest.fixture
+def classic(spark: SparkSession) -> None:
+    if not hasattr(spark, "sparkContext"):
+        pytest.skip("a transaction is held where the test has its JVM at hand")
+
+
+def begun(lake: Lake, asset: Any, table: Table, **options: Any) -> tuple[Any, Any]:
+    step = lake.begin(asset, table, **options)
+    return step, asset(**lake.read(step, asset))
+
+
+def test_a_text_key_that_is_no_utf8_is_a_key_like_any_other(lake: Lake) -> None:
+    lake.create("src", [("ab", 1)], "id string, v int")
+    lake.materialize(copy, KEYED)
+    lake.sql("INSERT INTO {src} SELECT CAST(X'FF41' AS STRING), 2")
+    lake.materialize(copy, KEYED)
+    shown = "hex(CAST(id AS BINARY)) AS id", "v"
+    assert lake.frame("copy").selectExpr(*shown).where("v = 2").collect()[0].id == "FF41"
+    lake.sql("INSERT INTO {src} SELECT CAST(X'FE41' AS STRING), 3")
+    lake.sql("UPDATE {src} SET v = 4 WHERE v = 2")
+    lake.materialize(copy, KEYED)
+    assert {(row.id, row.v) for row in lake.frame("copy").selectExpr(*shown).where("v > 1").collect()} == {
+        ("FF41", 4),
+        ("FE41", 3),
+    }
+    lake.sql("DELETE FROM {src} WHERE v > 1")
+    lake.materialize(copy, KEYED)
+    assert lake.rows("copy") == [("ab", 1)]
+
+
+def test_a_date_that_python_has_not_is_a_key_like_any_other(lake: Lake) -> None:
+    lake.create("src", [], "id date, v int")
+    lake.sql("INSERT INTO {src} VALUES (DATE'2020-01-01', 1)")
+    lake.materialize(copy, KEYED)
+    lake.sql("INSERT INTO {src} VALUES (DATE'0000-12-30', 2), (DATE'+12345-01-01', 3)")
+    lake.materialize(copy, KEYED)
+    assert sorted(row.v for row in lake.frame("copy").select("v").collect()) == [1, 2, 3]
+
+
+MERGED = Table(key="id", statement="merge")
+
+
+@pytest.mark.parametrize("count", [50, 200], ids=["few keys", "more keys"])
+def test_wide_rows_stay_where_they_are(lake: Lake, count: int) -> None:
+    lake.create("src", ROWS, SRC)
+
+    def wide(src: Changes) -> Merge:
+        touched = src.touched("id")
+        text = F.when(F.col("v") > 50, F.repeat(F.lit("x"), F.lit(WIDE_BYTES + 1))).otherwise("short")
+        return Merge(touched.rows.withColumn("text", text), touched)
+
+    lake.materialize(wide, MERGED)
+    lake.spark.range(100, 100 + count).selectExpr("int(id) AS id", "'p' AS g", "int(id) AS v").write.format(
+        "delta"
+    ).mode("append").save(str(lake.root / "src"))
+    new = lake.materialize(wide, MERGED)
+    assert isinstance(new, Committed)
+    assert isinstance(new.statement, Insert)
+    assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == count
+    lake.sql("UPDATE {src} SET v = 51 WHERE id = 100")
+    lake.sql("UPDATE {src} SET g = 'new' WHERE id > 100")
+    changed = lake.materialize(wide, MERGED)
+    assert isinstance(changed, Committed)
+    assert isinstance(changed.statement, MergeRows)
+    assert not changed.statement.few
+    assert lake.frame("wide").where("g = 'new'").count() == lake.frame("src").where("g = 'new'").count()
+
+
+def test_a_commit_is_looked_for_also_where_the_session_is_lost_right_behind_it(
+    lake: Lake, classic: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> None:
+        raise ConnectionError("gone")
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    step, write = begun(lake, copy, KEYED)
+    factory = lake.spark.conf.get(FACTORY_MODE, None)
+    lake.spark.conf.unset(FACTORY_MODE)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(lake.spark.conf), "unset", lost)
+        outcome = step.commit(write, lake.retry, NO_WAIT)
+    if factory is None:
+        lake.spark.conf.unset(FACTORY_MODE)
+    else:
+        lake.spark.conf.set(FACTORY_MODE, factory)
+    assert isinstance(outcome, Committed)
+
+
+INSIDE = {
+    "microseconds": (
+        "map<string,timestamp>",
+        "map('a', TIMESTAMP'2020-01-01 00:00:00.123999')",
+        "map('a', TIMESTAMP'2020-01-01 00:00:00.123001')",
+    ),
+    "binary keys": ("map<binary,int>", "map(X'00', 1)", "map(X'01', 1)"),
+    "maps in an array": (
+        "array<map<int,struct<d:double>>>",
+        "array(map(1, struct(1.5D)))",
+        "array(map(1, struct(2.5D)))",
+    ),
+    "a map in a struct": ("struct<m:map<string,int>>", "struct(map('a', 1))", "struct(CAST(NULL AS map<string,int>))"),
+    "a variant's types": ("variant", "parse_json(concat('[', '1]'))", "parse_json(concat('[\"', '1\"]'))"),
+}
+"""What changes inside a value: its type, the value before and the value after."""
+
+
+def test_a_change_inside_a_map_is_one_and_no_change_is_none(lake: Lake) -> None:
+    """One row a value, in which only that one changes."""
+    columns = [f"m{index}" for index in range(len(INSIDE))]
+    kinds = dict(zip(columns, (kind for kind, _, _ in INSIDE.values()), strict=True))
+    lake.create("src", [], f"id int, v int, {', '.join(f'{name} {kind}' for name, kind in kinds.items())}")
+    before = ", ".join(
+        f"CAST({old} AS {kind})"
+        for kind, old in zip(kinds.values(), (old for _, old, _ in INSIDE.values()), strict=True)
+    )
+    lake.sql(f"INSERT INTO {{src}} SELECT id, 1, {before} FROM VALUES (0), (1), (2), (3), (4), (5) AS ids(id)")
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {src} SET v = 2")
+    lake.sql("UPDATE {src} SET v = 1")
+    assert committed(lake.materialize(copy, KEYED)).commit.is_quiet
+    changed = ", ".join(
+        f"{name} = CASE WHEN id = {index} THEN CAST({new} AS {kind}) ELSE {name} END"
+        for index, (name, (kind, _, new)) in enumerate(zip(columns, INSIDE.values(), strict=True))
+    )
+    lake.sql(f"UPDATE {{src}} SET {changed}")
+    outcome = committed(lake.materialize(copy, KEYED))
+    assert isinstance(outcome.statement, ReplaceMatched)
+    assert outcome.statement.counts == Rows(0, len(INSIDE), 0)
+    assert sorted(map(str, lake.frame("copy").collect())) == sorted(map(str, lake.frame("src").collect()))
+
+
+def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lake, classic: None) -> None:
+    """The rows are as they should be when they are compared, and are not when the position is committed."""
+    lake.create("src", ROWS, SRC)
+    both, one = Slice((P, Q)), Slice((P,))
+    lake.materialize(copy, BY_GROUP, slice=both)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    earlier, rows = begun(lake, copy, BY_GROUP, slice=both)
+    lake.sql("UPDATE {src} SET v = 10 WHERE id = 1")
+    later, none = begun(lake, copy, BY_GROUP, slice=one)
+    with (
+        rivals(lake.spark, lambda: earlier.commit(rows, lake.retry, NO_WAIT), before="snapshot"),
+        pytest.raises(OvertakenError),
+    ):
+        later.commit(none, lake.retry, NO_WAIT)
+    lake.materialize(copy, BY_GROUP, slice=one)  # as Dagster does then
+    assert lake.rows("copy") == ROWS
+
+
+def test_a_run_of_another_partition_that_slips_in_is_nothing_to_mend(lake: Lake, classic: None) -> None:
+    """By its mark, for a table without a feed does not tell whose rows they were."""
+    table = Table(key="id", partition_by="g", properties={"delta.enableChangeDataFeed": "false"})
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, table, slice=Slice((P, Q)))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    one, ps = begun(lake, copy, table, slice=Slice((P,)))
+    other, qs = begun(lake, copy, table, slice=Slice((Q,)))
+    with rivals(lake.spark, lambda: other.commit(qs, lake.retry, NO_WAIT), before="snapshot"):
+        assert isinstance(one.commit(ps, lake.retry, NO_WAIT), Committed)
+    assert lake.version("copy") == 2
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_overwrite_whose_rival_slipped_in_is_written_again(lake: Lake, classic: None) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    step, write = begun(lake, whole, KEYED)
+    with rivals(lake.spark, partial(lake.sql, "UPDATE {whole} SET v = 99 WHERE id = 2"), before="snapshot"):
+        outcome = step.commit(write, lake.retry, NO_WAIT)
+    assert isinstance(outcome, Committed)
+    assert lake.rows("whole") == [(1, "p", 11), (2, "q", 20)]
+
+
+def test_a_rival_that_slips_in_where_a_lookup_moved_is_written_over(lake: Lake, classic: None) -> None:
+    def joined(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(src.source.join(dim, "g"))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [("p", 1), ("q", 2)], "g string, w int")
+    lake.materialize(joined, KEYED)
+    lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
+    step = lake.begin(joined, KEYED)
+    write = joined(**lake.read(step, joined))  # type: ignore[arg-type]
+    with rivals(lake.spark, partial(lake.sql, "UPDATE {joined} SET w = 99 WHERE id = 1"), before="snapshot"):
+        step.commit(write, lake.retry, NO_WAIT)
+    assert {row.id: row.w for row in lake.frame("joined").collect()} == {1: 1, 2: 3}
+
+
+def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: Lake, classic: None) -> None:
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", on_same_rows="fail")
+    lake.materialize(whole, table)
+    lake.sql("UPDATE {src} SET v = 11")
+    step, write = begun(lake, whole, table)
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {whole} SET v = 99 WHERE id = 2"), before="snapshot"),
+        pytest.raises(UnsettledError, match=r"is committed as version 2, .* changed the same rows"),
+    ):
+        step.commit(write, Retry(), NO_WAIT)
+
+
+def test_what_a_full_refresh_could_not_set_right_the_next_run_does(lake: Lake, classic: None) -> None:
+    """A rival's row just before its commit, of a key that no range tells of; and the run does not write again."""
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", on_same_rows="fail")
+    lake.materialize(copy, table)
+    lake.sql("UPDATE {copy} SET v = 666 WHERE id = 2")
+    full, write = begun(lake, copy, table, compare="a full refresh was asked for")
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
+        pytest.raises(UnsettledError, match="the next run reads the same range again"),
+    ):
+        full.commit(write, Retry(), NO_WAIT)
+    lake.materialize(copy, table)
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_a_full_refresh_is_not_done_by_a_run_that_read_on(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED)
+    lake.sql("UPDATE {copy} SET v = 666 WHERE id = 2")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    full, write = begun(lake, copy, KEYED, compare="a full refresh was asked for")
+    lake.materialize(copy, KEYED)
+    with pytest.raises(StaleInputsError):
+        full.commit(write, lake.retry, NO_WAIT)
+    lake.materialize(copy, KEYED, compare="a full refresh was asked for")
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_changed_code_is_not_done_by_the_code_before_it(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED, code_version="1")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    new, write = begun(lake, negated, KEYED, name="copy", code_version="2")
+    lake.materialize(copy, KEYED, code_version="1")
+    with pytest.raises(StaleInputsError):
+        new.commit(write, lake.retry, NO_WAIT)
+
+
+def test_a_range_of_partitions_compares_those_that_older_code_wrote(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, BY_GROUP, slice=Slice((P, Q)), code_version="1")
+    lake.materialize(negated, BY_GROUP, name="copy", slice=Slice((P,)), code_version="2")
+    assert lake.rows("copy") == [(1, "p", -10), (2, "q", 20)]
+    lake.materialize(negated, BY_GROUP, name="copy", slice=Slice((P, Q)), code_version="2")
+    assert lake.rows("copy") == [(1, "p", -10), (2, "q", -20)]
+
+
+def test_an_archive_does_not_answer_for_a_source_whose_log_went_back(lake: Lake, classic: None) -> None:
+    def archived(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(archived)
+    shutil.copytree(lake.root / "src", lake.root.parent / "backup")
+    lake.insert("src", [(3, "p", 30)])
+    lake.materialize(copy, KEYED)
+    lake.materialize(archived)
+    shutil.rmtree(lake.root / "src")
+    shutil.copytree(lake.root.parent / "backup", lake.root / "src")
+    spark: Any = lake.spark
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    lake.materialize(copy, KEYED, reads={"src": Read(archive="archived")})
+    assert lake.rows("copy") == ROWS
+
+
+def test_a_new_column_without_a_value_is_added_all_the_same(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, KEYED, code_version="1")
+
+    def wider(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.withColumn("w", F.when(F.col("v") > 100, F.lit("big"))), touched)
+
+    outcome = lake.materialize(wider, KEYED, name="copy", code_version="2")
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, Insert)
+    lake.sql("UPDATE {src} SET v = 200 WHERE id = 1")
+    lake.materialize(wider, KEYED, name="copy", code_version="2")
+    assert lake.rows("copy") == [(1, "p", 200, "big"), (2, "q", 20, None)]
+
+
+def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(lake: Lake) -> None:
+    def enriched(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(src.source.join(dim, "g"))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [("p", 1), ("q", 2)], "g string, w int")
+    lake.materialize(enriched, KEYED)
+
+    def unasked(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(
+            src.source.join(dim, "g").where("raise_error('nothing moved, so nothing is computed') IS NULL")
+        )
+
+    assert isinstance(lake.materialize(unasked, KEYED, name="enriched"), Unchanged)
+    lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
+    lake.materialize(enriched, KEYED)
+    assert {row.id: row.w for row in lake.frame("enriched").collect()} == {1: 1, 2: 3}
+    lake.insert("dim", [("r", 4)])
+    lake.materialize(enriched, KEYED)  # which gives no other row, and is kept all the same
+    assert isinstance(lake.materialize(unasked, KEYED, name="enriched"), Unchanged)
+
+
+def test_a_repeated_run_whose_lookup_has_moved_is_not_done_yet(lake: Lake) -> None:
+    def whole(src: DataFrame) -> Overwrite:
+        return Overwrite(src)
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED, run="one")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.materialize(whole, KEYED, run="two", aliases=frozenset({"one"}))
+    assert lake.rows("whole") == lake.rows("src")
+
+
+def test_a_step_that_is_repeated_is_still_told_that_it_was_done(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED, run="one")
+    assert isinstance(lake.materialize(whole, KEYED, run="one"), AlreadyApplied)

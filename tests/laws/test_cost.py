@@ -1,0 +1,118 @@
+"""What a step costs, in counters that are the same on every machine: never in seconds (docs/benchmarks.md has those)."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.contestants.ours import Ours
+from benchmarks.harness import data, log_files
+from benchmarks.harness.data import Pair
+from benchmarks.harness.log_files import Files
+from benchmarks.harness.meter import Cost, Meter
+from lakehouse import Changes, Overwrite, Read
+from lakehouse.commit.commit import Committed, Unchanged
+from tests.support.lake import Lake
+
+FILES, ROWS_PER_FILE, PAGE, FOOTER = 8, 2_000, 100, 1_200
+PENDING = 10
+
+
+@pytest.fixture(scope="module")
+def meter(spark: SparkSession) -> Meter:
+    if not hasattr(spark, "sparkContext"):
+        pytest.skip("the counters are those of a JVM in this process")
+    return Meter(spark)
+
+
+@pytest.fixture
+def pair(spark: SparkSession, tmp_path: Path) -> Pair:
+    return paired(spark, tmp_path, FILES)
+
+
+def paired(spark: SparkSession, root: Path, files: int) -> Pair:
+    """A source of several files in the order of the key, and a target that has read all of it."""
+    rows = data.rows(spark, files * ROWS_PER_FILE, 2).repartitionByRange(files, "id").sortWithinPartitions("id")
+    spark.conf.set("parquet.page.row.count.limit", PAGE)
+    rows.write.format("delta").options(**data.PROPERTIES).save(str(root / "table"))
+    spark.conf.unset("parquet.page.row.count.limit")
+    pair = Pair.of(root / "table", root / "pair")
+    Ours(spark).prepare(pair)
+    return pair
+
+
+def stepped(meter: Meter, pair: Pair) -> tuple[Cost, Files, Ours]:
+    """One step, measured after one that warmed Delta's snapshots up."""
+    ours, before = Ours(meter.spark), log_files.version(pair.target)
+    _, lap = meter.measure("step", lambda: ours.step(pair))
+    return lap.cost, log_files.since(pair.target, before), ours
+
+
+def test_a_changed_row_costs_what_it_is_and_not_what_the_table_is(meter: Meter, pair: Pair) -> None:
+    for key in (ROWS_PER_FILE, 3 * ROWS_PER_FILE + 5):  # the first step loads what later ones find in memory
+        data.change(meter.spark, pair.source, data.neighbours(key))
+        cost, files, ours = stepped(meter, pair)
+    assert isinstance(ours.outcome, Committed)
+    assert data.same(meter.spark, pair.source, pair.target)
+    assert cost.jobs <= 25
+    # The file that holds the key once in the source, once in the target and once to write; the rest is Delta's log.
+    assert cost.input_rows < 4 * ROWS_PER_FILE
+    assert (files.added, files.removed) == (2, 1), "the row's new file, and its old one with a deletion vector"
+    assert files.written < 10_000
+
+
+def test_a_table_of_five_times_the_files_costs_a_changed_row_the_same(meter: Meter, tmp_path: Path) -> None:
+    seen: dict[int, tuple[Cost, Files]] = {}
+    for size in (FILES, 5 * FILES):
+        pair = paired(meter.spark, tmp_path / str(size), size)
+        for key in (ROWS_PER_FILE, 3 * ROWS_PER_FILE + 5):
+            data.change(meter.spark, pair.source, data.neighbours(key))
+            cost, files, _ = stepped(meter, pair)
+        seen[size] = cost, files
+    (small, few), (large, many) = seen.values()
+    assert large.jobs == small.jobs
+    assert (many.added, many.removed) == (few.added, few.removed)
+    # Spark reads a row for each file of the table's state, a few times; it read 64,000 rows more in a scan.
+    assert large.input_rows - small.input_rows < ROWS_PER_FILE
+    # A file that is opened to find out that it is not concerned costs its footer.
+    assert large.input_bytes - small.input_bytes < 4 * FILES * FOOTER
+
+
+def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> None:
+    cost, files, ours = stepped(meter, pair)
+    assert isinstance(ours.outcome, Unchanged)
+    assert cost.jobs == 0
+    assert files == Files(0, 0, 0)
+
+
+def test_what_a_step_wrote_is_read_by_pages_downstream(meter: Meter, pair: Pair) -> None:
+    """With deletion vectors Delta would read the whole files that lost a row, each time that they do."""
+    for key in (ROWS_PER_FILE + 7, ROWS_PER_FILE + 1_234):
+        data.change(meter.spark, pair.source, data.neighbours(key))
+        _, files, ours = stepped(meter, pair)
+    assert isinstance(ours.outcome, Committed)
+    assert (files.added, files.removed) == (2, 1)
+    lake = Lake(meter.spark, pair.root)
+    with meter.lap("feed"):
+        read = Read(start=log_files.version(pair.target) - 1)
+        found = lake.begin(keys, name="reader").changes(lake.source("target"), read, lake.ref).feed.collect()
+    (lap,) = meter.settle()
+    assert sorted((row.id, row._change_type) for row in found) == [(key, "delete"), (key, "insert")]
+    assert lap.cost.input_rows <= 3 * PAGE, "the row in its old file, twice, and the new file"
+
+
+def keys(target: Changes) -> Overwrite:
+    return Overwrite(target.touched(data.KEY).keys)
+
+
+def test_many_pending_versions_cost_no_more_jobs_than_one(meter: Meter, pair: Pair) -> None:
+    data.change(meter.spark, pair.source, data.neighbours(1))
+    one, _, _ = stepped(meter, pair)
+    for version in range(PENDING):
+        data.change(meter.spark, pair.source, data.neighbours(1 + version))
+    before = log_files.version(pair.target)
+    many, files, _ = stepped(meter, pair)
+    assert log_files.version(pair.target) == before + 1
+    assert many.jobs <= one.jobs + 2
+    # Key 1 is in the file of the first step by now, the other keys where they always were.
+    assert (files.added, files.removed) == (3, 2), "the rows' new file, and two old ones with deletion vectors"

@@ -1,0 +1,94 @@
+"""Running the changes in any number of steps gives what one full recompute gives."""
+
+import os
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, note, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from lakehouse.read.feed_reader import Feeds
+from lakehouse.sql.keys import KeyPredicate
+from lakehouse.write import by_key as keyed
+from tests.support.assets import CASES, archive
+from tests.support.lake import Lake
+from tests.support.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Update, edits, rows
+from tests.support.slow import slow
+
+EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
+histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_size=3)
+
+
+def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(found, key=repr)
+
+
+@pytest.fixture(params=["as planned", slow("in one pass"), slow("by rows")])
+def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
+    """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many."""
+    vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
+    taken = list[str]()
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("ReplaceRows", "ReplaceMatched", "local_difference"):
+            told = getattr(keyed, name)
+            patched.setattr(keyed, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
+        if request.param == "in one pass":
+            patched.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+            spark.conf.set(vectors, "true")
+        if request.param == "by rows":
+            patched.setattr(keyed, "ONE_TASK", -1)
+        yield
+        spark.conf.unset(vectors)
+    ways = {"as planned": "ReplaceRows", "in one pass": "ReplaceMatched", "by rows": "local_difference"}
+    assert ways[request.param] in taken
+
+
+@settings(
+    max_examples=max(1, EXAMPLES),
+    phases=list(Phase) if EXAMPLES else [Phase.explicit],
+    deadline=None,
+    derandomize="LAKEHOUSE_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(start=rows(), history=histories)
+@example(
+    start=((1, "a", 10), (2, "b", 20), (None, None, 30)),
+    history=[
+        [Update(1, 99), Delete(2), Insert((2, "a", 5))],
+        [Rekey(1, 4), Move(2, None), MergeRows(((4, "c", 7), (5, "a", None)))],
+        [Overwrite(((4, "c", 7), (0, "a", 1))), Delete(4)],
+    ],
+)
+def test_reading_changes_in_any_steps_equals_reading_everything_once(
+    way: None, spark: SparkSession, tmp_path: Path, start: tuple[Any, ...], history: list[list[Any]]
+) -> None:
+    lake = Lake(spark, tmp_path / uuid4().hex, keys={"src": ("id",)})
+    lake.root.mkdir()
+    model, feeds = Model(lake), Feeds()
+    model.create(start)
+    for case in CASES:
+        lake.materialize(case.asset, case.table)
+    lake.materialize(archive)
+    for step in history:
+        for edit in step:
+            model.apply(edit)
+        for case in CASES:
+            note(f"{step} -> {case}")
+            lake.materialize(case.asset, case.table, feeds=feeds)
+            expected = in_order(case.oracle(model.src.values(), model.dim.values()))
+            assert lake.rows(repr(case)) == expected
+    lake.materialize(archive)
+    assert replayed(lake) == in_order(list(model.src.values()))
+    shutil.rmtree(lake.root)
+
+
+def replayed(lake: Lake) -> list[tuple[Any, ...]]:
+    """The source as its archived feed tells it: inserts and post-images less deletes and pre-images."""
+    sign = "CASE WHEN change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
+    counted = lake.sql(f"SELECT id, k, v, SUM({sign}) AS n FROM {{archive}} GROUP BY id, k, v HAVING SUM({sign}) <> 0")
+    return in_order([tuple(row)[:3] for row in counted for _ in range(row.n)])

@@ -1,0 +1,211 @@
+"""What a result or a table must not be: a clear error, and nothing written."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, LakehouseError, Merge, Table
+from lakehouse.errors import (
+    BrokenPromiseError,
+    ChangeFeedDisabledError,
+    ColumnMissingError,
+    ForeignTableError,
+    MissingKeyError,
+    NotAppendOnlyError,
+    OtherFileSystemError,
+    PlanError,
+    SchemaError,
+    UnsafeTableError,
+)
+from lakehouse.log.file_log import FileLog
+from tests.support.assets import kept
+from tests.support.lake import Lake
+from tests.support.model import SRC
+
+pytestmark = pytest.mark.anywhere
+
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+
+
+def outside(src: Changes) -> Merge:
+    return Merge(src.source, src.touched("id"))
+
+
+def twice(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.union(touched.rows), touched)
+
+
+@pytest.mark.parametrize(
+    ("asset", "text"), [(outside, "not among its touched keys"), (twice, "more than one row with the key")]
+)
+def test_a_broken_promise_is_a_clear_error_and_nothing_is_written(lake: Lake, asset: Any, text: str) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"), name=asset.__name__)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    before = lake.version(asset.__name__)
+    with pytest.raises(BrokenPromiseError, match=text) as raised:
+        lake.materialize(asset, Table(key="id"))
+    assert "id=" in str(raised.value)
+    assert lake.version(asset.__name__) == before
+
+
+def once(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def test_two_rows_with_one_key_are_refused_in_the_first_commit_too(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    with pytest.raises(BrokenPromiseError, match="more than one row"):
+        lake.materialize(twice, Table(key="id"))
+    assert not list((lake.root / "twice").glob("_delta_log/*.json"))
+    lake.materialize(once, Table(key="id"), name="twice")  # the data files of the failed attempt are in nobody's way
+    assert lake.rows("twice") == ROWS
+
+
+def by_group(src: Changes) -> Merge:
+    touched = src.touched("k")
+    return Merge(touched.rows.select("id", "k"), touched)
+
+
+def test_a_key_that_lives_outside_the_touched_keys_is_not_overwritten(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(by_group, Table(key="id"))
+    lake.insert("src", [(2, "c", 1)])  # id 2 is in group b, which is not touched
+    with pytest.raises(BrokenPromiseError, match="outside the touched keys"):
+        lake.materialize(by_group, Table(key="id"))
+    assert lake.rows("by_group") == [(1, "a"), (2, "b"), (3, "a")]
+
+
+def no_such_column(src: Changes) -> Merge:
+    touched = src.touched("nope")
+    return Merge(touched.rows, touched)
+
+
+def reserved(src: Changes) -> Append:
+    return Append(src.feed)
+
+
+def fails(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("v", F.raise_error(F.lit("user code is wrong")).cast("int")), touched)
+
+
+@pytest.mark.parametrize(
+    ("asset", "table", "error", "text"),
+    [
+        (no_such_column, Table(key="id"), ColumnMissingError, "has no column nope. .*id, k, v"),
+        (reserved, Table(), SchemaError, "_change_type: is a column of Delta's change data feed"),
+        (kept, Table(), MissingKeyError, r"Add metadata=Table\(key=...\)"),
+        (kept, Table(key="uid"), SchemaError, "uid: is declared as key but is not in the result"),
+        (kept, Table(key="id", partition_by="day"), SchemaError, "day: is declared as partition_by"),
+        (fails, Table(key="id"), PlanError, "user code is wrong"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(
+    lake: Lake, asset: Any, table: Table, error: type[LakehouseError], text: str
+) -> None:
+    lake.create("src", ROWS, SRC)
+    with pytest.raises(error, match=text) as raised:
+        lake.materialize(asset, table)
+    assert not list((lake.root / asset.__name__).glob("_delta_log/*.json"))
+    assert "\n\tat " not in str(raised.value)
+
+
+def test_a_source_without_a_feed_is_refused_with_the_statement_that_enables_it(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC, delta__enableChangeDataFeed="false")
+    with pytest.raises(ChangeFeedDisabledError) as raised:
+        lake.materialize(kept, Table(key="id"))
+    lake.spark.sql(raised.value.statement)
+    lake.materialize(kept, Table(key="id"))
+    lake.insert("src", [(4, "c", 1)])
+    lake.materialize(kept, Table(key="id"))
+    assert len(lake.rows("kept")) == 4
+
+
+def wider(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.where("v < 50").withColumn("double", F.col("v") * 2), touched)
+
+
+def test_a_new_column_needs_a_new_code_version_and_then_fills_every_row(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"), name="t", code_version="1")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    with pytest.raises(SchemaError, match="double: is not in the table"):
+        lake.materialize(wider, Table(key="id"), name="t", code_version="1")
+    lake.materialize(wider, Table(key="id"), name="t", code_version="2")
+    assert lake.rows("t") == [(1, "a", 11, 22), (2, "b", 20, 40), (3, "a", 30, 60)]
+
+
+def retyped(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("v", F.col("v").cast("string")), touched)
+
+
+def test_a_type_that_does_not_fit_is_refused_with_both_types(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"), name="t")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    with pytest.raises(SchemaError, match="v: the table has int, the result string"):
+        lake.materialize(retyped, Table(key="id"), name="t")
+
+
+def added(src: Changes) -> Append:
+    return Append(src.appended())
+
+
+def test_appended_rows_of_a_source_that_updates_are_refused(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(added)
+    lake.insert("src", [(4, "c", 1)])
+    lake.materialize(added)
+    assert len(lake.rows("added")) == 4
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    with pytest.raises(NotAppendOnlyError, match=r"versions \(1, 2\]"):
+        lake.materialize(added)
+
+
+def test_appended_rows_of_a_source_that_does_not_say_are_refused_while_they_are_read(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(added)
+    lake.spark.conf.set("spark.databricks.delta.history.metricsEnabled", "false")
+    try:
+        lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    finally:
+        lake.spark.conf.unset("spark.databricks.delta.history.metricsEnabled")
+    with pytest.raises(BrokenPromiseError, match=r"appended to 'src', whose version 1 has changed others"):
+        lake.materialize(added)
+    assert len(lake.rows("added")) == 3
+
+
+def test_a_table_with_somebody_elses_rows_is_not_taken_over(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.create("kept", [(7, "z", 7)], SRC)
+    with pytest.raises(ForeignTableError, match="rows that another program committed"):
+        lake.materialize(kept, Table(key="id"))
+    assert lake.rows("kept") == [(7, "z", 7)]
+    lake.materialize(kept, Table(key="id"), compare="a full refresh was asked for")
+    assert lake.rows("kept") == ROWS
+
+
+def test_a_property_that_expires_transactions_is_refused(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(kept, Table(key="id"))
+    lake.sql("ALTER TABLE {kept} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 days')")
+    with pytest.raises(UnsafeTableError, match="UNSET TBLPROPERTIES"):
+        lake.materialize(kept, Table(key="id"))
+
+
+def test_a_table_that_only_spark_sees_at_the_path_is_not_replaced(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path without a scheme is on the file system that is Spark's default, which need not be this process's."""
+    lake.create("src", ROWS, SRC)
+    lake.create("once", [(7, "z", 70)], SRC)
+    with monkeypatch.context() as patched:
+        opened = FileLog._open
+        patched.setattr(FileLog, "_open", lambda log: None if log._path.endswith("once") else opened(log))
+        with pytest.raises(OtherFileSystemError, match="at version 0"):
+            lake.materialize(once, Table(key="id"))
+    assert lake.rows("once") == [(7, "z", 70)]

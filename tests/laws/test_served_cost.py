@@ -1,0 +1,31 @@
+"""What a step asks of a server, in calls: each is a way there and back, and for a schema the analysis of a plan."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.contestants.ours import Ours
+from benchmarks.harness import data
+from lakehouse.commit.commit import Committed
+from lakehouse.spark.session import is_connect
+from tests.laws.test_cost import paired
+
+pytestmark = pytest.mark.served
+
+
+def test_a_step_asks_a_server_for_few_schemas(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_connect(spark):
+        pytest.skip("classic Spark knows a frame's columns when it has made it")
+    pair, ours, asked = paired(spark, tmp_path, 1), Ours(spark), list[object]()
+    ask = spark.client.schema
+    monkeypatch.setattr(spark.client, "schema", lambda plan: asked.append(plan) or ask(plan))
+    data.change(spark, pair.source, data.neighbours(1))
+    asked.clear()
+    ours.step(pair)
+    assert isinstance(ours.outcome, Committed)
+    assert data.same(spark, pair.source, pair.target)
+    # The feed's, the source's, the result's and the table's.
+    assert len(asked) == 4

@@ -1,0 +1,352 @@
+"""Where the feed cannot answer, the next rung that is exact; never skipped, never doubled."""
+
+import datetime as dt
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from lakehouse import Append, Changes, Read, Table
+from lakehouse.commit.commit import Committed
+from lakehouse.cursor.find import FIRST_GENERATION
+from lakehouse.cursor.mark import Mark
+from lakehouse.errors import GapError
+from lakehouse.log.versions import VersionRange
+from lakehouse.read.archive import archived
+from lakehouse.read.changes import Everything, Feed
+from lakehouse.read.resolve import why_unreadable
+from lakehouse.write.statements import ReplaceRows
+from tests.support.assets import copy, log
+from tests.support.lake import NO_WAIT, Lake, aged, cleaned
+from tests.support.model import SRC
+from tests.support.slow import slow
+
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+
+
+def vacuumed(lake: Lake) -> None:
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 2")
+    shutil.rmtree(lake.root / "src" / "_change_data")
+
+
+def log_cleaned(lake: Lake) -> None:
+    for value in range(9):
+        lake.insert("src", [(100 + value, "a", value)])
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")  # version 10, where Spark writes a checkpoint
+    lake.insert("src", [(200, "a", 0)])
+    assert list((lake.root / "src" / "_delta_log").glob("*.checkpoint*.parquet"))
+    for version in range(5):
+        for file in (lake.root / "src" / "_delta_log").glob(f"*{version:020}*"):
+            file.unlink()
+
+
+def feed_off_for_a_while(lake: Lake) -> None:
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    lake.insert("src", [(4, "c", 4)])
+
+
+def recreated_shorter(lake: Lake) -> None:
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(1, "a", 1), (9, "z", 9)], SRC)
+
+
+def recreated_longer(lake: Lake) -> None:
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(1, "a", 1), (9, "z", 9)], SRC)
+    for value in range(3):
+        lake.insert("src", [(20 + value, "z", value)])
+
+
+def replaced(lake: Lake) -> None:
+    lake.sql(
+        "CREATE OR REPLACE TABLE {src} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "
+        "AS SELECT 1 AS id, 'a' AS k, 1 AS v UNION ALL SELECT 9, 'z', 9"
+    )
+
+
+def target_emptied(lake: Lake) -> None:
+    lake.sql("DELETE FROM {copy}")
+
+
+GAPS = [
+    log_cleaned,
+    replaced,
+    slow(vacuumed),
+    slow(feed_off_for_a_while),
+    slow(recreated_shorter),
+    slow(recreated_longer),
+]
+
+
+@pytest.mark.parametrize("gap", [*GAPS, slow(target_emptied)], ids=lambda gap: gap.__name__)
+def test_a_gap_is_closed_by_comparing_everything(lake: Lake, gap: Callable[[Lake], None]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    gap(lake)
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Everything) and changes.content.reason
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == lake.rows("src")
+    lake.insert("src", [(77, "q", 7)])
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed), "the next run reads changes again"
+
+
+@pytest.mark.slow
+def test_a_target_restored_to_a_time_catches_up(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    first, second = (commit.timestamp for commit in lake.commits("copy"))
+    at = dt.datetime.fromtimestamp((first + second) / 2000, dt.UTC)
+    lake.sql(f"RESTORE TABLE {{copy}} TO TIMESTAMP AS OF '{at:%Y-%m-%d %H:%M:%S.%f}'")
+    assert lake.rows("copy") == ROWS
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.parametrize("gap", [vacuumed, slow(feed_off_for_a_while)], ids=lambda gap: gap.__name__)
+def test_the_comparison_writes_only_rows_that_differ(lake: Lake, gap: Callable[[Lake], None]) -> None:
+    lake.create("src", [*ROWS, *((n, "m", n) for n in range(10, 40))], SRC)
+    lake.materialize(copy, Table(key="id"))
+    gap(lake)
+    outcome = lake.materialize(copy, Table(key="id"))
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, ReplaceRows)
+    rows = outcome.statement.counts
+    assert (rows.inserted or 0) + (rows.updated or 0) + (rows.deleted or 0) <= 3
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.__name__)
+def test_an_append_never_doubles_and_says_what_to_do(lake: Lake, gap: Callable[[Lake], None]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    before = lake.rows("log")
+    gap(lake)
+    with pytest.raises(GapError, match="An Append cannot take rows back"):
+        lake.materialize(log)
+    assert lake.rows("log") == before
+
+
+def test_a_full_refresh_of_an_append_that_has_rows_is_refused(lake: Lake) -> None:
+    """Of one that has none it is a first read."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log, compare="a full refresh was asked for")
+    before = lake.rows("log")
+    assert [row[0] for row in before] == [1, 2, 3]
+    lake.insert("src", [(4, "c", 40)])
+    with pytest.raises(GapError, match=r"a full refresh was asked for.* An Append cannot take rows back"):
+        lake.materialize(log, compare="a full refresh was asked for")
+    assert lake.rows("log") == before
+    lake.materialize(log)
+    assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4], "the position is where it was"
+
+
+@pytest.mark.slow
+def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id", on_gap="fail"))
+    vacuumed(lake)
+    with pytest.raises(GapError, match="lakehouse/full_refresh=true") as raised:
+        lake.materialize(copy, Table(key="id", on_gap="fail"))
+    assert (raised.value.after, raised.value.upto) == (0, 2)
+    lake.materialize(copy, Table(key="id", on_gap="fail"), compare="a full refresh was asked for")
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data", ignore_errors=True)
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.archived
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_where_names_may_have_changed_hands_in_a_cleaned_log_no_archive_answers(lake: Lake, mapping: str) -> None:
+    lake.create("src", ROWS, SRC, delta__columnMapping__mode=mapping)
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    for _ in range(12):
+        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log)
+    cleaned(lake, "src")
+    changes = lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(archive="log"), lake.ref)
+    assert isinstance(changes.content, Feed if mapping == "none" else Everything)
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: Lake) -> None:
+    """Delta gives the files of all but the newest version up a week after the last commit before it."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    lake.insert("src", [(4, "c", 40)])
+    lake.materialize(log)
+    aged(lake, "src")
+    lake.insert("src", [(5, "c", 50)])
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
+    def both(src: Changes, more: Changes) -> Append:
+        return Append(src.log().unionByName(more.log()))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("more", [(7, "z", 70)], SRC)
+    for _ in range(2):
+        lake.materialize(both)
+        lake.insert("src", [(lake.version("src") + 10, "c", 40)])
+        lake.insert("more", [(lake.version("more") + 20, "z", 80)])
+    end = lake.version("src") - 1
+    assert archived(lake.ref("both"), lake.source("src").at, VersionRange(0, end)) is None
+
+
+@pytest.mark.parametrize("mapped", [None, "some", "others"])
+def test_an_archive_of_some_partitions_answers_for_no_others(lake: Lake, mapped: str | None) -> None:
+    def kept(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.insert("src", [(4, "c", 40)])
+    part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
+    step = lake.begin(kept)
+    step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
+    lake.insert("src", [(5, "c", 50)])
+    step = lake.begin(kept)
+    part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
+    step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
+    found = archived(lake.ref("kept"), replace(part.at, mapped=mapped), VersionRange(1, 2))
+    assert (found is not None) == (mapped == "some")
+
+
+@pytest.mark.slow
+def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> None:
+    def second(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(second)
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data")
+    lake.materialize(second, reads={"src": Read(archive="log")})
+    assert lake.rows("second") == lake.rows("log")
+
+
+@pytest.mark.slow
+def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == ROWS
+
+
+@pytest.mark.slow
+def test_a_shallow_clone_of_a_target_does_not_carry_its_position(lake: Lake) -> None:
+    """What it has read is unknown, and not zero."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql(f"CREATE TABLE delta.`{lake.root}/clone` SHALLOW CLONE {{copy}}")
+    lake.sql("UPDATE {src} SET v = 99 WHERE id = 1")
+    with pytest.raises(GapError, match="a clone does not carry the position"):
+        lake.materialize(copy, Table(key="id", on_gap="fail"), name="clone")
+    lake.materialize(copy, Table(key="id"), name="clone")
+    assert lake.rows("clone") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_marks_lost_to_log_cleanup_leave_the_epoch_to_go_on_from(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    for value in range(12):  # past a checkpoint
+        lake.sql(f"ALTER TABLE {{copy}} SET TBLPROPERTIES ('a' = '{value}')")
+    for version in range(5):
+        for file in (lake.root / "copy" / "_delta_log").glob(f"*{version:020}*"):
+            file.unlink()
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == lake.rows("src")
+    mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
+    assert mark is not None and (mark.generation, mark.epoch) == (FIRST_GENERATION, 2)
+
+
+def test_an_append_goes_on_from_a_source_that_has_another_name_now(lake: Lake) -> None:
+    def log(moved: Changes) -> Append:
+        return Append(moved.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(globals()["log"])
+    lake.insert("src", [(4, "c", 40)])
+    shutil.move(lake.root / "src", lake.root / "moved")
+    lake.materialize(log)
+    lake.insert("moved", [(5, "c", 50)])
+    lake.materialize(log)
+    assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4, 5]
+
+
+def test_an_append_does_not_take_a_copied_table_for_a_renamed_one(lake: Lake) -> None:
+    def one(src: Changes) -> Append:
+        return Append(src.appended())
+
+    def both(src: Changes, twin: Changes) -> Append:
+        return Append(src.appended().union(twin.appended()))
+
+    lake.create("src", [(1, "a", 10)], SRC)
+    shutil.copytree(lake.root / "src", lake.root / "twin")
+    lake.materialize(one, name="kept")
+    lake.insert("twin", [(2, "b", 20)])
+    lake.materialize(both, name="kept")
+    assert [row[0] for row in lake.rows("kept")] == [1, 1, 2]
+
+
+def test_an_append_remembers_a_source_that_it_has_not_read_for_a_while(lake: Lake) -> None:
+    def both(src: Changes, dim: Changes) -> Append:
+        return Append(src.appended().union(dim.appended()))
+
+    def one(src: Changes) -> Append:
+        return Append(src.appended())
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [(7, "d", 70)], SRC)
+    lake.materialize(both, name="kept")
+    lake.insert("src", [(4, "c", 40)])
+    lake.insert("dim", [(8, "d", 80)])
+    lake.materialize(one, name="kept")
+    lake.materialize(both, name="kept")
+    assert [row[0] for row in lake.rows("kept")] == [1, 2, 3, 4, 7, 8]
+
+
+@pytest.mark.parametrize("cause", ["Permission denied", "Read-only file system", "Too many open files"])
+def test_a_file_that_is_there_is_no_gap(cause: str) -> None:
+    error = RuntimeError(f"java.io.FileNotFoundException: /lake/copy/_change_data/part-0.parquet ({cause})")
+    assert why_unreadable(error) is None
+    assert why_unreadable(RuntimeError("java.io.FileNotFoundException: File /lake/part-0 does not exist")) is not None

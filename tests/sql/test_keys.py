@@ -1,0 +1,125 @@
+"""A key predicate holds for rows with the keys, for no others where it says so, and says few ranges."""
+
+import re
+import sqlite3
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakehouse.sql.keys import LISTED, LISTED_TOGETHER, RANGES, is_literal, key_predicate
+
+numbers = st.none() | st.integers(-50, 50)
+decimals = st.none() | st.decimals(-2, 2, places=1)
+words = st.none() | st.text("ab'é", max_size=3)
+
+
+def holding(sql: str, rows: list[tuple], width: int) -> list[tuple]:
+    """The rows for which another database, too, says that the predicate holds."""
+    with sqlite3.connect(":memory:") as base:
+        names = ", ".join("abc"[:width])
+        base.execute(f"CREATE TABLE t ({names})")
+        base.executemany(f"INSERT INTO t VALUES ({', '.join('?' * width)})", rows)
+        return base.execute(f"SELECT {names} FROM t WHERE {sql.replace(chr(92) + chr(39), chr(39) * 2)}").fetchall()
+
+
+@given(st.sets(numbers), st.lists(numbers, max_size=30))
+def test_one_column_of_numbers(keys: set, rows: list):
+    predicate = key_predicate(["a"], [(key,) for key in keys])
+    assert predicate.is_exact
+    assert holding(predicate.sql, [(row,) for row in rows], 1) == [(row,) for row in rows if row in keys]
+
+
+@given(st.sets(decimals), st.lists(decimals, max_size=30))
+def test_one_column_of_decimals(keys: set, rows: list):
+    predicate = key_predicate(["a"], [(key,) for key in keys])
+    assert predicate.is_exact
+    said = predicate.sql.replace("BD", "")
+    found = holding(said, [(None if row is None else float(row),) for row in rows], 1)
+    assert found == [(None if row is None else float(row),) for row in rows if row in keys]
+
+
+@given(st.sets(words), st.lists(words, max_size=30))
+def test_one_column_of_texts(keys: set, rows: list):
+    predicate = key_predicate(["a"], [(key,) for key in keys])
+    assert holding(predicate.sql, [(row,) for row in rows], 1) == [(row,) for row in rows if row in keys]
+
+
+@given(st.sets(st.tuples(numbers, words), max_size=40), st.lists(st.tuples(numbers, words), max_size=30))
+def test_two_columns(keys: set, rows: list):
+    predicate = key_predicate(["a", "b"], sorted(keys, key=repr))
+    assert predicate.is_exact
+    assert holding(predicate.sql, rows, 2) == [row for row in rows if row in keys]
+
+
+@given(st.sets(st.integers(0, 10**6).map(lambda number: 2 * number), min_size=LISTED + 1, max_size=LISTED + 5))
+def test_of_many_keys_only_ranges_are_said_and_each_key_is_in_one(keys: set):
+    predicate = key_predicate(["a"], [(key,) for key in keys])
+    assert not predicate.is_exact
+    assert "IN" not in predicate.sql
+    assert predicate.sql.count(">=") + predicate.sql.count(" = ") <= RANGES
+    assert len(holding(predicate.sql, [(key,) for key in keys], 1)) == len(keys)
+
+
+FIRST_DAY = 700_000
+runs = st.tuples(st.integers(-3_000, 3_000), st.integers(1, 600))
+
+
+@settings(max_examples=50)
+@given(st.lists(runs, min_size=1, max_size=RANGES + 2), st.sets(st.none()), st.sampled_from([int, date]))
+def test_keys_given_out_in_a_row_are_exactly_their_ranges(runs: list, nulls: set, kind: type):
+    numbers = {number for start, count in runs for number in range(start, start + count)}
+    values = numbers if kind is int else {date.fromordinal(FIRST_DAY + number) for number in numbers}
+    predicate = key_predicate(["a"], [(value,) for value in values | nulls])
+    said = re.sub(r"DATE'(.*?)'", lambda day: str(date.fromisoformat(day[1]).toordinal() - FIRST_DAY), predicate.sql)
+    rows = [(row,) for row in [*range(-3_100, 3_800), None]]
+    found, due = holding(said, rows, 1), [row for row in rows if row[0] in numbers | nulls]
+    assert set(due) <= set(found)
+    assert not predicate.is_exact or found == due
+    gaps = sum(number + 1 not in numbers for number in numbers)
+    assert predicate.is_exact or gaps > RANGES
+    assert gaps > RANGES or len(numbers) <= RANGES or "IN" not in predicate.sql
+
+
+def test_of_many_keys_of_two_columns_only_ranges_are_said():
+    keys = [(index, str(index)) for index in range(LISTED_TOGETHER + 1)]
+    predicate = key_predicate(["a", "b"], keys)
+    assert not predicate.is_exact
+    assert holding(predicate.sql, keys, 2) == keys
+
+
+def test_far_keys_do_not_share_a_range():
+    predicate = key_predicate(["a"], [(key,) for start in (0, 10**6, 10**9) for key in range(start, start + 30)])
+    assert "(>= 0 AND <= 29)" in re.sub(r"`a` ", "", predicate.sql)
+    assert not holding(predicate.sql.split(" AND (`a` IN")[0], [(500,), (10**8,)], 1)
+
+
+def test_a_prefix_stands_before_every_column():
+    assert key_predicate(["a", "b"], [(1, None)], "t.").sql.count("t.`") == 4
+
+
+def test_without_keys_no_row_is_meant():
+    assert key_predicate(["a"], []).sql == "FALSE"
+
+
+def test_dates_and_decimals_are_said_in_their_own_type():
+    assert key_predicate(["d"], [(date(2013, 1, 1),)]).sql == "`d` = DATE'2013-01-01'"
+    assert key_predicate(["d"], [(Decimal("1.50"),)]).sql == "`d` = 1.50BD"
+
+
+@pytest.mark.parametrize(("kind", "said"), [("tinyint", "5Y"), ("smallint", "5S"), ("int", "5"), ("bigint", "5L")])
+def test_a_whole_number_is_of_its_column_s_type(kind: str, said: str):
+    """Of another one it would be cast, and Delta leaves out no file for a cast."""
+    assert key_predicate(["d"], [(5,)], types=[kind]).sql == f"`d` = {said}"
+    assert (
+        key_predicate(["d"], [(5,), (6,)], types=[kind]).sql == f"(`d` >= {said} AND `d` <= {said.replace('5', '6')})"
+    )
+    assert f"IN ({said}, " in key_predicate(["d"], [(5 * n,) for n in range(1, 40)], types=[kind]).sql
+    assert key_predicate(["d", "e"], [(5, None)], "t.", [kind, "string"]).sql.count(f"= {said}") == 2
+
+
+def test_a_type_whose_equality_is_not_that_of_its_text_is_no_literal():
+    assert is_literal("decimal(10,2)")
+    assert not any(map(is_literal, ("double", "float", "timestamp", "binary", "string collate UTF8_LCASE", "void")))

@@ -1,0 +1,108 @@
+"""Writers of one table in one exact order: a rival commits at a chosen step of another write.
+
+Delta tells an observer of the thread about each step of a transaction, and waits for its answer. Ours, written in
+Python, lets the rival run to its end on another thread meanwhile. So nothing sleeps, polls or is left to luck. Classic
+Spark only: Delta's observer is a JVM object. What happens between the steps of our own commit needs no observer.
+"""
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pytest
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+import lakehouse.commit.commit
+
+Step = Literal["snapshot", "commit"]
+Rival = Callable[[], Any]
+
+
+class _Observer:
+    """Delta's `TransactionExecutionObserver`; the methods keep the names that Delta calls."""
+
+    class Java:
+        implements = ("org.apache.spark.sql.delta.TransactionExecutionObserver",)
+
+    def __init__(self, before: Callable[[Step], None]) -> None:
+        self._before = before
+
+    def startingTransaction(self, begin: Any) -> Any:  # noqa: N802
+        self._before("snapshot")
+        return begin.apply()
+
+    def preparingCommit(self, prepare: Any) -> Any:  # noqa: N802
+        return prepare.apply()
+
+    def beginDoCommit(self) -> None:  # noqa: N802
+        self._before("commit")
+
+    def beginBackfill(self) -> None: ...  # noqa: N802
+    def beginPostCommit(self) -> None: ...  # noqa: N802
+    def transactionCommitted(self) -> None: ...  # noqa: N802
+    def transactionAborted(self) -> None: ...  # noqa: N802
+
+    def createChild(self) -> "_Observer":  # noqa: N802
+        return self
+
+
+@contextmanager
+def rivals(spark: SparkSession, *acts: Rival, before: Step = "commit") -> Generator[list[Future[Any]]]:
+    """While the block runs, this thread's n-th transaction stops at a step until the n-th rival is done.
+
+    Args:
+        spark: A classic session.
+        acts: The rivals, in order; later transactions are left alone.
+        before: The step: "commit", when everything is written but the log, or "snapshot", when nothing is read yet.
+
+    Yields:
+        The rivals that ran so far.
+
+    Raises:
+        Exception: What a rival raised, at the end of the block.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        pytest.skip("Delta's observer is an object of a JVM of one's own; this is Spark Connect.")
+    ensure_callback_server_started(spark._sc._gateway)
+    registry = jvm.org.apache.spark.sql.delta.TransactionExecutionObserver
+    waiting, ran = list(acts), list[Future[Any]]()
+    with ThreadPoolExecutor(1) as thread:
+
+        def act(step: Step) -> None:
+            if step == before and waiting:
+                ran.append(thread.submit(waiting.pop(0)))
+                ran[-1].exception()
+
+        # A thread without an active session takes a path for a table that is not there (tests/commit/test_twins.py).
+        thread.submit(lambda: jvm.SparkSession.setActiveSession(spark._jsparkSession)).result()
+
+        former = registry.getObserver()
+        registry.setObserver(_Observer(act))
+        try:
+            yield ran
+        finally:
+            registry.setObserver(former)
+    for rival in ran:
+        rival.result()
+
+
+def just_before(monkeypatch: pytest.MonkeyPatch, step: str, act: Rival) -> None:
+    """Something that happens once, on any Spark, just before a step of the next commit.
+
+    Args:
+        monkeypatch: Takes it back at the end of the test.
+        step: A function of `lakehouse.commit.commit`: "execute", when the rows are compared and no transaction has begun, or
+            "_find_attempt", when the statement has ended and the log was not searched for it yet.
+        act: What happens.
+    """
+    function, waiting = getattr(lakehouse.commit.commit, step), [act]
+
+    def watched(*given: Any) -> Any:
+        if waiting:
+            waiting.pop()()
+        return function(*given)
+
+    monkeypatch.setattr(lakehouse.commit.commit, step, watched)

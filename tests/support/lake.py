@@ -1,0 +1,174 @@
+"""A small lakehouse for tests: real Delta tables, and assets as plain functions, without Dagster."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from inspect import get_annotations
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.commit.commit import Outcome
+from lakehouse.declare.read import Read
+from lakehouse.declare.retry import Clock, Retry
+from lakehouse.declare.table import Table
+from lakehouse.log.commit_info import Commit
+from lakehouse.materialization import Asset, Materialization
+from lakehouse.read.changes import Changes
+from lakehouse.read.resolve import Source
+from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.sql.text import literal, quote
+from lakehouse.write.writes import Append, Overwrite, Write
+from tests.support import plain
+
+NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
+
+
+def aged(lake: "Lake", name: str, days: int = 10) -> None:
+    """Lets the commits of a table be older than they are; Delta goes by the times of their files."""
+    then = time.time() - days * 86_400
+    for file in (lake.root / name / "_delta_log").glob("*"):
+        os.utime(file, (then, then))
+
+
+def cleaned(lake: "Lake", name: str) -> int:
+    """Commits until there is a checkpoint, and the log in front of it gone; its oldest version."""
+    while not (found := list((lake.root / name / "_delta_log").glob("*.checkpoint*.parquet"))):
+        lake.sql(f"UPDATE {{{name}}} SET v = v + 1 WHERE id = 1")
+    oldest = int(found[0].name.split(".")[0])
+    for version in range(oldest):
+        for file in (lake.root / name / "_delta_log").glob(f"*{version:020}*"):
+            file.unlink()
+    return oldest
+
+
+def _parse(schema: str) -> StructType:
+    return StructType.fromDDL(schema)
+
+
+@dataclass
+class Lake:
+    """Tables below one root; an asset's parameters name the tables that it reads.
+
+    Args:
+        spark: The session.
+        root: The directory of the tables.
+        retry: The policy of every commit.
+        keys: The key that a table declares, where it declares one.
+    """
+
+    spark: SparkSession
+    root: Path
+    retry: Retry = Retry(attempts=4, wait_initial=0, wait_max=0)
+    told: list[str] = field(default_factory=list)
+    keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def ref(self, name: str) -> TableRef:
+        return TableRef.at_path(name, str(self.root / name))
+
+    def create(self, name: str, rows: Iterable[tuple[Any, ...]], schema: str, **properties: str) -> None:
+        """A table made by somebody else, with a change data feed."""
+        if not properties and plain.create(self.root / name, rows, _parse(schema)):
+            return
+        writer = self.values(rows, schema).write.format("delta")
+        options = {"delta.enableChangeDataFeed": "true"} | {k.replace("__", "."): v for k, v in properties.items()}
+        if "delta.columnMapping.mode" in options:  # Delta refuses rows in the commit that turns both on
+            listed = ", ".join(f"'{k}' = '{v}'" for k, v in options.items())
+            self.spark.sql(f"CREATE TABLE {self.ref(name).identifier} ({schema}) USING delta TBLPROPERTIES ({listed})")
+            self.insert(name, rows)
+            return
+        writer.options(**options).save(str(self.root / name))
+
+    def insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        if plain.insert(self.root / name, rows):
+            return
+        schema = self.frame(name).schema
+        self.values(rows, schema).write.format("delta").mode("append").save(str(self.root / name))
+
+    def values(self, rows: Iterable[tuple[Any, ...]], schema: str | StructType) -> DataFrame:
+        """Rows as SQL literals: no Python worker, one file."""
+        kind = schema if isinstance(schema, StructType) else _parse(schema)
+        width = ", ".join(
+            f"CAST(col{i} AS {c.dataType.simpleString()}) AS {quote(c.name)}" for i, c in enumerate(kind, 1)
+        )
+        listed = list(rows)
+        texts = [", ".join(literal(value) for value in row) for row in listed or [(None,) * len(kind)]]
+        where = "" if listed else " WHERE false"
+        return self.spark.sql(f"SELECT {width} FROM VALUES ({'), ('.join(texts)}){where}").coalesce(1)
+
+    def sql(self, statement: str, **tables: str) -> list[Row]:
+        """SQL with `{name}` for a table of the lake."""
+        names = {p.name: self.ref(p.name).identifier for p in self.root.iterdir() if p.is_dir()} | tables
+        return self.spark.sql(statement.format(**names)).collect()
+
+    def frame(self, name: str) -> DataFrame:
+        return self.spark.read.table(self.ref(name).identifier)
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        """The table's rows, sorted, as plain tuples in column order."""
+        found = plain.rows(self.root / name)
+        return sorted((tuple(row) for row in self.frame(name).collect()) if found is None else found, key=repr)
+
+    def version(self, name: str) -> int:
+        head = self.ref(name).log(lambda: self.spark).head()
+        assert head is not None
+        return head.version
+
+    def commits(self, name: str) -> list[Commit]:
+        """The table's commits, oldest first."""
+        return sorted(self.ref(name).log(lambda: self.spark).commits(self.version(name)), key=lambda c: c.version)
+
+    def begin(self, asset: Callable[..., Any], table: Table = Table(), **options: Any) -> Materialization:
+        kinds = get_annotations(asset, eval_str=True)
+        name = options.pop("name", asset.__name__)
+        described = Asset(
+            name=name,
+            table=table,
+            ref=self.ref(name),
+            appends=kinds["return"] is Append,
+            incremental=Changes in kinds.values(),
+            inputs=frozenset(kinds) - {"return"},
+            code_version=options.pop("code_version", None),
+        )
+        return Materialization(lambda: self.spark, described, options.pop("run", uuid4().hex), **options)
+
+    def read(
+        self, step: Materialization, asset: Callable[..., Any], reads: Mapping[str, Read] | None = None
+    ) -> dict[str, Changes | DataFrame]:
+        kinds = get_annotations(asset, eval_str=True)
+        inputs: dict[str, Changes | DataFrame] = {}
+        for parameter, kind in kinds.items():
+            if parameter == "return":
+                continue
+            source = self.source(parameter)
+            if kind is Changes:
+                inputs[parameter] = step.changes(source, (reads or {}).get(parameter, Read()), self.ref)
+            else:
+                inputs[parameter] = step.lookup(source)
+        return inputs
+
+    def source(self, name: str) -> Source:
+        ref = self.ref(name)
+        log = ref.log(lambda: self.spark)
+        head = log.head()
+        assert head is not None, f"no table {name}"
+        return Source(Pinned.of(self.spark, ref, head), log, head, self.keys.get(name, ()))
+
+    def materialize(
+        self,
+        asset: Callable[..., Any],
+        table: Table = Table(),
+        *,
+        reads: Mapping[str, Read] | None = None,
+        retry: Retry | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """One run of an asset: read, compute, commit."""
+        step = self.begin(asset, table, **options)
+        result = asset(**self.read(step, asset, reads))
+        write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
+        return step.commit(write, retry or self.retry, NO_WAIT, self.told.append)

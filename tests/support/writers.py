@@ -1,0 +1,213 @@
+"""Writers of one table `t`, each of which says what it was promised: threads of one JVM, or processes of one server."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, Merge, Read, Retry, Table
+from lakehouse.commit.commit import Committed
+from lakehouse.declare.retry import Clock
+from lakehouse.errors import StaleInputsError
+from lakehouse.spark.diagnosis import Kind, classify
+from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.write.writes import Write
+from tests.support.lake import Lake
+from tests.support.serial import Rows
+
+STEPS = 2
+PATIENT = Retry(attempts=40, wait_initial=0.05, wait_max=0.5)
+COLUMNS = "id int, g string, v int"
+TABLES = {"no partitions": Table(key="id"), "partitions": Table(key="id", partition_by="g")}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the writer of one commit was told.
+
+    Args:
+        token: The word that its commit carries.
+        kept: Whether it was told that the table has it.
+        writer: Which of the writers it is: the name of the method.
+        g: The group that it writes.
+        number: Which of its commits, or which version of the source it has read up to.
+        version: The version that it was told, where it was.
+        lost: How many attempts rivals won before.
+    """
+
+    token: str
+    kept: bool
+    writer: str
+    g: str
+    number: int
+    version: int | None = None
+    lost: int = 0
+
+    def effect(self, source: "Source") -> Callable[[Rows], Rows]:
+        """What the write makes of the rows that it found."""
+        match self.writer:
+            case "following":
+                return lambda rows: _of(rows, lambda g: g != self.g) + source.at(self.number, self.g)
+            case "growing":
+                return lambda rows: rows | Counter(grown(self.g, self.number))
+            case "inserting":
+                return lambda rows: rows + Counter([inserted(self.g, self.number)])
+            case "updating":
+                return lambda rows: Counter(
+                    {(i, g, 2 * v + 1) if g == self.g else (i, g, v): n for (i, g, v), n in rows.items()}
+                )
+        raise AssertionError(self.writer)
+
+
+def _of(rows: Rows, wanted: Callable[[str], bool]) -> Rows:
+    return Counter({row: n for row, n in rows.items() if wanted(row[1])})
+
+
+def grown(g: str, number: int) -> list[tuple[int, str, int]]:
+    return [(100 + m, g, m) for m in range(number)]
+
+
+def inserted(g: str, number: int) -> tuple[int, str, int]:
+    return (200 + number, g, number)
+
+
+class Source:
+    """What each version of the table `src` of three groups holds; the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        chance = random.Random(seed)
+        self.versions = [{n: (n, "ab"[n % 2], n) for n in range(6)}]
+        for step in range(STEPS):
+            new = dict(self.versions[-1])
+            for id_ in chance.sample(sorted(new), 3):
+                new[id_] = (*new[id_][:2], chance.randrange(100, 200))
+            for id_ in chance.sample(sorted(new), 1):
+                del new[id_]
+            new[10 + step] = (10 + step, chance.choice("ab"), 10 + step)
+            self.versions.append(new)
+
+    def at(self, version: int, g: str) -> Rows:
+        return Counter(row for row in self.versions[version].values() if row[1] == g)
+
+    def make(self, lake: Lake) -> None:
+        lake.create("src", self.versions[0].values(), COLUMNS)
+
+    def move(self, lake: Lake) -> None:
+        """The versions behind the first one."""
+        for rows in self.versions[1:]:
+            lake.values(rows.values(), COLUMNS).createOrReplaceTempView("new_src")
+            lake.sql(
+                "MERGE INTO {src} t USING new_src s ON t.id = s.id "
+                "WHEN MATCHED AND t.v <> s.v THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * "
+                "WHEN NOT MATCHED BY SOURCE THEN DELETE"
+            )
+
+
+def follow(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def slice_(g: str) -> Slice:
+    return Slice((PartitionKey(g, {"g": g}, {}),))
+
+
+@dataclass(frozen=True)
+class Writers:
+    """The writers; each method is one of them, and says what it was told of each of its commits."""
+
+    lake: Lake
+    table: Table
+
+    def begin(self, source: Source) -> Iterator[Said]:
+        """The table, with what the others need to be there: an UPDATE that finds nothing would be no commit."""
+        source.make(self.lake)
+        yield from self.following("a", upto=0)
+        yield from self.following("b", upto=0)
+        yield from self.inserting("y", 0, 0)
+        source.move(self.lake)
+
+    def following(self, g: str, upto: int = STEPS) -> Iterator[Said]:
+        """Our asset in partition g: one version of the source a run, until it has read so far."""
+        read = -1
+        while read < upto:
+            step = self.lake.begin(follow, self.table, name="t", slice=slice_(g))
+            inputs: Any = self.lake.read(step, follow, {"src": Read(max_versions=1)})
+            read = inputs["src"].range.upto
+            yield self._commit(step, follow(**inputs), "following", g, read)
+
+    def growing(self, g: str) -> Iterator[Said]:
+        """Our asset in partition g, as an append of what the partition lacks."""
+        for number in range(1, STEPS + 1):
+
+            def grow(frame: DataFrame) -> Append:
+                return Append(frame)
+
+            grow.__annotations__ = {"return": Append}
+            step = self.lake.begin(grow, self.table, name="t", slice=slice_(g))
+            yield self._commit(step, grow(self.lake.values(grown(g, number), COLUMNS)), "growing", g, number)
+
+    def _commit(self, step: Any, write: Write, writer: str, g: str, number: int) -> Said:
+        try:
+            outcome = step.commit(write, PATIENT, Clock())
+        except StaleInputsError:
+            outcome = None
+        if isinstance(outcome, Committed):
+            return Said(step.run_id, True, writer, g, number, outcome.commit.version, len(outcome.lost))
+        return Said(step.run_id, False, writer, g, number)
+
+    def inserting(self, g: str, first: int = 1, last: int = STEPS) -> Iterator[Said]:
+        """Another program that appends blindly."""
+        for number in range(first, last + 1):
+            id_, _, v = inserted(g, number)
+            token, lost = self._foreign(f"INSERT INTO {{t}} VALUES ({id_}, '{g}', {v})")
+            yield Said(token, True, "inserting", g, number, lost=lost)
+
+    def updating(self, g: str) -> Iterator[Said]:
+        """Another program that updates what it finds, by UPDATE and by MERGE, and tries again when it lost."""
+        update = f"UPDATE {{t}} SET v = 2 * v + 1 WHERE g = '{g}'"
+        merge = (
+            f"MERGE INTO {{t}} t USING (SELECT '{g}' AS g) s ON t.g = s.g WHEN MATCHED THEN UPDATE SET v = 2 * t.v + 1"
+        )
+        for number, statement in enumerate((update, merge)):
+            token, lost = self._foreign(statement)
+            yield Said(token, True, "updating", g, number, lost=lost)
+
+    def tidying(self, _: str) -> Iterator[Said]:
+        """Upkeep: it promises nothing and changes nothing."""
+        for _step in range(STEPS):
+            self._foreign("OPTIMIZE {t}")
+        return iter(())
+
+    def _foreign(self, statement: str) -> tuple[str, int]:
+        """Its commit's token, and how many attempts rivals won before."""
+        token, lost = uuid4().hex, 0
+        spark: Any = self.lake.spark
+        own = (getattr(spark, "newSession", None) or spark.cloneSession)()  # classic, or Connect
+        own.conf.set("spark.databricks.delta.commitInfo.userMetadata", token)
+        table = self.lake.ref("t").identifier
+        while True:
+            try:
+                own.sql(statement.format(t=table)).collect()
+            except Exception as error:
+                if classify(error).kind is not Kind.FILES:
+                    raise
+                lost += 1
+            else:
+                return token, lost
+
+
+# Seven of them at once: a twin, an asset beside it, an append, three programs that are not ours.
+CAST = (
+    ("following", "a"),
+    ("following", "a"),
+    ("following", "b"),
+    ("growing", "x"),
+    ("inserting", "y"),
+    ("updating", "y"),
+    ("tidying", ""),
+)

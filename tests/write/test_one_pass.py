@@ -1,0 +1,311 @@
+"""Many rows that differ take the place of the table's in one pass, and it is the same table as after a MERGE."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakehouse import Changes, Merge, Read, Retry, Table
+from lakehouse.commit.commit import Committed, Outcome
+from lakehouse.errors import ConflictError
+from lakehouse.log.rows import Rows
+from lakehouse.read.changes import Feed
+from lakehouse.read.touched import Touched
+from lakehouse.spark import driver_rows as local
+from lakehouse.spark.driver_rows import Local
+from lakehouse.sql.keys import LISTED, KeyPredicate
+from lakehouse.write import by_key as keyed
+from lakehouse.write.driver_difference import local_difference
+from lakehouse.write.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
+from tests.support.interleave import rivals
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.anywhere
+
+COUNT = LISTED + 200
+NUMBERS = range(0, 3 * COUNT, 3)
+"""More keys than are listed, and none beside another, so that no range says them either."""
+TABLES = {
+    "files are rewritten": Table(key="id", properties={"delta.enableDeletionVectors": "false"}),
+    "with deletion vectors": Table(key="id"),
+}
+
+
+def copy(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def filled(lake: Lake, keys: Iterable[int] = NUMBERS) -> None:
+    lake.create("src", [(key, 0) for key in keys], "id int, v int")
+
+
+def followed(lake: Lake, table: Table = TABLES["with deletion vectors"]) -> Outcome:
+    """A step, behind which the copy is its source."""
+    outcome = lake.materialize(copy, table)
+    assert lake.rows("copy") == lake.rows("src")
+    return outcome
+
+
+def statement_of(outcome: Outcome) -> object:
+    assert isinstance(outcome, Committed)
+    return outcome.statement
+
+
+def images(lake: Lake) -> list[tuple[Any, ...]]:
+    version = lake.version("copy")
+    feed = lake.source("copy").at.feed(version, version)
+    return sorted(map(tuple, feed.groupBy("_change_type").count().collect()))
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_updates_and_inserts_are_one_commit_that_leaves_the_other_rows_alone(lake: Lake, table: Table) -> None:
+    filled(lake)
+    followed(lake, table)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id < 3300")
+    lake.insert("src", [(1, 7), (4, 7)])
+    outcome = followed(lake, table)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, ReplaceMatched)
+    assert outcome.statement.counts == Rows(2, 1100, 0)
+    assert lake.version("copy") == 1
+    assert images(lake) == [("delete", 1100), ("insert", 1102)]
+    assert outcome.commit.rows == Rows(1102, 0, 1100)
+
+
+@pytest.mark.slow
+def test_few_deletes_go_with_the_rows_that_are_written(lake: Lake) -> None:
+    filled(lake)
+    followed(lake)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id >= 300")
+    lake.sql("DELETE FROM {src} WHERE id IN (0, 9, 300)")
+    outcome = followed(lake)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, ReplaceMatched)
+    assert outcome.statement.counts == Rows(0, COUNT - 101, 3)
+    assert images(lake) == [("delete", COUNT - 98), ("insert", COUNT - 101)]
+
+
+@pytest.mark.slow
+def test_deletes_that_cannot_be_said_are_merged(lake: Lake) -> None:
+    filled(lake)
+    followed(lake)
+    lake.sql("DELETE FROM {src} WHERE id > 6")
+    lake.sql("UPDATE {src} SET v = 1")
+    assert isinstance(statement_of(followed(lake)), MergeRows)
+
+
+@pytest.mark.parametrize("key", [None, -1], ids=["NULL", "no NULL"])
+def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None) -> None:
+    filled(lake)
+    lake.insert("src", [(key, 0)])
+    followed(lake)
+    lake.insert("copy", [(9, 99)])  # a second one, by another program
+    lake.sql("DELETE FROM {src} WHERE id > 6 OR id < 0 OR id IS NULL")
+    outcome = followed(lake)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, DeleteMatched)
+    assert outcome.statement.nulls is (key is None)
+    assert outcome.commit.rows == Rows(0, 0, COUNT - 1)
+    assert len(str(outcome.commit.parameters)) < 1_000, "the keys are not said in the log"
+    assert images(lake) == [("delete", COUNT - 1)]
+
+
+def test_rows_that_a_rival_deleted_in_the_same_moment_are_no_foreign_application_id(lake: Lake) -> None:
+    """Delta then commits nothing, and says nothing."""
+    filled(lake)
+    followed(lake)
+    lake.sql("DELETE FROM {src} WHERE id > 6")
+    step = lake.begin(copy, TABLES["with deletion vectors"])
+    write = copy(**lake.read(step, copy))
+    with (
+        rivals(lake.spark, lambda: lake.sql("DELETE FROM {copy} WHERE id > 6"), before="snapshot"),
+        pytest.raises(ConflictError, match="last to DELETE"),
+    ):
+        step.commit(write, Retry(attempts=1), NO_WAIT)
+    assert isinstance(lake.materialize(copy, TABLES["with deletion vectors"]), Committed)
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_keys_without_literals_need_none_while_nothing_is_deleted(lake: Lake) -> None:
+    lake.create("src", [(0.5, 0), (float("nan"), 0), (None, 0)], "id double, v int")
+    lake.materialize(copy, TABLES["with deletion vectors"])
+    lake.sql("UPDATE {src} SET v = 1 WHERE id IS NULL OR isnan(id)")
+    assert isinstance(statement_of(lake.materialize(copy, TABLES["with deletion vectors"])), ReplaceMatched)
+    assert sorted(str(row) for row in lake.frame("copy").collect()) == [
+        "Row(id=0.5, v=0)",
+        "Row(id=None, v=1)",
+        "Row(id=nan, v=1)",
+    ]
+    lake.sql("UPDATE {src} SET v = 2 WHERE id = 0.5")
+    lake.sql("DELETE FROM {src} WHERE id IS NULL")
+    assert isinstance(statement_of(lake.materialize(copy, TABLES["with deletion vectors"])), MergeRows)
+
+
+def pairs(src: Changes) -> Merge:
+    touched = src.touched("a.b", "s")
+    return Merge(touched.rows, touched)
+
+
+def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NULL on either side, and one of them as the deletes' companion."""
+    monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    rows = [("x", 1, 0), ("x", None, 0), (None, None, 0), ("it's", 1, 0)]
+    lake.create("src", rows, "`a.b` string, s bigint, `c``d` int", delta__enableDeletionVectors="true")
+    table = Table(key=["a.b", "s"])
+    lake.materialize(pairs, table)
+    lake.sql("DELETE FROM {src}")
+    lake.insert("src", [("x", None, 1), (None, None, 1)])
+    outcome = lake.materialize(pairs, table)
+    assert isinstance(statement_of(outcome), ReplaceMatched)
+    assert lake.rows("pairs") == [("x", None, 1), (None, None, 1)]
+
+
+def test_a_key_that_the_table_holds_twice_is_there_once_afterwards(lake: Lake) -> None:
+    filled(lake)
+    followed(lake)
+    lake.insert("copy", [(3, 99), (9, 99), (10_000, 99)])  # by another program
+    lake.sql("UPDATE {src} SET v = 1 WHERE id <> 9")
+    lake.sql("DELETE FROM {src} WHERE id = 9")
+    lake.insert("src", [(10_000, 1)])
+    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        Table(key="id", partition_by="v"),
+        Table(key="id", statement="merge"),
+        TABLES["files are rewritten"],
+    ],
+    ids=["others may write other partitions", "asked for", "files are written again anyway"],
+)
+def test_where_it_is_not_to_be_it_is_a_merge(lake: Lake, table: Table) -> None:
+    filled(lake)
+    followed(lake, table)
+    lake.sql("UPDATE {src} SET v = 1")
+    assert isinstance(statement_of(followed(lake, table)), MergeRows)
+
+
+@pytest.mark.slow
+def test_an_engine_that_does_not_know_the_option_is_not_given_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would ignore it, and replace the whole table."""
+    monkeypatch.setattr(keyed, "REPLACE_ON", "spark.databricks.delta.replaceOn.of.another.version")
+    filled(lake)
+    followed(lake)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id > 6")
+    assert isinstance(statement_of(followed(lake)), MergeRows)
+
+
+@pytest.mark.slow
+def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "SMALL_ROWS", 100)
+    filled(lake)
+    followed(lake)
+    lake.insert("src", [(key + 1, 0) for key in NUMBERS])
+    assert isinstance(statement_of(followed(lake)), Insert)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id > 300")
+    replaced = statement_of(followed(lake))
+    assert isinstance(replaced, ReplaceMatched)
+    assert "<=>" in replaced.on, "whether a key is NULL is not known"
+    assert replaced.counts == Rows(0, 2 * COUNT - 201, 0)
+    lake.sql("UPDATE {src} SET v = 2 - v WHERE id > 300")  # the same again
+    outcome = followed(lake)
+    assert isinstance(outcome, Committed)
+    assert isinstance(outcome.statement, MarkOnly)
+    lake.sql("DELETE FROM {src} WHERE id > 3000")
+    lake.sql("UPDATE {src} SET v = 3 WHERE id > 300")
+    merged = statement_of(followed(lake))
+    assert isinstance(merged, MergeRows)
+    assert not merged.few
+
+
+@pytest.mark.slow
+def test_keys_of_a_known_number_are_sent_to_the_join(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A feed that is not at the driver has no statistics, so Spark would shuffle the table."""
+    monkeypatch.setattr(local, "SMALL_ROWS", 1)
+    lake.create("src", [(key, 0) for key in range(9)], "id int, v int")
+    followed(lake)
+
+    def changes() -> Changes:
+        return lake.begin(copy, name="copy").changes(lake.source("src"), Read(), lake.ref)
+
+    def is_sent(touched: Touched) -> bool:
+        touched.of(lake.frame("src")).explain("extended")
+        return "strategy=broadcast" in capsys.readouterr().out
+
+    lake.sql("UPDATE {src} SET v = 1 WHERE id < 3")
+    lake.sql("INSERT INTO {src} VALUES (10, 0)")
+    found = changes()
+    assert found.touched("id").most == 2 * 3 + 1
+    assert is_sent(found.touched("id"))
+    assert isinstance(found.content, Feed)
+    archived = replace(found, content=replace(found.content, commits=()))
+    assert archived.touched("id").most is None, "an archive's rows are not counted"
+    monkeypatch.setattr("lakehouse.read.touched.SENT", 6)
+    assert not is_sent(found.touched("id"))
+    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
+    assert changes().touched("id").most is None, "a RESTORE does not say how many rows it changed"
+
+
+@pytest.mark.slow
+def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the commits say of the source, the table may hold them already."""
+    compared: list[int] = []
+
+    def seen(*given: Any, **named: Any) -> Local | None:
+        compared.append(1)
+        return local_difference(*given, **named)
+
+    monkeypatch.setattr(keyed, "local_difference", seen)
+    lake.keys["src"] = ("id",)
+    filled(lake)
+    followed(lake)
+    lake.sql(f"INSERT INTO {{src}} SELECT CAST(id + 1 AS INT), 0 FROM range(0, {3 * COUNT}, 3)")
+    assert isinstance(statement_of(followed(lake)), Insert)
+    assert not compared
+    lake.sql("INSERT INTO {copy} VALUES (5, 99)")  # by another program
+    lake.sql(f"INSERT INTO {{src}} SELECT CAST(id + 2 AS INT), 0 FROM range(0, {3 * COUNT}, 3)")
+    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id < 3000")
+    followed(lake)
+    assert len(compared) == 2
+
+
+@pytest.mark.slow
+def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keyed, "KEYS_READ", COUNT - 1)
+    monkeypatch.setattr(keyed, "ROWS_EACH", 1)
+    filled(lake)
+    followed(lake)
+    lake.sql("UPDATE {src} SET v = 1 WHERE id > 6")
+    assert isinstance(statement_of(followed(lake)), MergeRows)
+    monkeypatch.setattr(keyed, "ROWS_EACH", 2)  # those that were deleted are in the files still
+    lake.sql("UPDATE {src} SET v = 2")
+    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+
+
+@pytest.mark.slow
+def test_its_feed_tells_a_reader_what_changed(lake: Lake) -> None:
+    """Two hops: the reader follows a table that was changed so, twice, then by few keys."""
+
+    def reader(copy: Changes) -> Merge:
+        touched = copy.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.keys["copy"] = ("id",)
+    filled(lake)
+    for turn in range(3):
+        lake.sql(f"UPDATE {{src}} SET v = {turn} WHERE id % 2 = 0")
+        lake.sql(f"DELETE FROM {{src}} WHERE id = {6 * turn}")
+        followed(lake)
+        lake.materialize(reader, TABLES["with deletion vectors"])
+        assert lake.rows("reader") == lake.rows("src")
+    lake.sql("UPDATE {src} SET v = 9 WHERE id < 30")
+    followed(lake)
+    lake.materialize(reader, TABLES["with deletion vectors"])
+    assert lake.rows("reader") == lake.rows("src")

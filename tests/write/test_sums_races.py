@@ -1,0 +1,168 @@
+"""Others write to the table while changes are added to its sums, and partitions have sums of their own."""
+
+import pytest
+
+from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.errors import StaleInputsError, WriteError
+from tests.commit.test_superseded import of
+from tests.support.contended import SRC, committed, ready
+from tests.support.interleave import just_before, rivals
+from tests.support.lake import NO_WAIT, Lake
+from tests.support.summed import BY_G, IN_G, MEDDLED, ROWS, anew, due, rows, sums
+
+__all__ = ["anew", "rows"]  # fixtures
+
+
+@pytest.mark.parametrize("meddle", MEDDLED)
+def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_a_sum(
+    rows: Lake, monkeypatch: pytest.MonkeyPatch, meddle: str
+) -> None:
+    rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
+    step, write = ready(rows, sums, BY_G)
+    just_before(monkeypatch, "execute", lambda: rows.sql(meddle))
+    assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
+    held = {row[0]: row for row in rows.rows("sums")}
+    assert held["a"] == ("a", 2, 42)
+    rows.sql("UPDATE {src} SET v = v + 1")
+    rows.materialize(sums, BY_G)
+    assert rows.rows("sums") == due(rows)
+
+
+@pytest.mark.parametrize("meddle", MEDDLED)
+def test_a_commit_that_died_behind_rows_that_slipped_in_is_mended_by_the_next_run(
+    rows: Lake, monkeypatch: pytest.MonkeyPatch, meddle: str
+) -> None:
+    rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
+    step, write = ready(rows, sums, BY_G)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    just_before(monkeypatch, "execute", lambda: rows.sql(meddle))
+    just_before(monkeypatch, "_find_attempt", die)
+    with pytest.raises(KeyboardInterrupt):
+        step.commit(write, rows.retry, NO_WAIT)
+    rows.sql("UPDATE {src} SET v = v + 1")
+    rows.materialize(sums, BY_G)
+    assert rows.rows("sums") == due(rows)
+
+
+@pytest.mark.parametrize("meddle", MEDDLED)
+def test_an_attempt_lost_to_a_rival_is_not_added_to_the_rivals_rows(rows: Lake, meddle: str) -> None:
+    rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
+    step, write = ready(rows, sums, BY_G)
+    with rivals(rows.spark, lambda: rows.sql(meddle)):
+        outcome = committed(step.commit(write, rows.retry, NO_WAIT))
+    assert outcome.lost
+    assert rows.rows("sums") == due(rows)
+    rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'b'")
+    rows.materialize(sums, BY_G)
+    assert rows.rows("sums") == due(rows)
+
+
+def test_a_twin_that_read_less_does_not_make_the_other_add_twice(rows: Lake) -> None:
+    rows.sql("UPDATE {src} SET v = v + 1")
+    shorter, less = ready(rows, sums, BY_G)
+    rows.sql("UPDATE {src} SET v = v + 1")
+    longer, more = ready(rows, sums, BY_G)
+    assert isinstance(shorter.commit(less, rows.retry, NO_WAIT), Committed)
+    with pytest.raises(StaleInputsError):
+        longer.commit(more, rows.retry, NO_WAIT)
+    rows.materialize(sums, BY_G)
+    assert rows.rows("sums") == due(rows)
+
+
+def test_a_run_that_is_repeated_adds_nothing(rows: Lake) -> None:
+    rows.sql("UPDATE {src} SET v = v + 1")
+    rows.materialize(sums, BY_G, run="one")
+    rows.insert("src", [(8, "b", 80)])
+    rows.materialize(sums, BY_G, run="two", aliases=frozenset({"one"}))
+    assert rows.rows("sums") == due(rows)
+    step, write = ready(rows, sums, BY_G)
+    rows.insert("src", [(7, "b", 70)])
+    other = rows.materialize(sums, BY_G)
+    assert isinstance(other, Committed)
+    assert isinstance(step.commit(write, rows.retry, NO_WAIT), Unchanged | AlreadyApplied)
+    assert rows.rows("sums") == due(rows)
+
+
+@pytest.mark.slow
+def test_partitions_have_sums_of_their_own_and_a_run_of_several_computes_them_anew(
+    lake: Lake, anew: list[str | None]
+) -> None:
+    lake.create("src", ROWS, SRC)
+    for partitions in (("a",), ("b",)):
+        lake.materialize(sums, IN_G, slice=of(*partitions))
+    anew.clear()
+    for turn, partitions in enumerate([("a",), ("a", "b"), ("b",), ("a",), ("a", "b"), ("a",)]):
+        lake.sql("UPDATE {src} SET v = v + 1")
+        lake.insert("src", [(10 + turn, "b", turn)])
+        lake.materialize(sums, IN_G, slice=of(*partitions))
+        held = {g: row for g, *row in lake.rows("sums")}
+        assert all(held[g] == row for g, *row in due(lake) if g in partitions)
+        assert (len(anew) > 0) == (len(partitions) > 1)
+        anew.clear()
+    lake.materialize(sums, IN_G, slice=of("b"))
+    assert lake.rows("sums") == due(lake)
+
+
+def test_a_run_of_several_partitions_goes_by_the_history_of_each(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(sums, IN_G, slice=of("a"))
+    lake.sql("UPDATE {sums} SET total = 7 WHERE g = 'a'")
+    lake.materialize(sums, IN_G, slice=of("b"))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    lake.materialize(sums, IN_G, slice=of("b", "a"))
+    assert lake.rows("sums") == due(lake)
+
+
+def test_a_run_of_several_partitions_sets_right_what_others_wrote_also_where_the_source_stands_still(
+    lake: Lake,
+) -> None:
+    lake.create("src", ROWS, SRC)
+    both = of("a", "b")
+    lake.materialize(sums, IN_G, slice=both)
+    lake.sql("UPDATE {sums} SET total = 7 WHERE g = 'a'")
+    lake.materialize(sums, IN_G, slice=both)
+    assert lake.rows("sums") == due(lake)
+    assert isinstance(lake.materialize(sums, IN_G, slice=both), Unchanged)
+
+
+def test_a_run_that_another_set_of_partitions_overtook_adds_nothing_twice(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(sums, IN_G, slice=of("a", "b"))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    other, less = ready(lake, sums, IN_G, slice=of("a", "b"))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    step, write = ready(lake, sums, IN_G, slice=of("a"))
+    other.commit(less, lake.retry, NO_WAIT)
+    step.commit(write, lake.retry, NO_WAIT)
+    lake.materialize(sums, IN_G, slice=of("b"))
+    assert lake.rows("sums") == due(lake)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["", None, "a"])
+def test_an_empty_text_and_null_are_one_partition(lake: Lake, first: str | None) -> None:
+    lake.create("src", [(1, first, 10)], SRC)
+    lake.materialize(sums, IN_G)
+    lake.insert("src", [(2, first, 20)])
+    lake.materialize(sums, IN_G)
+    assert lake.rows("sums") == [(first or None, 2, 30)]
+    lake.insert("src", [(3, "", 20), (4, None, 20)])
+    with pytest.raises(WriteError):  # as a first run says it: two rows would have one key
+        lake.materialize(sums, IN_G)
+
+
+def test_a_table_that_is_partitioned_by_its_groups_is_added_to(lake: Lake, anew: list[str | None]) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(sums, IN_G)
+    for change in (
+        "UPDATE {src} SET v = v + 1 WHERE g = 'a'",
+        "DELETE FROM {src} WHERE g = 'b'",
+        "UPDATE {src} SET g = 'b' WHERE id = 1",
+    ):
+        lake.sql(change)
+        lake.materialize(sums, IN_G)
+        assert lake.rows("sums") == due(lake)
+    assert not anew

@@ -1,1 +1,1 @@
-"""The package contestants."""
+"""What is measured: this library, and what one would write instead."""

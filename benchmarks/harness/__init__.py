@@ -1,1 +1,1 @@
-"""The package harness."""
+"""How things are measured."""

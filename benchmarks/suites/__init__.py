@@ -1,1 +1,1 @@
-"""The package suites."""
+"""One file a question; `python -m benchmarks NAME` runs it."""

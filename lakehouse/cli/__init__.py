@@ -1,1 +1,5 @@
-"""The package cli."""
+"""The `lakehouse` command.
+
+In: arguments. Out: text, or one JSON document with `--json`.
+Law: a command needs no JVM where the log is enough.
+"""

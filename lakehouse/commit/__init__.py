@@ -1,1 +1,6 @@
-"""The package commit."""
+"""From a statement to exactly one commit of the table.
+
+In: a statement and a mark. Out: an `Outcome`: committed, already applied or unchanged.
+Law: an exception never means "not committed" until the log says so.
+Read: commit, superseded, rivals.
+"""

@@ -1,1 +1,6 @@
-"""The package cursor."""
+"""How far a table has read each of its sources, as its own commits say.
+
+In: the log of the asset's own table. Out: `Known`, `Fresh` or `Lost`.
+Law: the position and the rows travel in one commit (ADR 1); a RESTORE takes both back.
+Read: mark, find, walk.
+"""

@@ -1,1 +1,6 @@
-"""The package dagster."""
+"""Dagster's side: the IO manager, resources, sensors, checks and what a materialization shows.
+
+In: Dagster's contexts. Out: runs of `Materialization`, metadata, run requests.
+Law: every failure reaches Dagster as one sentence, and a retry policy repeats only what may pass.
+Read: io_manager, code_location, metadata, sensor, recompute, validation, pools, resources.
+"""

@@ -1,1 +1,6 @@
-"""The package declare."""
+"""What users declare about a table, an input, a retry: frozen values that are checked when they are made.
+
+In: arguments of a definition. Out: `Table`, `Read`, `Retry`.
+Law: a combination that no Delta table can have cannot be built.
+Read: table, read, retry, metadata, isolation.
+"""

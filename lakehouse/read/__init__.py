@@ -1,1 +1,6 @@
-"""The package read."""
+"""From a position to `Changes`: what a source changed since the table last read it.
+
+In: a pinned source, a position, the options of the input. Out: `Changes`, `Touched`.
+Law: a run covers `(after, upto]` of every source, contiguous, and nothing in a run reads "latest" twice.
+Read: resolve, feed_reader, feed_trust, changes, touched, run.
+"""

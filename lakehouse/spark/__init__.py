@@ -1,1 +1,6 @@
-"""The package spark."""
+"""Sessions, snapshots of tables, rows at the driver, what an error of Spark means.
+
+In: a session and SQL text. Out: DataFrames, rows, diagnoses.
+Law: only SQL and the DataFrame API, so classic Spark, Connect and clusters run the same code.
+Read: session, snapshot, spark_log, driver_rows, types, compare, promises, diagnosis, codegen, progress.
+"""

@@ -1,1 +1,6 @@
-"""The package write."""
+"""From what an asset returns to one Delta statement.
+
+In: a write (`Append`, `Overwrite`, `Merge`, `Aggregate`) and the table as it stands. Out: a `Statement`, or `Skip`.
+Law: after the statement the table holds exactly the result for what the write is about, and no other row was rewritten.
+Read: writes, plan, by_key, difference, statements.
+"""

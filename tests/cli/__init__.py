@@ -1,1 +1,1 @@
-"""The package cli."""
+"""The command line."""

@@ -1,1 +1,1 @@
-"""The package commit."""
+"""From a statement to a commit, with rivals, twins and lost answers."""

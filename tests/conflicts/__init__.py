@@ -1,1 +1,1 @@
-"""The package conflicts."""
+"""Who can conflict with whom, without Spark."""

@@ -1,1 +1,1 @@
-"""The package cursor."""
+"""Cursors found in logs that tests make."""

@@ -1,0 +1,1 @@
+"""Assets as Dagster runs them."""

@@ -1,1 +1,1 @@
-"""The package declare."""
+"""What users declare."""

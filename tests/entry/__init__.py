@@ -1,1 +1,1 @@
-"""The package entry."""
+"""What a user starts: the entry points, README, the web server, the demo's graph."""

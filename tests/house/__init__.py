@@ -1,1 +1,1 @@
-"""The package house."""
+"""The house rules: imports, public names, errors."""

@@ -1,1 +1,1 @@
-"""The package laws."""
+"""The laws as properties, over random histories."""

@@ -1,1 +1,1 @@
-"""The package log."""
+"""Delta's log as it is read."""

@@ -1,1 +1,1 @@
-"""The package read."""
+"""From a position to changes."""

@@ -1,1 +1,1 @@
-"""The package resources."""
+"""The environments and the demo's data."""

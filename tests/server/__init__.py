@@ -1,1 +1,1 @@
-"""The package server."""
+"""The shared Spark server."""

@@ -1,1 +1,1 @@
-"""The package spark."""
+"""What the library asks of Spark."""

@@ -1,1 +1,1 @@
-"""The package sql."""
+"""Text that reaches SQL."""

@@ -1,1 +1,1 @@
-"""The package support."""
+"""What tests share."""

@@ -1,1 +1,1 @@
-"""The package write."""
+"""From a result to a statement."""

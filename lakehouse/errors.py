@@ -30,7 +30,7 @@
   x ConflictError               nothing was written; rivals kept winning
   x StaleInputsError            the table is no longer what the run read on from; it is run again
     - OvertakenError
-    - TakenBackError
+    - RolledBackError
   x UnsettledError              it is written, and a rival's rows may stand among it until the next run
   x UnknownOutcomeError         the commit may have landed; look before running again
 
@@ -352,7 +352,7 @@ class OvertakenError(StaleInputsError):
         super().__init__(f"Run {run} committed '{asset}' as version {version} while this run was under way. {now}")
 
 
-class TakenBackError(StaleInputsError):
+class RolledBackError(StaleInputsError):
     """The position that a run began from is no longer to be found in its table."""
 
     def __init__(self, asset: str, version: int | None) -> None:

@@ -25,7 +25,7 @@ from lakehouse.read.resolve import Reader, Source, read_changes
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.prefetch import prefetch
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.aggregate import Aggregate, unsummed
@@ -43,9 +43,9 @@ LOST_REMEDY = (
     "itself, or delete the table and materialize it anew."
 )
 PARTIAL_REMEDY = (
-    "Its input leaves changes out (Read(start=..., exclude=...)), so it is not compared with the whole source unasked: "
-    f"what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do that; under its "
-    "former code version it goes on from its position."
+    "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is not compared with the whole "
+    f"source unasked: what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do "
+    "that; under its former code version it goes on from its position."
 )
 
 
@@ -221,7 +221,7 @@ class Materialization:
         """Whether the run's partitions have no row: then nothing can be doubled, and there is nothing to compare."""
         if self.slice is None or self._head is None:
             return False
-        rows = Pinned.of(self.spark(), self.asset.ref, self._head).rows()
+        rows = TableVersion.of(self.spark(), self.asset.ref, self._head).rows()
         return is_empty(rows.where(self.slice.predicate(column_types(rows.schema))))
 
     @cached_property

@@ -18,7 +18,7 @@ from lakehouse.declare.read import Read
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.statements import MarkOnly, execute
 
@@ -26,7 +26,7 @@ Laps = Callable[[str], AbstractContextManager[object]]
 PHASES = {
     "plan": "- plan",
     "execute": "- execute",
-    "settled_by": "- look at the cursor",
+    "superseded_by": "- look at the cursor",
     "_find_attempt": "- find in the log",
 }
 
@@ -116,7 +116,7 @@ class Lake:
         assert head is not None, f"no table {name}"
         head = head if upto is None else replace(head, version=upto)
         key = tuple(filter(None, (self.keys.get(name),)))
-        return Source(Pinned.of(self.spark, ref, head), log, head, key)
+        return Source(TableVersion.of(self.spark, ref, head), log, head, key)
 
 
 def target(source: Changes) -> Merge:

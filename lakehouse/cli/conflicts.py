@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 import dagster as dg
 
 from lakehouse.conflicts.operations import Engine
-from lakehouse.conflicts.pairs import meetings, warnings
+from lakehouse.conflicts.pairs import conflict_pairs, warnings
 from lakehouse.dagster.pools import HEADINGS, row, writers
 
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     engine = Engine.DATABRICKS if given.engine == "databricks" else Engine.OPEN_SOURCE
     found = writers(_definitions(given.module))
-    rows = [row(meeting) for meeting in meetings(found, engine) if meeting.declared or given.foreign]
+    rows = [row(pair) for pair in conflict_pairs(found, engine) if pair.declared or given.foreign]
     lines = [*_columns([tuple(map(str.upper, HEADINGS)), *rows]), ""]
     lines += [f"{name}: {sentence}" for name, told in warnings(found).items() for sentence in told]
     lines.append(f"Answers of {engine.value}." + ("" if given.foreign else " --foreign adds writers from elsewhere."))

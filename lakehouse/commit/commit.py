@@ -12,7 +12,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, explained, is_disputed, sentence
-from lakehouse.commit.superseded import refuse_unsafe, refuse_unseen, settled_by
+from lakehouse.commit.superseded import refuse_unsafe, refuse_unseen, superseded_by
 from lakehouse.cursor.find import Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import may_concern
@@ -22,8 +22,8 @@ from lakehouse.errors import (
     ForeignApplicationIdError,
     LakehouseError,
     LateGapError,
+    RolledBackError,
     StaleInputsError,
-    TakenBackError,
     UnknownOutcomeError,
     UnsettledError,
 )
@@ -99,7 +99,7 @@ def commit(
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
         OvertakenError: Another run of this asset has committed, and does not leave this one nothing to do.
-        TakenBackError: The position that this run began from is no longer in the table.
+        RolledBackError: The position that this run began from is no longer in the table.
         BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
         MissingFileError, ComputeError: Spark, for no fault of the result's. Nothing was written.
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
@@ -126,7 +126,7 @@ class _Attempts:
     began: float
     lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
     slips: int = 0
-    slipped: Changed = Changed.UNKNOWN
+    stale_base: Changed = Changed.UNKNOWN
     kept: _Kept | None = None
     done: Committed | None = None
 
@@ -141,12 +141,12 @@ class _Attempts:
                 raise
             # "Nothing was written", it says. So it is, by the second commit.
             version, problem = self.done.commit.version, first_line(error).partition(" Nothing was written")[0]
-            raise UnsettledError(self.run.asset, version, max(1, self.slips), self.slipped.value, problem) from error
+            raise UnsettledError(self.run.asset, version, max(1, self.slips), self.stale_base.value, problem) from error
 
     def _tried(self) -> Outcome | None:
         head = self._head()
         refuse_unsafe(self.run, head)
-        settled = self._settled(head)
+        settled = self._superseded(head)
         if settled is not None:
             return self.done or _already_applied(self.log, settled, self.lost)
         with interpreted(self.spark, total((self.run.inputs, self.log.size()))):
@@ -163,25 +163,25 @@ class _Attempts:
             self._lose(statement, mark, error, self.clock.now() - started)
             return None
         self.done = Committed(own, statement, tuple(self.lost), recovered=error is not None)
-        slipped = self._slipped(mark, own)
-        if slipped is None:
+        stale_base = self._stale_base(mark, own)
+        if stale_base is None:
             return self.done
-        self._mend(mark, own, slipped)
+        self._mend(mark, own, stale_base)
         return None
 
-    def _settled(self, head: Head | None) -> Known | None:
+    def _superseded(self, head: Head | None) -> Known | None:
         done = None if self.done is None else self.done.commit.version
-        return settled_by(self.log, head, self.run, self.write, done)
+        return superseded_by(self.log, head, self.run, self.write, done)
 
     def _head(self) -> Head | None:
         """Where the table stands.
 
         Raises:
-            TakenBackError: It is another table than the one whose position this run has read on from.
+            RolledBackError: It is another table than the one whose position this run has read on from.
         """
         head, was = self.log.head(), self.run.table_id
         if was is not None and (head is None or head.table_id != was):
-            raise TakenBackError(self.run.asset, head and head.version)
+            raise RolledBackError(self.run.asset, head and head.version)
         return head
 
     def _mark(self, head: Head | None, statement: Statement) -> Mark:
@@ -206,7 +206,7 @@ class _Attempts:
             ConflictError, UnsettledError, ForeignApplicationIdError: It was the last.
             LakehouseError: It was no conflict.
         """
-        conflict = Conflict(Kind.TWIN) if error is None else _classified(self.run, error)
+        conflict = Conflict(Kind.SAME_ASSET) if error is None else _classified(self.run, error)
         head = self._head()
         rivals = () if head is None else tuple(self.log.commits(head.version, mark.base + 1))
         said = first_line(error)[:200] if error is not None and conflict.kind is Kind.UNKNOWN else ""
@@ -214,7 +214,7 @@ class _Attempts:
         self.lost.append(attempt)
         number, elapsed = len(self.lost), self.clock.now() - self.began
         if (rivals and is_disputed(self.run, attempt.changed)) or not self.retry.allows(number, elapsed):
-            if self._settled(head) is not None:
+            if self._superseded(head) is not None:
                 self.kept = None
                 return  # a twin has done this run's work, which the next look at the log tells
             raise self._defeat(attempt, elapsed, error) from error
@@ -230,7 +230,7 @@ class _Attempts:
         run = self.run
         if self.done is not None:
             return UnsettledError(run.asset, self.done.commit.version, len(self.lost), attempt.changed.value)
-        if attempt.conflict.kind is Kind.TWIN and error is None and self._is_skipped():
+        if attempt.conflict.kind is Kind.SAME_ASSET and error is None and self._is_skipped():
             return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
         unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
         inputs = unread or "its inputs are as they were"
@@ -242,7 +242,7 @@ class _Attempts:
         epoch = None if head is None else self.log.epoch(self.run.application_id, head.version)
         return epoch is None or epoch > self.run.cursor.epoch
 
-    def _slipped(self, mark: Mark, own: Commit) -> Changed | None:
+    def _stale_base(self, mark: Mark, own: Commit) -> Changed | None:
         """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
 
         Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
@@ -260,16 +260,16 @@ class _Attempts:
         judged = changed_by(self.spark, self.run, self.write, between) if between else Changed.OTHER_ROWS
         return None if judged is Changed.OTHER_ROWS else judged
 
-    def _mend(self, mark: Mark, own: Commit, slipped: Changed) -> None:
+    def _mend(self, mark: Mark, own: Commit, stale_base: Changed) -> None:
         """Makes the next attempt compare with the table as it is after our own commit.
 
         Raises:
             UnsettledError: Rivals have slipped in too often, or the table says that it is not to be overruled.
         """
-        self.slips, self.slipped = self.slips + 1, slipped
+        self.slips, self.stale_base = self.slips + 1, stale_base
         elapsed = self.clock.now() - self.began
-        if is_disputed(self.run, slipped) or not self.retry.allows(self.slips, elapsed):
-            raise UnsettledError(self.run.asset, own.version, self.slips, slipped.value)
+        if is_disputed(self.run, stale_base) or not self.retry.allows(self.slips, elapsed):
+            raise UnsettledError(self.run.asset, own.version, self.slips, stale_base.value)
         self.tell(f"A rival changed rows of {self.run.asset} just before version {own.version}; writing them again.")
         # Our own commit's epoch, so that a twin is noticed; the positions before it, so that nothing is skipped.
         cursor = replace(Known.of(mark, own.version), reads=self.run.cursor.reads)

@@ -22,7 +22,7 @@ from lakehouse.read.resolve import why_unreadable
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Conflict, causes, first_line, is_of_the_asset, message
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.difference import broken_promise
 from lakehouse.write.stored import stored
@@ -72,7 +72,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
     if not isinstance(write, Aggregate):  # after a rival's commit all sums are computed anew, so all rows are its
         write = stored(write, head.partition_columns)
     try:
-        changed = Pinned.of(spark, run.ref, head).feed(min(loud), max(loud))
+        changed = TableVersion.of(spark, run.ref, head).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         within = run.within(changed.schema)

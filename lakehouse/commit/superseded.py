@@ -6,7 +6,7 @@ from lakehouse.cursor.find import Cursor, Fresh, Known, find_cursor, newest_of_r
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
 from lakehouse.declare.table import UNSAFE_PROPERTIES
-from lakehouse.errors import ForeignTableError, OvertakenError, TakenBackError, UnsafeTableError
+from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError, UnsafeTableError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log
 from lakehouse.read.run import Run
@@ -34,7 +34,7 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
         raise ForeignTableError(run.asset, run.ref.location, cursor.foreign)
 
 
-def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
+def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
     """The commit that leaves this run nothing to do; None while what the run found or brought about still holds.
 
     Args:
@@ -46,7 +46,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
 
     Raises:
         OvertakenError: Another run has committed, and not what this one was about to.
-        TakenBackError: The position that this run began from is no longer there.
+        RolledBackError: The position that this run began from is no longer there.
         ForeignTableError: The table is somebody else's by now.
     """
     now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), asked=run.asked)
@@ -55,7 +55,7 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
     if isinstance(write, Append) and not run.changes and not run.partitions:
         return _added_by(log, head, run, now, unmoved=unmoved)
     other = _overtaken_by(log, head, run, done)
-    if other is None and unmoved and not _is_taken_back(run, now, done):
+    if other is None and unmoved and not _is_rolled_back(run, now, done):
         return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
     # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
     newest = now if isinstance(now, Known) else None
@@ -63,20 +63,20 @@ def settled_by(log: Log, head: Head | None, run: Run, write: Write, done: int | 
         newest = _newest_of(log, head, run)
     other = other or newest
     if other is None:
-        raise TakenBackError(run.asset, head and head.version)
+        raise RolledBackError(run.asset, head and head.version)
     return _judged(run, other, newest, done)
 
 
-def _is_taken_back(run: Run, now: Cursor, done: int | None) -> bool:
+def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
     """Whether what the run goes on from is no longer there, although its epoch is: a range would leave a hole."""
     if run.compares_everything or not run.changes:
         return False
-    return run.is_taken_back_in(now) if done is None else not isinstance(now, Known)
+    return run.is_rolled_back_in(now) if done is None else not isinstance(now, Known)
 
 
 def _repeats(run: Run, newest: Known) -> bool:
     """Whether the newest commit is the run's own, with the same look-ups and nothing slipped in: it runs again."""
-    if run.changes or run.partitions or newest.slipped:
+    if run.changes or run.partitions or newest.stale_base:
         return False
     return run.is_own(newest.mark) and newest.mark.reads == run.reads
 
@@ -90,7 +90,7 @@ def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> K
     if done is None:
         settles = newest is not None and run.is_covered_by(newest)
     else:
-        settles = newest is not None and not newest.slipped and not run.compares_everything
+        settles = newest is not None and not newest.stale_base and not run.compares_everything
     if not settles:
         raise OvertakenError(run.asset, other.mark.run, other.version, written=done)
     return other
@@ -106,7 +106,7 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
         own = newest_of_runs(log, head, run.asset, {run.run_id, *run.aliases})
     if own is None and not unmoved:
         if newest is None:
-            raise TakenBackError(run.asset, head and head.version)
+            raise RolledBackError(run.asset, head and head.version)
         raise OvertakenError(run.asset, newest.mark.run, newest.version)
     return own
 

@@ -18,7 +18,7 @@ FOREIGN = {
 }
 """Who may come along that no definition tells of."""
 
-_TWIN = "another run of it"
+_SAME_ASSET = "another run of it"
 _SAME_PARTITION = "another run of the same partition"
 _OTHER_PARTITION = "a run of another partition"
 _NEW_COLUMN = "a run of another partition that adds a column"
@@ -50,7 +50,7 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class ConflictPair:
     """Two writes that may be under way on one table at once, and whether the first can lose to the second.
 
     Args:
@@ -68,14 +68,14 @@ class Meeting:
     declared: bool = True
 
 
-def meetings(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURCE) -> tuple[Meeting, ...]:
+def conflict_pairs(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURCE) -> tuple[ConflictPair, ...]:
     """Every meeting of the writers with themselves, with each other and with foreign ones, table by table.
 
     Args:
         writers: The writers of all tables.
         engine: Who commits.
     """
-    return tuple(meeting for table in _by_table(writers) for meeting in _on_one_table(table, engine))
+    return tuple(pair for table in _by_table(writers) for pair in _on_one_table(table, engine))
 
 
 def pools(writers: Iterable[Writer]) -> dict[str, str]:
@@ -133,7 +133,7 @@ def _by_table(writers: Iterable[Writer]) -> Iterator[Sequence[Writer]]:
         yield tuple(table)
 
 
-def _on_one_table(table: Sequence[Writer], engine: Engine) -> Iterator[Meeting]:
+def _on_one_table(table: Sequence[Writer], engine: Engine) -> Iterator[ConflictPair]:
     for writer in table:
         if not writer.is_asset:
             continue
@@ -141,23 +141,23 @@ def _on_one_table(table: Sequence[Writer], engine: Engine) -> Iterator[Meeting]:
         for rival in table:
             if rival is not writer:
                 ours, theirs = _side_by_side(writer, rival)
-                yield _meeting(writer, rival.name, ours, theirs, engine, _turns(writer, rival))
+                yield _pair(writer, rival.name, ours, theirs, engine, _turns(writer, rival))
         for name, theirs in FOREIGN.items():
-            yield replace(_meeting(writer, name, _writing(writer), theirs, engine), declared=False)
+            yield replace(_pair(writer, name, _writing(writer), theirs, engine), declared=False)
 
 
-def _with_itself(writer: Writer, engine: Engine) -> Iterator[Meeting]:
+def _with_itself(writer: Writer, engine: Engine) -> Iterator[ConflictPair]:
     if not writer.sliced:
-        yield _meeting(writer, _TWIN, *_side_by_side(writer, writer), engine, _turns(writer, writer))
+        yield _pair(writer, _SAME_ASSET, *_side_by_side(writer, writer), engine, _turns(writer, writer))
         return
     ours, theirs = _side_by_side(writer, writer)
     created = Writing(Operation.CREATION, _HERE)
     once = "Start a partition once; a second run finds its changes applied."
     ahead = "Materialize one partition before the others."
-    yield _meeting(writer, _OTHER_PARTITION, ours, theirs, engine, _turns(writer, writer))
-    yield _meeting(writer, _SAME_PARTITION, ours, ours, engine, _turns(writer, writer) or once)
-    yield _meeting(writer, _NEW_COLUMN, ours, replace(theirs, evolves=True), engine, _turns(writer, writer) or ahead)
-    yield _meeting(writer, _FIRST_RUN, created, created, engine, _turns(writer, writer) or ahead)
+    yield _pair(writer, _OTHER_PARTITION, ours, theirs, engine, _turns(writer, writer))
+    yield _pair(writer, _SAME_PARTITION, ours, ours, engine, _turns(writer, writer) or once)
+    yield _pair(writer, _NEW_COLUMN, ours, replace(theirs, evolves=True), engine, _turns(writer, writer) or ahead)
+    yield _pair(writer, _FIRST_RUN, created, created, engine, _turns(writer, writer) or ahead)
 
 
 def _side_by_side(writer: Writer, rival: Writer) -> tuple[Writing, Writing]:
@@ -179,12 +179,12 @@ def _turns(writer: Writer, rival: Writer) -> str:
     return f"pool {writer.pool}" if writer.pool is not None and writer.pool == rival.pool else ""
 
 
-def _meeting(
+def _pair(
     writer: Writer, rival: str, ours: Writing, theirs: Writing, engine: Engine, avoided_by: str = ""
-) -> Meeting:
+) -> ConflictPair:
     foreseen = foresee(ours, theirs, layout(writer.declared, engine), engine)
     nothing = foreseen.verdict is Verdict.CANNOT
-    return Meeting(
+    return ConflictPair(
         writer.name,
         rival,
         foreseen,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from lakehouse.cursor.mark import Mark, Position, application_id, least
-from lakehouse.cursor.walk import Past, TakenBack, mark_of, readable_mark, reads_before, slipped_in, standing
+from lakehouse.cursor.walk import Past, RolledBack, intervening, mark_of, readable_mark, reads_before, standing
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import NO_TABLE, Head, Log
@@ -39,7 +39,7 @@ class Known:
     epoch: int
     reads: Mapping[str, Position]
     code_versions: frozenset[str | None]
-    slipped: bool = False
+    stale_base: bool = False
     furthest: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
@@ -57,7 +57,7 @@ class Known:
 
         Not for some partitions: the rival may be one that writes others all the time.
         """
-        return self.slipped and self.mark.everything and not self.mark.partitions
+        return self.stale_base and self.mark.everything and not self.mark.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def _least_read(cursors: list[Cursor]) -> Cursor:
         next((cursor for cursor in known if cursor.compare_again), known[0]),
         reads=least([cursor.reads for cursor in known]),
         code_versions=codes,
-        slipped=any(cursor.slipped for cursor in known),
+        stale_base=any(cursor.stale_base for cursor in known),
         furthest=_furthest([_versions(cursor.reads) for cursor in known] + [cursor.furthest for cursor in known]),
     )
 
@@ -311,11 +311,13 @@ def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
     Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
     """
     generation = _begun_since(past, commit.version)
-    slipped = slipped_in(past, commit, mark)
-    if isinstance(slipped, TakenBack):
+    stale_base = intervening(past, commit, mark)
+    if isinstance(stale_base, RolledBack):
         # The first commit of a table cannot lend its version: the first generation has that name.
-        return Lost(slipped.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}"))
+        return Lost(
+            stale_base.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}")
+        )
     known = Known.of(mark, commit.version)
-    if slipped:
-        known = replace(known, reads=reads_before(past, mark), slipped=True, furthest=_versions(mark.reads))
+    if stale_base:
+        known = replace(known, reads=reads_before(past, mark), stale_base=True, furthest=_versions(mark.reads))
     return known if generation is None else replace(known, generation=generation, epoch=0)

@@ -62,13 +62,13 @@ def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RolledBack:
     """The table may no longer hold what the comparison saw: it was restored or emptied, or nobody can tell."""
 
     reason: str
 
 
-def slipped_in(past: Past, commit: Commit, mark: Mark) -> bool | TakenBack:
+def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
     """Whether a rival's rows came between the comparison and the commit, or the position cannot be believed for them.
 
     Another run of the asset can come in between in another generation or set of partitions only: else Delta refuses
@@ -76,7 +76,7 @@ def slipped_in(past: Past, commit: Commit, mark: Mark) -> bool | TakenBack:
     """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
-        return TakenBack(f"{planned}, of a table that was deleted meanwhile")
+        return RolledBack(f"{planned}, of a table that was deleted meanwhile")
     oldest, rivals = commit.version, list[Commit]()
     for between in past.back(commit.version):
         if between.version <= mark.base:
@@ -86,12 +86,12 @@ def slipped_in(past: Past, commit: Commit, mark: Mark) -> bool | TakenBack:
             rivals.append(between)
         if between.operation == "RESTORE" or between.empties:
             what = f"version {between.version} ({between.operation}) changed the table in between"
-            return TakenBack(f"{planned}, and {what}")
+            return RolledBack(f"{planned}, and {what}")
     if oldest > mark.base + 1:
-        return TakenBack(f"{planned}, and what happened in between was cleaned up")
+        return RolledBack(f"{planned}, and what happened in between was cleaned up")
     own = any(readable_mark(rival, mark.asset) is not None for rival in rivals)
     if own and not leaves_nothing_older(commit, mark):
-        return TakenBack(f"{planned}, and another run of the asset came in between")
+        return RolledBack(f"{planned}, and another run of the asset came in between")
     return bool(rivals) and mark.compared
 
 
@@ -125,10 +125,10 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
         if not before.covers(mark.partitions):
             break
         sources &= set(before.reads)
-        slipped = slipped_in(past, commit, before)
-        if isinstance(slipped, TakenBack):
+        stale_base = intervening(past, commit, before)
+        if isinstance(stale_base, RolledBack):
             break
-        if not slipped:
+        if not stale_base:
             return {source: before.reads[source] for source in sources}
         mark = before  # that commit slipped as well
     return {}

@@ -42,7 +42,7 @@ from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.spark.progress import telling
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.write.writes import Append, Overwrite, Write
 
@@ -157,7 +157,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         head = log.head()
         if head is None:
             raise SourceMissingError(reader, ref.name, ref.location)
-        pinned = Pinned.of(writer.session(), ref, head)
+        pinned = TableVersion.of(writer.session(), ref, head)
         if context.has_asset_partitions and (
             execution is None or maps_partitions(execution.assets_def, context.asset_key)
         ):
@@ -171,7 +171,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return table_ref(self.root, dg.AssetKey(asset.split("/")), Table())
 
 
-def _sliced(context: dg.InputContext, table: Table, pinned: Pinned, own: Sequence[str]) -> Pinned:
+def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion, own: Sequence[str]) -> TableVersion:
     """Only the partitions that Dagster maps to this run, where the source says by which column it has them."""
     if not table.partition_columns:
         return pinned

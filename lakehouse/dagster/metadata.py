@@ -14,7 +14,7 @@ from lakehouse.log.log import Log
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.run import Run
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write.statements import (
     Create,
     DeleteMatched,
@@ -45,7 +45,7 @@ def report(
         metadata["behind"] = behind
     head = log.head()
     if head is not None:
-        schema = Pinned.of(spark(), run.ref, head).rows().schema
+        schema = TableVersion.of(spark(), run.ref, head).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
         version = data_version(log, head.version, run)
         told = _told_before(execution, run) if version is None else None

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.conflicts.operations import Operation, Verdict
-from lakehouse.conflicts.pairs import Meeting, Writer, meetings, pool_name, pools, warnings
+from lakehouse.conflicts.pairs import ConflictPair, Writer, conflict_pairs, pool_name, pools, warnings
 from lakehouse.dagster.code_location import (
     WriteKind,
     asset_definitions,
@@ -82,7 +82,7 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
     pool_of = pools(found)
     pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in found]
     by_name = {writer.name: writer for writer in pooled if writer.is_asset}
-    met, told = meetings(pooled), warnings(pooled)
+    met, told = conflict_pairs(pooled), warnings(pooled)
 
     def shown(asset: Any) -> Any:
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
@@ -149,12 +149,12 @@ def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinitio
 
 
 def _shown(
-    asset: dg.AssetsDefinition, writer: Writer, met: Iterable[Meeting], told: Sequence[str] | None
+    asset: dg.AssetsDefinition, writer: Writer, met: Iterable[ConflictPair], told: Sequence[str] | None
 ) -> dg.AssetsDefinition:
     records = [
-        dg.TableRecord(dict(zip(HEADINGS[1:], row(meeting)[1:], strict=True)))
-        for meeting in met
-        if meeting.writer == writer.name and meeting.foreseen.verdict is not Verdict.CANNOT
+        dg.TableRecord(dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)))
+        for pair in met
+        if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT
     ]
     metadata: dict[str, Any] = {RIVALS: dg.MetadataValue.table(records)} if records else {}
     if told:
@@ -162,7 +162,7 @@ def _shown(
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata)) if metadata else asset
 
 
-def row(meeting: Meeting) -> tuple[str, ...]:
+def row(pair: ConflictPair) -> tuple[str, ...]:
     """A meeting under the headings."""
-    foreseen = meeting.foreseen
-    return (meeting.writer, meeting.rival, foreseen.verdict.value, meeting.avoided_by or "-", foreseen.why)
+    foreseen = pair.foreseen
+    return (pair.writer, pair.rival, foreseen.verdict.value, pair.avoided_by or "-", foreseen.why)

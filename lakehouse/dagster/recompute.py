@@ -26,7 +26,7 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.resolve import why_unreadable
 from lakehouse.spark.progress import doing, heard, telling
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import fit
 from lakehouse.write.difference import bag_difference
 from lakehouse.write.stored import stored_rows
@@ -46,7 +46,7 @@ def checks(assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
     Args:
         assets: The asset definitions; those whose table need not equal a recompute are left out: they add to what
             is there, look up a plain `DataFrame`, are partitioned, start late or leave commits out
-            (`Read(start=..., exclude=...)`), or need more than their inputs.
+            (`Read(start=..., exclude_operations=...)`), or need more than their inputs.
     """
     listed = list(assets)
     tables, managers = tables_of(listed), manager_keys(listed)
@@ -122,7 +122,7 @@ def compare(
     versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
     try:
         result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
-        held = Pinned.of(spark, ref, head).rows()
+        held = TableVersion.of(spark, ref, head).rows()
         value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
         rows = value if isinstance(value, DataFrame) else value.rows
         expected = fit(name, stored_rows(rows, head.partition_columns), held.schema, may_add=False)
@@ -145,7 +145,7 @@ def compare(
 
 def _all_of(spark: SparkSession, source: TableRef, at: Position) -> Changes:
     version = _last_alike(source.log(lambda: spark), source.name, at.version)
-    return Changes(Pinned(spark, source, at.table, version), VersionRange(NOTHING_READ, version), Everything())
+    return Changes(TableVersion(spark, source, at.table, version), VersionRange(NOTHING_READ, version), Everything())
 
 
 def _last_alike(log: Log, source: str, version: int) -> int:

@@ -15,14 +15,14 @@ class Read(Declared):
     Args:
         start: Where a first read starts. `"snapshot"`: the whole source as inserts. A version: the changes
             after it. A timestamp: the changes committed after it; one without a time zone is in UTC, wherever it runs.
-        tolerant: Whether a start behind the source's history, or before what is left of it, means its nearest end
-            instead of an error.
+        clamp: Whether a start outside the source's available history means the closest available version instead of
+            an error.
         max_versions: At most so many versions in one run, those without rows and those left out not counted; the
             rest is the next run's.
         max_bytes: At most so many bytes of changes in one run, by what the same commits say they wrote. A commit
             is never split, so one larger commit is read alone.
-        exclude: Commits to leave out, whole, by their operation (`"DELETE"`) or by a text in their
-            `userMetadata` (`"mark:backfill"`).
+        exclude_operations: Operations whose commits are left out whole (`"DELETE"`).
+        exclude_metadata: Texts; a commit whose `userMetadata` contains one of them is left out whole.
         archive: The asset that keeps this source's feed (`Append(changes.log())`): read where the feed itself
             can no longer answer.
 
@@ -32,10 +32,11 @@ class Read(Declared):
 
     _PREFIX: ClassVar[str] = "lakehouse/read/"
     start: Literal["snapshot"] | int | datetime | str = "snapshot"
-    tolerant: bool = False
+    clamp: bool = False
     max_versions: int | None = None
     max_bytes: int | None = None
-    exclude: tuple[str, ...] = ()
+    exclude_operations: tuple[str, ...] = ()
+    exclude_metadata: tuple[str, ...] = ()
     archive: str | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
@@ -48,11 +49,12 @@ class Read(Declared):
             raise ValueError(f"start is 'snapshot', a version or a timestamp, not {self.start!r}.")
         if isinstance(self.start, int) and self.start < 0:
             raise ValueError(f"start is a version from 0, not {self.start}.")
-        if isinstance(self.exclude, str):
-            object.__setattr__(self, "exclude", (self.exclude,))
-        object.__setattr__(self, "exclude", tuple(self.exclude))
-        if any(not rule.removeprefix("mark:").strip() for rule in self.exclude):
-            raise ValueError("exclude names an operation, or 'mark:' and a text; an empty text is in every commit.")
+        for name in ("exclude_operations", "exclude_metadata"):
+            given: str | tuple[str, ...] = getattr(self, name)
+            texts = (given,) if isinstance(given, str) else tuple(given)
+            if not all(text.strip() for text in texts):
+                raise ValueError(f"{name} holds an empty text, which is in every commit.")
+            object.__setattr__(self, name, texts)
         for name in ("max_versions", "max_bytes"):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
@@ -62,7 +64,21 @@ class Read(Declared):
     @property
     def is_whole(self) -> bool:
         """Whether every change of the source is read, sooner or later: none is before the start, none left out."""
-        return self.start == "snapshot" and not self.exclude
+        return self.start == "snapshot" and not self.excludes
+
+    @property
+    def excludes(self) -> bool:
+        """Whether commits may be left out."""
+        return bool(self.exclude_operations or self.exclude_metadata)
+
+    def leaves_out(self, operation: str, metadata: str | None) -> bool:
+        """Whether a commit is left out.
+
+        Args:
+            operation: The commit's operation, as the log names it.
+            metadata: The commit's `userMetadata`; None if it has none.
+        """
+        return operation in self.exclude_operations or any(text in (metadata or "") for text in self.exclude_metadata)
 
 
 def _is_start(value: Any) -> bool:

@@ -37,7 +37,7 @@ class Table(Declared):
         on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         on_same_rows: What to do when an attempt was lost to another program that changed rows which this write is
-            about (of touched keys; else of the run's partitions, or any): `"again"` writes again, `"fail"` raises.
+            about (of touched keys; else of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
         statement: `"auto"` replaces the rows that differ where that takes less than a MERGE, and shows an update in
             the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has the images
             before and after.
@@ -54,7 +54,7 @@ class Table(Declared):
     properties: Mapping[str, str] | None = None
     name: str | None = None
     on_gap: Literal["reconcile", "fail"] = "reconcile"
-    on_same_rows: Literal["again", "fail"] = "again"
+    on_same_rows: Literal["retry", "fail"] = "retry"
     statement: Literal["auto", "merge"] = "auto"
     columns: Mapping[str, str] | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
@@ -68,8 +68,8 @@ class Table(Declared):
             raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
         if self.on_gap not in ("reconcile", "fail"):
             raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
-        if self.on_same_rows not in ("again", "fail"):
-            raise ValueError(f"on_same_rows is 'again' or 'fail', not {self.on_same_rows!r}.")
+        if self.on_same_rows not in ("retry", "fail"):
+            raise ValueError(f"on_same_rows is 'retry' or 'fail', not {self.on_same_rows!r}.")
         if self.statement not in ("auto", "merge"):
             raise ValueError(f"statement is 'auto' or 'merge', not {self.statement!r}.")
         for unsafe, why in UNSAFE_PROPERTIES.items():

@@ -207,7 +207,7 @@ class Commit:
         return self.empties and (emptied or (self.metrics.get("numOutputRows") == 0 and not self._is_dynamic))
 
     @property
-    def may_lay_out_anew(self) -> bool:
+    def may_change_layout(self) -> bool:
         """Whether the commit may have changed rows and, in one with that, the partitioning or the columns' types."""
         free = self.parameters.get("canOverwriteSchema") or ""
         return not self.is_first and (

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from lakehouse.cursor.find import Known, find_cursor
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.changes import LOG_NAMES, VERSION
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import folded
 
 _VERSION = LOG_NAMES[VERSION]
@@ -27,7 +27,7 @@ class Archived:
     upto: int
 
 
-def archived(archive: TableRef, source: Pinned, range_: VersionRange) -> Archived | None:
+def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> Archived | None:
     """What an archive holds of a range of its source; None where it does not answer.
 
     It answers for a range only if it was kept by an asset of this lakehouse from the same source and no other, of no
@@ -44,7 +44,7 @@ def archived(archive: TableRef, source: Pinned, range_: VersionRange) -> Archive
         return None
     if position.table != source.table_id or position.version <= range_.after:
         return None
-    rows = Pinned.of(source.spark, archive, head).rows()
+    rows = TableVersion.of(source.spark, archive, head).rows()
     first = rows.agg(F.min(_VERSION)).collect()[0][0]
     if first is None or first > range_.after:
         return None

@@ -15,7 +15,7 @@ from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTA
 from lakehouse.read.touched import Tells, Touched, require
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.promises import not_appended
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
 
 LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
@@ -79,7 +79,7 @@ class Changes:
         alike: Columns, in lower case, in which the asset's own table holds an empty text as NULL.
     """
 
-    source_at: Pinned
+    source_at: TableVersion
     range: VersionRange
     content: Content
     commits: tuple[Commit, ...] = ()

@@ -20,7 +20,7 @@ from lakehouse.read.version_diff import feed_by_commit, is_too_large
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.driver_rows import SMALL_BYTES, Local, small
 from lakehouse.spark.progress import doing, heard
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import conformed, field_names
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
@@ -40,7 +40,7 @@ class Feeds:
 
     _held: list[_Held] = field(default_factory=list[_Held])
 
-    def read(self, at: Pinned, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
+    def read(self, at: TableVersion, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
         """What the commits did to rows.
 
         Args:

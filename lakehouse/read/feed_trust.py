@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from lakehouse.log.commit_info import RETYPING, Commit
 from lakehouse.log.log import Head, Log
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import paths
 
 
-def why_misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: bool) -> str | None:
+def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, maps: bool) -> str | None:
     """Why the feed of these commits would tell other rows than there were, without an error; None where it does not.
 
     Args:
@@ -18,7 +18,7 @@ def why_misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: b
         at: The table at its end.
         maps: Whether columns can have been dropped and renamed.
     """
-    anew = _laid_out_anew(log, commits)
+    anew = _changed_layout(log, commits)
     if anew is not None:
         return f"version {anew.version} ({anew.operation}) may have changed its partitioning or its columns' types"
     taken = _names_taken_again(log, commits, at) if maps else None
@@ -28,7 +28,7 @@ def why_misleading(log: Log, commits: tuple[Commit, ...], at: Pinned, *, maps: b
     return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
 
 
-def why_retyped(log: Log, commits: tuple[Commit, ...], at: Pinned, head: Head) -> str | None:
+def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
     """Why rows that no commit has touched may now count otherwise: what is made of a column may go by its type.
 
     Args:
@@ -53,7 +53,7 @@ def _may_retype(commit: Commit) -> bool:
     return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in said)
 
 
-def _types(log: Log, at: Pinned, version: int) -> Mapping[str, str] | None:
+def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None:
     """The type of each column at a version, names in lower case; None where nobody can tell any more."""
     if at.ref.is_local:
         found = log.file_schema(version)
@@ -65,7 +65,7 @@ def _types(log: Log, at: Pinned, version: int) -> Mapping[str, str] | None:
     return {column.name.lower(): column.dataType.json() for column in schema.fields}
 
 
-def _names_taken_again(log: Log, commits: Iterable[Commit], at: Pinned) -> frozenset[str]:
+def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) -> frozenset[str]:
     """Columns of today whose names were others' within the commits: no feed tells that all their values differ."""
     freed = _freed_by(log, commits)
     if freed is None:
@@ -73,18 +73,18 @@ def _names_taken_again(log: Log, commits: Iterable[Commit], at: Pinned) -> froze
     return freed & paths(at.rows().schema) if freed else freed
 
 
-def _laid_out_anew(log: Log, commits: Iterable[Commit]) -> Commit | None:
+def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
     """The first commit that removed files which were laid out in another way than the table is after it.
 
     Delta's feed reads a removed file as if it were one of the version that removed it: a column that was a partition's
     is then NULL in the deleted rows, and a number too large for the column's new type another number.
     """
     for commit in commits:
-        if commit.is_first or commit.is_quiet or not (commit.may_lay_out_anew or commit.overwrites_all):
+        if commit.is_first or commit.is_quiet or not (commit.may_change_layout or commit.overwrites_all):
             continue
         before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
         if before is None or after is None:
-            if commit.may_lay_out_anew:
+            if commit.may_change_layout:
                 return commit
         elif not after.reads_as(before):
             return commit

@@ -20,13 +20,13 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.read.feed_reader import Feeds, OtherFieldsError, fitted
-from lakehouse.read.feed_trust import why_misleading, why_retyped
+from lakehouse.read.feed_trust import why_retyped, why_unreliable
 from lakehouse.read.uniqueness import is_unique
 from lakehouse.read.version_diff import is_too_large
 from lakehouse.spark.diagnosis import causes, first_line, message
 from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import heard
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 
 _GAP = re.compile(
     r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|DELTA_LOG_FILE_NOT_FOUND|"
@@ -51,7 +51,7 @@ class Source:
         key: The columns that identify a row of it, as its table declares; empty where it declares none.
     """
 
-    at: Pinned
+    at: TableVersion
     log: Log
     head: Head
     key: tuple[str, ...] = ()
@@ -132,11 +132,11 @@ def _start_version(asset: str, source: Source, read: Read) -> int:
     """
     name, head = source.at.ref.name, source.head
     if isinstance(read.start, int):
-        if read.start > head.version and not read.tolerant:
+        if read.start > head.version and not read.clamp:
             raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
         if commits_between(source.log, name, read.start, head.version) is None:
             oldest = min(commit.version for commit in source.log.commits(head.version))
-            if not read.tolerant:
+            if not read.clamp:
                 raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
             return oldest - 1
         return min(read.start, head.version)
@@ -145,9 +145,9 @@ def _start_version(asset: str, source: Source, read: Read) -> int:
     # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
     commits = sorted(source.log.commits(head.version), key=lambda commit: commit.version)
     until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
-    if until == tuple(commits) and until[-1].timestamp < millis and not read.tolerant:
+    if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
         raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
-    if not until and commits[0].version > 0 and not read.tolerant:
+    if not until and commits[0].version > 0 and not read.clamp:
         raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
     return until[-1].version if until else commits[0].version - 1
 
@@ -164,8 +164,8 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     kept = _capped(commits, reader)
     at = replace(source.at, version=kept[-1].version)
     try:
-        misleading = _why_misleading(source, at, commits, kept, reader)
-        if misleading is None and reader.gap is None:
+        unreliable = _why_unreliable(source, at, commits, kept, reader)
+        if unreliable is None and reader.gap is None:
             return _fed(source, at, position, commits, kept, reader)
     except Exception as error:
         reason = why_unreadable(error)
@@ -173,29 +173,29 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
             raise
         return _gap(source, position, reader, reason, error)
     # Of misleading commits an archive of the feed has been misled, too.
-    return _gap(source, position, reader, misleading or str(reader.gap), archive=misleading is None)
+    return _gap(source, position, reader, unreliable or str(reader.gap), archive=unreliable is None)
 
 
-def _why_misleading(
-    source: Source, at: Pinned, commits: tuple[Commit, ...], kept: tuple[Commit, ...], reader: Reader
+def _why_unreliable(
+    source: Source, at: TableVersion, commits: tuple[Commit, ...], kept: tuple[Commit, ...], reader: Reader
 ) -> str | None:
     maps = source.head.maps_columns or any(commit.freed for commit in kept)
-    misleading = why_misleading(source.log, kept, at, maps=maps)
-    if misleading is None and reader.recomputes:
+    unreliable = why_unreliable(source.log, kept, at, maps=maps)
+    if unreliable is None and reader.recomputes:
         return why_retyped(source.log, kept, source.at, source.head)
-    return misleading
+    return unreliable
 
 
 def _fed(
     source: Source,
-    at: Pinned,
+    at: TableVersion,
     position: Position,
     commits: tuple[Commit, ...],
     kept: tuple[Commit, ...],
     reader: Reader,
 ) -> Changes:
     """What the feed tells of the commits that one run reads."""
-    included = tuple(commit for commit in kept if not _excluded(commit, reader.read.exclude))
+    included = tuple(commit for commit in kept if not reader.read.leaves_out(commit.operation, commit.user_metadata))
     if not all(commit.is_quiet for commit in included):
         reader.ahead()
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
@@ -216,7 +216,7 @@ def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
     """The commits that one run reads: whole ones, at least one that it has rows to read of; others do not count."""
     read, versions, written = reader.read, 0, 0
     for index, commit in enumerate(commits):
-        if commit.is_quiet or _excluded(commit, read.exclude):
+        if commit.is_quiet or read.leaves_out(commit.operation, commit.user_metadata):
             continue
         versions, written = versions + 1, written + commit.bytes_written
         too_many = read.max_versions is not None and versions > read.max_versions
@@ -224,15 +224,6 @@ def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
         if versions > 1 and commit.version > reader.furthest and (too_many or too_large):
             return commits[:index]
     return commits
-
-
-def _excluded(commit: Commit, exclude: tuple[str, ...]) -> bool:
-    return any(
-        (rule.removeprefix("mark:") in (commit.user_metadata or ""))
-        if rule.startswith("mark:")
-        else commit.operation == rule
-        for rule in exclude
-    )
 
 
 def why_unreadable(error: BaseException) -> str | None:
@@ -275,7 +266,7 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
     """What the archive holds of the range; None where it does not answer, or its last version cannot be read."""
     try:
         # It holds the commits, too, that the input leaves out.
-        archived = None if reader.archive is None or reader.read.exclude else reader.archive(range_)
+        archived = None if reader.archive is None or reader.read.excludes else reader.archive(range_)
         if archived is None or archived.upto < reader.furthest:
             return None
         at = replace(source.at, version=min(range_.upto, archived.upto))

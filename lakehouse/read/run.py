@@ -90,12 +90,12 @@ class Run:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
-        if self.ages or self.cursor.slipped or not self.cursor.is_of(self.code_version):
+        if self.ages or self.cursor.stale_base or not self.cursor.is_of(self.code_version):
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
     @property
-    def looks_up_anew(self) -> bool:
+    def lookups_moved(self) -> bool:
         """Whether an input that is looked up stands elsewhere than when the table was last written."""
         return any(self.cursor.reads.get(source) != at for source, at in self.lookups.items())
 
@@ -110,7 +110,7 @@ class Run:
         knows of what else its result is made.
         """
         if self.is_own(known.mark):
-            return not known.slipped
+            return not known.stale_base
         if self.compares_everything or not self.changes or not known.is_of(self.code_version):
             return False
         return all(
@@ -129,7 +129,7 @@ class Run:
             for source, ours in self.reads.items()
         )
 
-    def is_taken_back_in(self, now: Cursor) -> bool:
+    def is_rolled_back_in(self, now: Cursor) -> bool:
         """Whether the table stands before the position that this run goes on from, which would leave a hole."""
         return any(
             (there := now.reads.get(source)) is None or there.table != at.table or there.version < at.version

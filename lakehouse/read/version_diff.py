@@ -15,7 +15,7 @@ from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, TIMESTAMP, VERS
 from lakehouse.spark.compare import MORE, bag_difference
 from lakehouse.spark.diagnosis import causes, message
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import conformed
 from lakehouse.sql.text import quote
 
@@ -27,7 +27,7 @@ def is_too_large(error: BaseException) -> bool:
     return any(_TOO_LARGE.search(message(cause)) or _TOO_LARGE.search(str(cause)) for cause in causes(error))
 
 
-def feed_by_commit(at: Pinned, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
+def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
     """The feed of two versions and those between, each read by itself: one that fails is compared with the one before.
 
     Args:
@@ -40,7 +40,7 @@ def feed_by_commit(at: Pinned, commits: tuple[Commit, ...], first: int, last: in
     return at.united([_told(at, commit) for commit in loud])
 
 
-def _told(at: Pinned, commit: Commit) -> DataFrame:
+def _told(at: TableVersion, commit: Commit) -> DataFrame:
     told = at.feed(commit.version, commit.version)
     try:
         is_empty(told)
@@ -51,7 +51,7 @@ def _told(at: Pinned, commit: Commit) -> DataFrame:
     return told
 
 
-def _compared(at: Pinned, commit: Commit) -> DataFrame:
+def _compared(at: TableVersion, commit: Commit) -> DataFrame:
     """The rows that a version lacks or has beyond the one before it; an update shows as a delete and an insert."""
     after, before = (
         replace(at, version=version, where=None).rows() for version in (commit.version, commit.version - 1)

@@ -1,7 +1,7 @@
 """What an exception of Spark or Delta means for a commit.
 
 Delta's seven conflict classes share no base in Python and carry no condition in classic mode, and they arrive
-wrapped in Spark, Py4J or streaming errors; so the causes are walked and the texts are read, once, here. Pinned
+wrapped in Spark, Py4J or streaming errors; so the causes are walked and the texts are read, once, here. TableVersion
 by tests/upstream.
 
 A text is evidence only where Spark, Delta or the wire wrote it: what an asset's own expression or function says
@@ -19,7 +19,7 @@ class Kind(Enum):
     """The closed set of answers that a failed commit can have."""
 
     FILES = "a rival changed files that this write had read"
-    TWIN = "another run of this asset committed"
+    SAME_ASSET = "another run of this asset committed"
     METADATA = "the table's schema or properties were changed"
     PROTOCOL = "the table was created or upgraded by a rival"
     UNKNOWN = "the outcome is not known"
@@ -30,7 +30,7 @@ _BY_CLASS = {
     "ConcurrentAppendException": Kind.FILES,
     "ConcurrentDeleteReadException": Kind.FILES,
     "ConcurrentDeleteDeleteException": Kind.FILES,
-    "ConcurrentTransactionException": Kind.TWIN,
+    "ConcurrentTransactionException": Kind.SAME_ASSET,
     "MetadataChangedException": Kind.METADATA,
     "ProtocolChangedException": Kind.PROTOCOL,
     "ConcurrentWriteException": Kind.UNKNOWN,
@@ -39,7 +39,7 @@ _BY_CONDITION = {
     "DELTA_CONCURRENT_APPEND": Kind.FILES,
     "DELTA_CONCURRENT_DELETE_READ": Kind.FILES,
     "DELTA_CONCURRENT_DELETE_DELETE": Kind.FILES,
-    "DELTA_CONCURRENT_TRANSACTION": Kind.TWIN,
+    "DELTA_CONCURRENT_TRANSACTION": Kind.SAME_ASSET,
     "DELTA_METADATA_CHANGED": Kind.METADATA,
     "DELTA_PROTOCOL_CHANGED": Kind.PROTOCOL,
     "DELTA_CONCURRENT_WRITE": Kind.UNKNOWN,
@@ -93,7 +93,7 @@ def classify(error: BaseException) -> Conflict:
         if kind is None and of_the_asset:
             break
         kind = kind or _named_in(text)
-        if kind is Kind.TWIN and _METADATA_DOMAIN in text:
+        if kind is Kind.SAME_ASSET and _METADATA_DOMAIN in text:
             kind = Kind.METADATA
         if kind is not None:
             return Conflict(kind, _partition(text), condition)

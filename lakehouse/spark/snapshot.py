@@ -62,7 +62,7 @@ class TableRef:
 
 
 @dataclass(frozen=True)
-class Pinned:
+class TableVersion:
     """A table at one version: whatever is committed later, this reads the same rows.
 
     Args:

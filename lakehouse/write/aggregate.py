@@ -32,7 +32,7 @@ from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE
 from lakehouse.spark.types import INTEGERS
 from lakehouse.sql.text import literal, quote
 
-COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_in_doubt"
+COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_inexact"
 REPLACED = "\ufffd"
 """What Java has for bytes that are no UTF-8."""
 _TOKEN = re.compile(
@@ -130,8 +130,8 @@ class Aggregate:
         exact = {name: self.exact(name) for name in self.sums}
         added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
         signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
-        doubts = [doubt for column in self._used for doubt in _doubts(quote(column.name), column.dataType)]
-        doubt = f"coalesce({' OR '.join(doubts) or 'FALSE'}, FALSE)"
+        inexact = [doubt for column in self._used for doubt in _inexact(quote(column.name), column.dataType)]
+        doubt = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
         own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: doubt}
         # A row that the feed tells wrong may count in the source although it does not here.
         where = None if self.where is None else f"({self.where}) OR {doubt}"
@@ -196,12 +196,12 @@ def _names_in(sql: str) -> str:
 def unsummed(asset: str, source: str) -> str:
     """What is wrong with sums over a source of which not every change is read."""
     return (
-        f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude=...) would leave some out. Say by "
-        f"Aggregate(where=...) which rows count, or return a Merge."
+        f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude_operations=...) would leave some "
+        f"out. Say by Aggregate(where=...) which rows count, or return a Merge."
     )
 
 
-def _doubts(value: str, kind: DataType) -> list[str]:
+def _inexact(value: str, kind: DataType) -> list[str]:
     """When a value of the feed may be another than the source's: Delta hands it out as one of Java's objects."""
     match kind:
         case StringType():
@@ -211,9 +211,9 @@ def _doubts(value: str, kind: DataType) -> list[str]:
         case TimestampType():
             return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
         case StructType():
-            return [doubt for part in kind.fields for doubt in _doubts(f"{value}.{quote(part.name)}", part.dataType)]
+            return [doubt for part in kind.fields for doubt in _inexact(f"{value}.{quote(part.name)}", part.dataType)]
         case ArrayType():
-            each = _doubts("each", kind.elementType)
+            each = _inexact("each", kind.elementType)
             return [f"exists({value}, each -> {' OR '.join(each)})"] if each else []
         case _ if isinstance(kind, _SAFE):
             return []

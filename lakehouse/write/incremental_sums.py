@@ -21,7 +21,7 @@ from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.spark.diagnosis import first_line, is_of_the_asset
 from lakehouse.spark.driver_rows import Local, computed, is_empty
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_padding, fit
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.aggregate import COUNT, IN_DOUBT, Aggregate
@@ -36,7 +36,7 @@ _OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 
 
 @dataclass(frozen=True, slots=True)
-class Anew:
+class Recompute:
     """All sums are to be computed from the source and compared.
 
     Args:
@@ -71,7 +71,7 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
     write.check(run.asset)
 
 
-def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Anew:
+def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Recompute:
     """The statement that adds the changes to the table's sums, if these are known to be the sums as of the position.
 
     Args:
@@ -84,15 +84,15 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
         SchemaError: The result does not fit the table.
     """
     if len(run.partitions) > 1:
-        return Anew("the partitions of the run have a position each")
-    reason = _why_anew(run.ref.log(lambda: spark), head, run, write)
+        return Recompute("the partitions of the run have a position each")
+    reason = _why_recomputed(run.ref.log(lambda: spark), head, run, write)
     if reason is not None:
-        return Anew(reason)
+        return Recompute(reason)
     if not run.moves:
         return Skip()
     if write.changes.is_empty:
         return MarkOnly()
-    target = Pinned.of(spark, run.ref, head).rows()
+    target = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     fit(run.asset, write.rows, target.schema, may_add=False)
     try:
@@ -103,10 +103,10 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
         if not is_of_the_asset(error) or why_unreadable(error) is not None:
             raise
         # The images before may say what no row says any more: if it is wrong still, the recompute says so.
-        return Anew(f"the changes cannot be added ({first_line(error)[:160]})")
+        return Recompute(f"the changes cannot be added ({first_line(error)[:160]})")
 
 
-def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
+def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
     """Why the table may not hold the sums as of the position; None where the log shows that it does."""
     changes, known = write.changes, run.cursor
     if not isinstance(known, Known) or known.mark.aggregate != write.digest:
@@ -127,18 +127,18 @@ def _why_anew(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
     return None
 
 
-def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Anew:
+def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Recompute:
     within = run.within(target.schema)
     found = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
     if isinstance(found, Local) and not found.rows:
         return MarkOnly()
     if _holds(found, IN_DOUBT, value=True):
-        return Anew("a value of the changes may be another one in the source, or in the table")
+        return Recompute("a value of the changes may be another one in the source, or in the table")
     held = target if within is None else target.where(within)
     beside = _beside(write, found, held)
     changed = computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
     if _holds(changed, OPERATION, value=_DOUBT):
-        return Anew("what it holds and what has changed do not fit together")
+        return Recompute("what it holds and what has changed do not fit together")
     return written(run, changed, target.schema, head, MarkOnly())
 
 
@@ -153,9 +153,9 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
     images = write.images if within is None else write.images.where(f"({within}) OR {IN_DOUBT}")
     texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
     # The table holds an empty text as NULL there, so these two groups are one row or two of one key.
-    doubts = [IN_DOUBT, *(f"coalesce({quote(c)}, '') = ''" for c in partitions if c.lower() in texts)]
+    inexact = [IN_DOUBT, *(f"coalesce({quote(c)}, '') = ''" for c in partitions if c.lower() in texts)]
     sums = [quote(name) for name in write.sums]
-    grouped = images.withColumn(IN_DOUBT, F.expr(" OR ".join(doubts))).groupBy(*map(quote, write.groups))
+    grouped = images.withColumn(IN_DOUBT, F.expr(" OR ".join(inexact))).groupBy(*map(quote, write.groups))
     totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
     doubt = " OR ".join([f"max({IN_DOUBT})", *(f"try_sum({name}) IS NULL" for name in sums)])
     added = grouped.agg(*map(F.expr, [*totals, f"{doubt} AS {IN_DOUBT}"]))
@@ -185,7 +185,7 @@ def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> Data
     fields = {column.name.lower(): column for column in schema.fields}
     kinds = {name: fields[name.lower()].dataType.simpleString() for name in write.sums}
     now = {f"try_cast({quote(name)} AS {kinds[name]})": f"{_WAS}.{quote(name)}" for name in write.sums}
-    doubts = [
+    inexact = [
         f"{_ROWS} > 1",
         f"{COUNT} < 0",
         f"{_ROWS} = 1 AND coalesce({_WAS}.{COUNT} < 1, TRUE)",
@@ -194,7 +194,7 @@ def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> Data
     ]
     differs = " OR ".join(f"{total} <> {was}" for total, was in (now | {COUNT: f"{_WAS}.{COUNT}"}).items())
     operation = (
-        f"CASE WHEN {' OR '.join(f'({doubt})' for doubt in doubts)} THEN '{_DOUBT}' "
+        f"CASE WHEN {' OR '.join(f'({doubt})' for doubt in inexact)} THEN '{_DOUBT}' "
         f"WHEN {_ROWS} = 0 AND {COUNT} > 0 THEN '{INSERT}' WHEN {_ROWS} = 1 AND {COUNT} = 0 THEN '{DELETE}' "
         f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END AS {OPERATION}"
     )

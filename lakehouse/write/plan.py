@@ -12,12 +12,12 @@ from lakehouse.errors import MissingKeyError
 from lakehouse.log.log import Head
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.snapshot import Pinned
+from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.by_key import keyed
 from lakehouse.write.difference import OPERATION, bag_difference, difference, missing_from, promised
-from lakehouse.write.incremental_sums import Anew, added, check
+from lakehouse.write.incremental_sums import Recompute, added, check
 from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
 from lakehouse.write.stored import stored
 from lakehouse.write.writes import Append, Merge, Overwrite, Stated, Write
@@ -45,7 +45,7 @@ def plan(
     if head is None or write.changes.is_initial:
         return _stated(spark, run, Overwrite(write.rows), head)
     match added(spark, run, write, head):
-        case Anew(reason=reason):
+        case Recompute(reason=reason):
             tell(f"{run.asset} computes all its sums anew: {reason}.")
             return _stated(spark, run, Overwrite(write.rows), head, anew=True)
         case statement:
@@ -61,10 +61,10 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     write = stored(write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
-    if run.changes and not (run.moves or anew or (isinstance(write, Overwrite) and run.looks_up_anew)):
+    if run.changes and not (run.moves or anew or (isinstance(write, Overwrite) and run.lookups_moved)):
         return Skip()
     rest = _rest(run, anew=anew)
-    held = Pinned.of(spark, run.ref, head).rows()
+    held = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, held.schema, run.table.key_columns)
     rows = fit(run.asset, write.rows, held.schema, may_add=_may_add(write))
     within = run.within(held.schema)
@@ -87,7 +87,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
 def _rest(run: Run, *, anew: bool) -> MarkOnly | Skip:
     """What remains to be done where no row differs: a mark, if it lets a later run off some work."""
     # The sums of several partitions at once are computed anew each time: no mark would say that they need not be.
-    due = run.moves or (bool(run.changes) and run.looks_up_anew) or (anew and len(run.partitions) <= 1)
+    due = run.moves or (bool(run.changes) and run.lookups_moved) or (anew and len(run.partitions) <= 1)
     return MarkOnly() if due else Skip()
 
 

@@ -255,7 +255,7 @@ def test_commits_can_be_left_out_whole_by_operation_or_mark(lake: Lake) -> None:
     lake.insert("src", [(4, "c", 4)])
     frame = lake.values([(5, "c", 5)], SRC).write.format("delta").mode("append")
     frame.option("userMetadata", "backfill of may").save(str(lake.root / "src"))
-    lake.materialize(log, reads={"src": Read(exclude=("DELETE", "mark:backfill"))})
+    lake.materialize(log, reads={"src": Read(exclude_operations="DELETE", exclude_metadata="backfill")})
     assert [row[:1] + row[2:] for row in lake.rows("log") if row[3] > 0] == [(4, "insert", 2)]
 
 

@@ -12,7 +12,7 @@ import lakehouse.commit.commit
 from lakehouse import Append, Changes, Retry, Table
 from lakehouse.commit.commit import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.cursor.find import Known
-from lakehouse.errors import BrokenPromiseError, GapError, PlanError, TakenBackError, UnsettledError
+from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
 from lakehouse.log.rows import NO_ROWS
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.statements import execute
@@ -72,7 +72,7 @@ def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_diff
 
     with monkeypatch.context() as patched:
         patched.setattr(lakehouse.commit.commit, "execute", gone_by_then)
-        with pytest.raises(TakenBackError):
+        with pytest.raises(RolledBackError):
             lake.materialize(asset, table)
     if asset is copy:
         lake.materialize(asset, table)
@@ -97,7 +97,7 @@ def test_a_run_whose_table_is_another_by_now_starts_anew(lake: Lake, *, again: b
     shutil.rmtree(lake.root / "copy")
     if again:
         lake.materialize(copy, KEYED)
-    with pytest.raises(TakenBackError, match="is at version 0 now" if again else "is gone"):
+    with pytest.raises(RolledBackError, match="is at version 0 now" if again else "is gone"):
         step.commit(write, lake.retry, NO_WAIT)
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")

@@ -8,7 +8,7 @@ import pytest
 from lakehouse import Retry, Table
 from lakehouse.commit.rivals import Changed
 from lakehouse.declare.retry import Clock
-from lakehouse.errors import TakenBackError
+from lakehouse.errors import RolledBackError
 from lakehouse.log.log import Head
 from lakehouse.spark.diagnosis import Kind
 from lakehouse.sql.keys import KeyPredicate
@@ -110,7 +110,7 @@ def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> 
     overwrite = partial(behind.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
     with (
         rivals(behind.spark, overwrite),
-        pytest.raises(TakenBackError, match=r"lost the position that it began from .*; it is at version 2 now"),
+        pytest.raises(RolledBackError, match=r"lost the position that it began from .*; it is at version 2 now"),
     ):
         step.commit(write, behind.retry, NO_WAIT)
     assert own(behind, step) == []
@@ -141,7 +141,7 @@ def test_what_is_no_hindrance_to_delta_costs_no_attempt(behind: Lake) -> None:
     assert sorted(row[:2] for row in behind.rows("log"))[-2:] == [(4, 0), (5, 50)]
 
 
-class Slipped(NamedTuple):
+class StaleBase(NamedTuple):
     """A rival whom Delta's check does not see, because it commits before the transaction has its snapshot."""
 
     statement: str
@@ -150,13 +150,13 @@ class Slipped(NamedTuple):
 
 
 SLIPPED = {
-    "same row": Slipped("UPDATE {copy} SET v = 99 WHERE id = 1", 2, COPIED),
-    "other row": Slipped("UPDATE {copy} SET v = 31 WHERE id = 3", 1, [(1, "a", 11), (3, "a", 31), (4, "c", 40)]),
+    "same row": StaleBase("UPDATE {copy} SET v = 99 WHERE id = 1", 2, COPIED),
+    "other row": StaleBase("UPDATE {copy} SET v = 31 WHERE id = 3", 1, [(1, "a", 11), (3, "a", 31), (4, "c", 40)]),
 }
 
 
 @pytest.mark.parametrize("rival", SLIPPED.values(), ids=SLIPPED)
-def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(behind: Lake, rival: Slipped) -> None:
+def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(behind: Lake, rival: StaleBase) -> None:
     step, write = ready(behind)
     with rivals(behind.spark, partial(behind.sql, rival.statement), before="snapshot") as ran:
         committed(step.commit(write, behind.retry, NO_WAIT))

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_unseen, settled_by
+from lakehouse.commit.superseded import refuse_unseen, superseded_by
 from lakehouse.cursor.find import Known, Lost, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
-from lakehouse.errors import OvertakenError, TakenBackError
+from lakehouse.errors import OvertakenError, RolledBackError
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.changes import Changes, Feed, Nothing
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.writes import Merge, Overwrite
 from tests.support.commits import TABLE_ID, History, cursor, known, read_to
@@ -35,7 +35,7 @@ def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[s
     """A run of p that reads what came after version 5, up to version 8."""
     head = history.head()
     assert head is not None
-    source = Pinned(None, TableRef.at_path("src", "/src"), "s", upto)  # type: ignore[arg-type]
+    source = TableVersion(None, TableRef.at_path("src", "/src"), "s", upto)  # type: ignore[arg-type]
     nothing = Feed(Local(None, None, None))  # type: ignore[arg-type]
     keys = tuple(PartitionKey(partition, {"g": partition}, {}) for partition in partitions)
     return Run(
@@ -76,7 +76,7 @@ def refuse(history: History, ours: Run, own: int) -> None:
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     ours = run(history)
     version = history.own(AS_OF, ("p", "q"), epoch=2)
-    found = settled_by(history, history.head(), ours, ANY, None)
+    found = superseded_by(history, history.head(), ours, ANY, None)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -94,7 +94,7 @@ def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[R
 def test_one_that_followed_upon_our_commit_has_mended_it(history: History):
     ours, done = mending(history, run(history))
     version = history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
-    found = settled_by(history, history.head(), ours, ANY, done)
+    found = superseded_by(history, history.head(), ours, ANY, done)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -102,10 +102,10 @@ def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(hi
     """A full refresh, say: the rival's key is among no changes."""
     ours, done = mending(history, run(history), everything=True)
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
-    assert settled_by(history, history.head(), ours, ANY, done) is None
+    assert superseded_by(history, history.head(), ours, ANY, done) is None
     history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
     with pytest.raises(OvertakenError, match=f"own version is {done}"):
-        settled_by(history, history.head(), ours, ANY, done)
+        superseded_by(history, history.head(), ours, ANY, done)
 
 
 def test_one_that_followed_upon_our_commit_has_mended_its_own_partitions_only(history: History):
@@ -113,7 +113,7 @@ def test_one_that_followed_upon_our_commit_has_mended_its_own_partitions_only(hi
     ours, done = mending(history, run(history, partitions=("p", "q")))
     history.own(AS_OF, ("q", "r"), epoch=2, compared=True)
     with pytest.raises(OvertakenError, match=f"own version is {done}"):
-        settled_by(history, history.head(), ours, ANY, done)
+        superseded_by(history, history.head(), ours, ANY, done)
 
 
 def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
@@ -123,26 +123,26 @@ def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
     history.append()
     history.own(AS_OF, ("p", "q"), epoch=2, base=base, compared=True)
     with pytest.raises(OvertakenError):
-        settled_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, ANY, None)
 
 
 def test_one_that_read_as_far_in_some_of_our_partitions_leaves_the_others_to_us(history: History):
     ours = run(history, partitions=("p", "q"))
     history.own(AS_OF, ("p",), epoch=2)
-    assert settled_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_one_that_read_further_in_some_of_our_partitions_makes_us_begin_anew(history: History):
     ours = run(history, partitions=("p", "q"))
     history.own(AS_OF + 1, ("p",), epoch=2)
     with pytest.raises(OvertakenError):
-        settled_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, ANY, None)
 
 
 def test_one_of_other_partitions_is_nothing_to_us(history: History):
     ours = run(history)
     history.own(AS_OF + 1, ("q",))
-    assert settled_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
@@ -152,7 +152,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
     ours = replace(run(history, 7), compares_everything=True)
     history.append()
     history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
-    assert settled_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(history: History):
@@ -172,7 +172,7 @@ def test_one_that_a_restore_went_back_to_is_done_for_us_all_the_same(history: Hi
     version = history.own(AS_OF, ("p", "q"), epoch=2)
     history.append()
     history.restore(version)
-    found = settled_by(history, history.head(), ours, ANY, None)
+    found = superseded_by(history, history.head(), ours, ANY, None)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -183,7 +183,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), asked=asked)
     ours = replace(ours, cursor=cursor, compares_everything=True, asked=asked)
-    assert settled_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
@@ -192,7 +192,7 @@ def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
     history.own(AS_OF, ("p", "q"), epoch=2)
     history.restore(began)
     with pytest.raises(OvertakenError):  # the restored commit is the newest, and the run has another generation
-        settled_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, ANY, None)
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):
     ours = run(uneven, 103, 105)
     uneven.own(60, ("p", "q"), compared=True)
     with pytest.raises(OvertakenError):
-        settled_by(uneven, uneven.head(), ours, ANY, None)
+        superseded_by(uneven, uneven.head(), ours, ANY, None)
 
 
 def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins(uneven: History):
@@ -234,15 +234,15 @@ def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: Hi
     uneven.append()
     uneven.own(104, ("p", "q"), base=ours.began_at, compared=True)
     with pytest.raises(OvertakenError):
-        settled_by(uneven, uneven.head(), ours, ANY, None)
+        superseded_by(uneven, uneven.head(), ours, ANY, None)
 
 
 def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upon(uneven: History):
     """It was killed before it could look at what came in between."""
     ours = run(uneven, 103, 105)
     uneven.own(102, ("p", "q"), base=1, compared=True)
-    with pytest.raises(TakenBackError, match="did not see each other"):
-        settled_by(uneven, uneven.head(), ours, ANY, None)
+    with pytest.raises(RolledBackError, match="did not see each other"):
+        superseded_by(uneven, uneven.head(), ours, ANY, None)
 
 
 def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: History):
@@ -252,7 +252,7 @@ def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: Histo
     ours = run(history)
     history.own(AS_OF, ("p", "q"), epoch=2, base=base + 1, compared=True)
     with pytest.raises(OvertakenError):
-        settled_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, ANY, None)
 
 
 def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
@@ -260,7 +260,7 @@ def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
     history.own(5)
     ours = run(history)
     version = history.own(AS_OF, epoch=2)
-    found = settled_by(history, history.head(), ours, ANY, None)
+    found = superseded_by(history, history.head(), ours, ANY, None)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -291,7 +291,7 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
     landed(history, ours, ours.began_at)
     again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
     whole: Overwrite = Overwrite(None)  # type: ignore[arg-type]
-    assert settled_by(history, history.head(), again, whole, None) is None
+    assert superseded_by(history, history.head(), again, whole, None) is None
 
 
 def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
@@ -300,14 +300,14 @@ def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_sam
     ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
     history.own(partitions=("p",), reads=reads, epoch=2)
     with pytest.raises(OvertakenError):
-        settled_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, ANY, None)
 
 
 def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(history: History):
     reads = {"rates": Position("r", 5, lookup=True)}
     ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
     history.own(partitions=("p", "q"), reads=reads, epoch=2)
-    assert settled_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 
 def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_from():
@@ -319,8 +319,8 @@ def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_
     history.add("OPTIMIZE")
     history.clean(done + 2)
     assert isinstance(cursor(history), Lost) and cursor(history).epoch == ours.cursor.epoch
-    with pytest.raises(TakenBackError):
-        settled_by(history, history.head(), ours, ANY, done)
+    with pytest.raises(RolledBackError):
+        superseded_by(history, history.head(), ours, ANY, done)
 
 
 def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: History):
@@ -331,7 +331,7 @@ def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: H
         history.entries[quiet], operation="WRITE", parameters={"mode": "Append"}, metrics={"numOutputRows": 0}
     )
     refuse(history, ours, landed(history, ours, base))
-    assert read_to(history, "p") == AS_OF and not known(history, "p").slipped
+    assert read_to(history, "p") == AS_OF and not known(history, "p").stale_base
 
 
 def test_what_was_written_as_a_whole_is_what_it_says_whoever_came_before(history: History):
@@ -350,6 +350,6 @@ def test_a_commit_that_slipped_is_made_again_though_there_is_nothing_to_read(his
     history.append()
     history.own(5, ("p",), epoch=2, base=1, compared=True)
     ours = run(history)
-    assert known(history, "p").slipped
+    assert known(history, "p").stale_base
     nothing = replace(ours, changes=(replace(ours.changes[0], range=VersionRange(5, 5), content=Nothing()),))
     assert nothing.moves

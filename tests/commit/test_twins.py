@@ -31,7 +31,7 @@ def test_a_twin_at_the_same_moment_has_done_our_work(behind: Lake, asset: Any, t
     with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
         outcome = step.commit(write, behind.retry, NO_WAIT)
     assert isinstance(outcome, AlreadyApplied)
-    assert outcome.mark.run == twin.run_id and [lost.conflict.kind for lost in outcome.lost] == [Kind.TWIN]
+    assert outcome.mark.run == twin.run_id and [lost.conflict.kind for lost in outcome.lost] == [Kind.SAME_ASSET]
     assert (own(behind, step), own(behind, twin)) == ([], [outcome.commit.version])
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.conflicts.operations import Engine, Operation, Verdict
-from lakehouse.conflicts.pairs import FOREIGN, Meeting, Writer, meetings, pool_name, pools, warnings
+from lakehouse.conflicts.pairs import FOREIGN, ConflictPair, Writer, conflict_pairs, pool_name, pools, warnings
 from lakehouse.declare.table import Table
 
 FLIGHTS, BY_DAY = "/lake/flights", "/lake/by_day"
@@ -16,19 +16,19 @@ by_day = Writer("by_day", BY_DAY, Table(key="id", partition_by="day"), Operation
 upkeep = Writer("optimize (job nightly)", FLIGHTS, Table(key="id"), Operation.OPTIMIZE, is_asset=False)
 
 
-def met(*writers: Writer, engine: Engine = Engine.OPEN_SOURCE) -> dict[tuple[str, str], Meeting]:
-    found = [meeting for meeting in meetings(writers, engine) if meeting.declared]
-    assert len({(meeting.writer, meeting.rival) for meeting in found}) == len(found)
-    return {(meeting.writer, meeting.rival): meeting for meeting in found}
+def met(*writers: Writer, engine: Engine = Engine.OPEN_SOURCE) -> dict[tuple[str, str], ConflictPair]:
+    found = [pair for pair in conflict_pairs(writers, engine) if pair.declared]
+    assert len({(pair.writer, pair.rival) for pair in found}) == len(found)
+    return {(pair.writer, pair.rival): pair for pair in found}
 
 
 def test_an_asset_without_partitions_meets_itself_and_a_pool_avoids_it():
-    (meeting,) = met(flights).values()
-    assert meeting.rival == "another run of it"
-    assert meeting.foreseen.exceptions == ("ConcurrentTransactionException",)
+    (pair,) = met(flights).values()
+    assert pair.rival == "another run of it"
+    assert pair.foreseen.exceptions == ("ConcurrentTransactionException",)
     (pooled,) = met(replace(flights, pool="table:flights")).values()
     assert pooled.avoided_by == "pool table:flights"
-    assert pooled.foreseen == meeting.foreseen
+    assert pooled.foreseen == pair.foreseen
 
 
 def test_two_partitions_of_one_asset_do_not_conflict_and_need_no_pool():
@@ -84,7 +84,7 @@ def test_upkeep_in_a_tables_pool_is_a_rival_and_has_no_page_of_its_own():
 
 
 def test_any_table_may_meet_writers_that_no_definition_tells_of():
-    found = {meeting.rival: meeting for meeting in meetings([by_day]) if not meeting.declared}
+    found = {pair.rival: pair for pair in conflict_pairs([by_day]) if not pair.declared}
     assert set(found) == set(FOREIGN)
     assert found["another program's append"].foreseen.verdict is Verdict.AVOIDABLE
     assert found["a change of its schema or properties"].foreseen.verdict is Verdict.CAN
@@ -110,7 +110,7 @@ def test_what_is_known_before_an_asset_runs_is_told(writer: Writer, told: str | 
 def test_each_engine_is_asked_with_its_own_defaults():
     writer = replace(flights, operation=Operation.READING_APPEND)
     appended = {
-        engine: next(meeting for meeting in meetings([writer], engine) if meeting.rival == "another program's append")
+        engine: next(pair for pair in conflict_pairs([writer], engine) if pair.rival == "another program's append")
         for engine in Engine
     }
     assert appended[Engine.OPEN_SOURCE].foreseen.verdict is Verdict.CAN
@@ -137,18 +137,18 @@ def test_once_in_its_pool_no_run_is_left_to_meet_another_unprotected(found: list
     """Whatever conflicts within a location and is no matter of one partition's own runs is avoided by a pool."""
     pool_of = pools(found)
     pooled = [replace(writer, pool=pool_of.get(writer.location)) for writer in found]
-    for meeting in meetings(pooled):
-        likely = meeting.rival in {writer.name for writer in found} | {
+    for pair in conflict_pairs(pooled):
+        likely = pair.rival in {writer.name for writer in found} | {
             "another run of it",
             "a run of another partition",
         }
-        if meeting.declared and likely and meeting.foreseen.verdict is not Verdict.CANNOT:
-            assert meeting.avoided_by.startswith("pool table:")
+        if pair.declared and likely and pair.foreseen.verdict is not Verdict.CANNOT:
+            assert pair.avoided_by.startswith("pool table:")
 
 
 @given(writers)
 def test_every_writer_meets_itself_and_every_other_one_of_its_table_once(found: list[Writer]):
-    seen = [(meeting.writer, meeting.rival) for meeting in meetings(found) if meeting.declared]
+    seen = [(pair.writer, pair.rival) for pair in conflict_pairs(found) if pair.declared]
     for writer in found:
         others = {other.name for other in found if other is not writer and other.location == writer.location}
         rivals = [rival for name, rival in seen if name == writer.name]

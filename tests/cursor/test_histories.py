@@ -134,7 +134,7 @@ class World:
             case Known():
                 assert len(read) == len(truths), (truths, found)
                 reached = found.reads["src"].version if "src" in found.reads else NOTHING_READ
-                assert reached <= min(read) if found.slipped else reached == min(read), (truths, found)
+                assert reached <= min(read) if found.stale_base else reached == min(read), (truths, found)
             case Fresh(foreign=None):
                 assert ("never" in truths and "unknown" not in truths) or not self.truth, (truths, found)
             case Fresh():

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_unseen, settled_by
+from lakehouse.commit.superseded import refuse_unseen, superseded_by
 from lakehouse.cursor.find import Cursor, Known, find_cursor
 from lakehouse.cursor.walk import may_concern
 from lakehouse.declare.table import Table
@@ -19,7 +19,7 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.writes import Merge
 from tests.conftest import EXAMPLES
@@ -98,7 +98,7 @@ class World:
             cursor=cursor,
             changes=(
                 Changes(
-                    Pinned(None, TableRef.at_path("src", "/src"), "s", upto),  # type: ignore[arg-type]
+                    TableVersion(None, TableRef.at_path("src", "/src"), "s", upto),  # type: ignore[arg-type]
                     VersionRange(after, upto),
                     content,
                 ),
@@ -123,7 +123,7 @@ class World:
             self.steps.remove(step)
 
     def plan(self, step: Step) -> bool:
-        if settled_by(self.history, self.history.head(), step.run, WRITE, step.done) is not None:
+        if superseded_by(self.history, self.history.head(), step.run, WRITE, step.done) is not None:
             return self.says_done(step)
         if step.done is None and not step.run.moves:
             return True
@@ -172,14 +172,14 @@ class World:
         """A RESTORE may take away again what a run has done; nobody else does."""
         for partition in () if self.restored else step.run.partitions:
             found = self.cursor(partition)
-            assert isinstance(found, Known) and not found.slipped, found
+            assert isinstance(found, Known) and not found.stale_base, found
             assert found.reads["src"].version >= step.run.changes[0].range.upto
         return True
 
     def check(self) -> None:
         for partition in "pq":
             found = self.cursor(partition)
-            if not isinstance(found, Known) or found.slipped:
+            if not isinstance(found, Known) or found.stale_base:
                 continue
             then = self.source[found.reads["src"].version]
             wanted = sum((row(key, value) for key, value in then.items() if key[0] == partition), Rows())

@@ -122,7 +122,7 @@ def test_partitions_that_are_written_side_by_side_keep_their_positions(history: 
         history.own(10 * turn, ("a",), epoch=turn, base=base, compared=True)
         history.own(10 * turn + 1, ("b",), epoch=turn, base=base, compared=True)
         assert (read_to(history, "a"), read_to(history, "b")) == (10 * turn, 10 * turn + 1)
-        assert not known(history, "b").slipped
+        assert not known(history, "b").stale_base
 
 
 def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History):

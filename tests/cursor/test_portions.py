@@ -15,7 +15,7 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.changes import Everything
 from lakehouse.read.resolve import Reader, Source, _capped, _from_archive, _start_version, read_changes
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 
 
@@ -48,7 +48,7 @@ MIXED = (compaction(1), write(2), compaction(3), write(4, 25), compaction(5), wr
         (Read(max_bytes=45), NOTHING_READ, 6),
         (Read(max_versions=2, max_bytes=1), NOTHING_READ, 3),
         (Read(max_versions=1), 4, 5),
-        (Read(max_versions=1, exclude=("WRITE",)), NOTHING_READ, 6),
+        (Read(max_versions=1, exclude_operations=("WRITE",)), NOTHING_READ, 6),
     ],
 )
 def test_a_limit_counts_what_there_is_to_read(limits: Read, furthest: int, last: int):
@@ -65,7 +65,7 @@ def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
     loud: list[bool], versions: int, size: int, furthest: int
 ):
     """Portion after portion reads every commit once, in order, whatever the limits."""
-    rest = tuple(write(at) if is_loud else compaction(at) for at, is_loud in enumerate(loud, 1))
+    rest = tuple(write(at) if changes_rows else compaction(at) for at, changes_rows in enumerate(loud, 1))
     limits = Read(max_versions=versions, max_bytes=size)
     while rest:
         portion = read(rest, limits, furthest)
@@ -85,7 +85,7 @@ def source() -> Source:
         history.append()
     head = history.head()
     assert head is not None
-    pinned = Pinned(None, TableRef.at_path("src", "/src"), TABLE_ID, head.version)  # type: ignore[arg-type]
+    pinned = TableVersion(None, TableRef.at_path("src", "/src"), TABLE_ID, head.version)  # type: ignore[arg-type]
     return Source(pinned, history, head)
 
 
@@ -119,10 +119,10 @@ def ms(millis: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(millis / 1000, dt.UTC)
 
 
-def started(source: Source, start: dt.datetime | int, *, tolerant: bool) -> int | None:
+def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | None:
     """The version after which a first read starts; None where it is refused."""
     try:
-        return _start_version("asset", source, Read(start=start, tolerant=tolerant))
+        return _start_version("asset", source, Read(start=start, clamp=clamp))
     except StartError:
         return None
 
@@ -141,11 +141,11 @@ def started(source: Source, start: dt.datetime | int, *, tolerant: bool) -> int 
     ],
 )
 def test_a_first_read_starts_behind_the_last_commit_until_then(
-    source: Source, start: dt.datetime | int, strict: int | None, tolerant: int
+    source: Source, start: dt.datetime | int, strict: int | None, clamp: int
 ):
     """A start that the history does not reach is refused; a tolerant input starts at its end."""
-    assert started(source, start, tolerant=False) == strict
-    assert started(source, start, tolerant=True) == tolerant
+    assert started(source, start, clamp=False) == strict
+    assert started(source, start, clamp=True) == clamp
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_a_first_read_starts_behind_the_last_commit_until_then(
     ],
 )
 def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_tolerant(
-    source: Source, start: dt.datetime | int, strict: int | None, tolerant: int
+    source: Source, start: dt.datetime | int, strict: int | None, clamp: int
 ):
     """Versions 0 to 2 are gone, and with them what they changed after the start."""
     assert isinstance(source.log, History)
     source.log.clean(3)
-    assert started(source, start, tolerant=False) == strict
-    assert started(source, start, tolerant=True) == tolerant
+    assert started(source, start, clamp=False) == strict
+    assert started(source, start, clamp=True) == clamp
 
 
 def test_a_start_by_time_leaves_no_later_commit_out_where_clocks_differ(source: Source):
@@ -173,4 +173,4 @@ def test_a_start_by_time_leaves_no_later_commit_out_where_clocks_differ(source: 
     assert isinstance(source.log, History)
     entries = source.log.entries
     entries[2], entries[3] = replace(entries[2], timestamp=5000), replace(entries[3], timestamp=3000)
-    assert started(source, ms(3500), tolerant=False) == started(source, ms(3500), tolerant=True) == 1
+    assert started(source, ms(3500), clamp=False) == started(source, ms(3500), clamp=True) == 1

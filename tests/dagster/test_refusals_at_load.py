@@ -11,7 +11,7 @@ from lakehouse.log.versions import VersionRange
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.touched import Touched
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 
 NO_SPARK: Any = None
@@ -25,7 +25,7 @@ def touched(name: str, *columns: str) -> Touched:
 
 
 def unnamed() -> object:
-    source = Pinned(NO_SPARK, TableRef.at_path("orders", "/nowhere/orders"), "id", 1)
+    source = TableVersion(NO_SPARK, TableRef.at_path("orders", "/nowhere/orders"), "id", 1)
     return Changes(source, VersionRange(0, 1), Nothing()).touched()
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 import lakehouse.commit.commit
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.io_manager import STALE_RETRIES
-from lakehouse.errors import ConflictError, OvertakenError, TakenBackError, UnknownOutcomeError, UnsettledError
+from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
 from tests.support.house import House, failure, metadata
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow
@@ -173,7 +173,7 @@ def test_a_step_that_a_twin_overtook_is_run_again_with_new_inputs(house: House) 
 
 @pytest.mark.parametrize(
     "error",
-    [OvertakenError("copied", "3f2a", 118), TakenBackError("copied", 3)],
+    [OvertakenError("copied", "3f2a", 118), RolledBackError("copied", 3)],
     ids=lambda error: type(error).__name__,
 )
 def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(

@@ -151,7 +151,7 @@ def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monk
 
 
 def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:
-    read = {"orders": dg.AssetIn(metadata=Read(exclude=("DELETE",)))}
+    read = {"orders": dg.AssetIn(metadata=Read(exclude_operations=("DELETE",)))}
     kept = dg.asset(name="kept", metadata=Table(key="id"), ins=read)(carried)
     house.assets = [orders, kept]
     house.run("kept")

@@ -54,7 +54,7 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     @dg.asset
     def unkeyed(orders: Changes) -> Aggregate: ...
 
-    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(exclude="DELETE"))}, metadata=Table(key="id"))
+    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(exclude_operations="DELETE"))}, metadata=Table(key="id"))
     def partly(orders: Changes) -> Aggregate: ...
 
     @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(max_versions=1))})

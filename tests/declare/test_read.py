@@ -11,14 +11,15 @@ from lakehouse.declare.read import Read
 
 zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 limits = st.none() | st.integers(1, 10**12)
-rules = st.sampled_from(["DELETE", "STREAMING UPDATE", "mark:backfill", "mark:{"])
+rules = st.sampled_from(["DELETE", "STREAMING UPDATE", "backfill", "{"])
 reads = st.builds(
     Read,
     start=st.just("snapshot") | st.integers(0, 10**9) | st.datetimes(timezones=zones) | st.datetimes(),
-    tolerant=st.booleans(),
+    clamp=st.booleans(),
     max_versions=limits,
     max_bytes=limits,
-    exclude=st.lists(rules, max_size=3).map(tuple),
+    exclude_operations=st.lists(rules, max_size=3).map(tuple),
+    exclude_metadata=st.lists(rules, max_size=3).map(tuple),
     archive=st.none() | st.sampled_from(["bronze/events_archive"]),
 )
 
@@ -30,9 +31,9 @@ def test_metadata_carries_every_option(read: Read):
 
 def test_metadata_holds_only_what_was_asked_for():
     assert dict(Read()) == {}
-    assert dict(Read(exclude=("DELETE",), max_versions=3)) == {
+    assert dict(Read(exclude_operations=("DELETE",), max_versions=3)) == {
         "lakehouse/read/max_versions": 3,
-        "lakehouse/read/exclude": ["DELETE"],
+        "lakehouse/read/exclude_operations": ["DELETE"],
     }
 
 
@@ -43,7 +44,7 @@ def test_a_time_without_a_zone_means_the_same_on_every_machine():
 
 
 def test_one_rule_may_be_given_as_itself():
-    assert Read(exclude="DELETE").exclude == ("DELETE",)
+    assert Read(exclude_operations="DELETE").exclude_operations == ("DELETE",)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +59,9 @@ def test_one_rule_may_be_given_as_itself():
         ({"start": date(2013, 1, 1)}, "version or a timestamp"),
         ({"max_versions": 0}, "at least 1"),
         ({"max_bytes": -5}, "at least 1"),
-        ({"exclude": ""}, "in every commit"),
-        ({"exclude": ("DELETE", "mark:")}, "in every commit"),
-        ({"exclude": "mark: "}, "in every commit"),
+        ({"exclude_operations": ""}, "in every commit"),
+        ({"exclude_operations": ("DELETE", "")}, "in every commit"),
+        ({"exclude_metadata": " "}, "in every commit"),
     ],
     ids=str,
 )

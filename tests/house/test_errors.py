@@ -240,7 +240,7 @@ CASES = [
         "Run it again: it continues from version 118.",
     ),
     Case(
-        errors.TakenBackError,
+        errors.RolledBackError,
         {"asset": "flights", "version": 3},
         "While this run was reading, the table of 'flights' lost the position that it began from (it was restored, "
         "replaced or deleted, or two other runs did not see each other); it is at version 3 now.",

@@ -48,7 +48,7 @@ def changed(lake: Lake) -> Callable[..., Rows]:
         step, source = lake.begin(copied, Table(key="id"), name=f"reader {version}", feeds=feeds), lake.source("src")
         if where is not None:
             source = replace(source, at=replace(source.at, where=where))
-        changes = step.changes(source, Read(start=version, exclude=exclude), lake.ref)
+        changes = step.changes(source, Read(start=version, exclude_operations=exclude), lake.ref)
         return sorted((row._change_type, row.id, row.v) for row in changes.feed.collect())
 
     return since

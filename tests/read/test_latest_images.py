@@ -153,7 +153,7 @@ def test_commits_that_are_left_out_may_have_changed_the_row(lake: Lake, asked: l
     lake.keys["src"] = ("id",)
     lake.sql("UPDATE {src} SET v = 1 WHERE id = 2")
     lake.sql("DELETE FROM {src} WHERE id = 2")
-    assert not tells(*read(lake, "src", "id", after=0, exclude=("DELETE",)), asked, [])
+    assert not tells(*read(lake, "src", "id", after=0, exclude_operations=("DELETE",)), asked, [])
 
 
 def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: Lake, asked: list[DataFrame]) -> None:

@@ -14,7 +14,7 @@ from tests.support.model import SRC
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 KEYED = Table(key="id")
-KEEPS = {"src": Read(exclude="DELETE")}
+KEEPS = {"src": Read(exclude_operations="DELETE")}
 
 
 def added(src: Changes) -> Append:
@@ -69,7 +69,7 @@ def test_a_gap_takes_back_nothing_that_was_kept_unless_it_is_asked_for(kept: Lak
 
 @pytest.mark.slow
 def test_an_archive_does_not_answer_where_changes_are_left_out_and_nothing_is_taken_back(lake: Lake) -> None:
-    keeps = {"src": Read(exclude="DELETE", archive="log")}
+    keeps = {"src": Read(exclude_operations="DELETE", archive="log")}
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
     lake.materialize(copy, KEYED, reads=keeps)
@@ -88,7 +88,7 @@ def test_a_start_in_front_of_the_history_is_an_error_or_its_beginning(lake: Lake
     oldest = cleaned(lake, "src")
     with pytest.raises(StartError, match=f"begins later, at version {oldest}"):
         lake.materialize(log, reads={"src": Read(start=1)})
-    lake.materialize(log, reads={"src": Read(start=1, tolerant=True)})
+    lake.materialize(log, reads={"src": Read(start=1, clamp=True)})
     assert {row[-2] for row in lake.rows("log")} == {oldest}
 
 

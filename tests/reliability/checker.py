@@ -150,8 +150,8 @@ class _Check:
         self, target: History, sources: Mapping[str, History], version: int, mark: _Mark, before: _Belief | None
     ) -> _Belief | None:
         """The rules of one own commit, and what is known after it."""
-        taken_back = [v for v in range(mark.base + 1, version) if target.entries[v].operation == "RESTORE"]
-        if taken_back:  # planned before a RESTORE, committed after it: what it claims need not be there
+        rolled_back = [v for v in range(mark.base + 1, version) if target.entries[v].operation == "RESTORE"]
+        if rolled_back:  # planned before a RESTORE, committed after it: what it claims need not be there
             return None
         previous = before.mark if before is not None else None
         if before is not None and mark.base < before.version and before.mark.generation == mark.generation:

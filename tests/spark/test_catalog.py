@@ -70,7 +70,7 @@ def test_rows_that_are_only_new_are_appended_to_a_named_table(lake: Named) -> No
 
 
 def test_each_piece_of_a_named_tables_feed_is_its_own(lake: Named) -> None:
-    reads = {"src": Read(exclude=("UPDATE",))}
+    reads = {"src": Read(exclude_operations=("UPDATE",))}
     lake.materialize(archive, reads=reads)
     lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
     lake.sql("UPDATE {src} SET v = v + 10")

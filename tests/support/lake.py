@@ -20,7 +20,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.read.changes import Changes
 from lakehouse.read.resolve import Source
-from lakehouse.spark.snapshot import Pinned, TableRef
+from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
 from lakehouse.write.writes import Append, Overwrite, Write
 from tests.support import plain
@@ -156,7 +156,7 @@ class Lake:
         log = ref.log(lambda: self.spark)
         head = log.head()
         assert head is not None, f"no table {name}"
-        return Source(Pinned.of(self.spark, ref, head), log, head, self.keys.get(name, ()))
+        return Source(TableVersion.of(self.spark, ref, head), log, head, self.keys.get(name, ()))
 
     def materialize(
         self,

@@ -6,7 +6,7 @@ import pytest
 
 import lakehouse.write.plan
 from lakehouse import Aggregate, Changes, Table
-from lakehouse.write.incremental_sums import Anew
+from lakehouse.write.incremental_sums import Recompute
 from tests.support.contended import SRC
 from tests.support.lake import Lake
 
@@ -39,7 +39,7 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
     def watched(*args: Any) -> Any:
         told = add(*args)
-        found.extend([told.reason] if isinstance(told, Anew) else [])
+        found.extend([told.reason] if isinstance(told, Recompute) else [])
         return told
 
     monkeypatch.setattr("lakehouse.write.plan.added", watched)

@@ -37,7 +37,7 @@ REMOVED = Answer("ConcurrentDeleteReadException", "DELTA_CONCURRENT_DELETE_READ.
 REMOVED_IN_B = Answer(REMOVED.name, "DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", Kind.FILES, "[g=b]")
 METADATA = Answer("MetadataChangedException", "DELTA_METADATA_CHANGED", Kind.METADATA)
 DOMAIN = Answer("ConcurrentTransactionException", None, Kind.METADATA)
-TWIN = Answer("ConcurrentTransactionException", "DELTA_CONCURRENT_TRANSACTION", Kind.TWIN)
+SAME_ASSET = Answer("ConcurrentTransactionException", "DELTA_CONCURRENT_TRANSACTION", Kind.SAME_ASSET)
 PROTOCOL = Answer("ProtocolChangedException", "DELTA_PROTOCOL_CHANGED", Kind.PROTOCOL)
 OVERTAKEN = Answer("ConcurrentWriteException", "DELTA_CONCURRENT_WRITE", Kind.UNKNOWN)
 
@@ -60,8 +60,8 @@ MATRIX = {
     ("identity", "update 1", "append"): ADDED,
     ("identity", "merge new", "append"): METADATA,
     # An application id is looked at before files.
-    ("plain", "append as application", "append as application"): TWIN,
-    ("plain", "merge as application", "merge as application"): TWIN,
+    ("plain", "append as application", "append as application"): SAME_ASSET,
+    ("plain", "merge as application", "merge as application"): SAME_ASSET,
     # Without partitions every added file defeats a write that read the table: whichever row, and OPTIMIZE too.
     ("plain", "append that reads", "append"): ADDED,
     ("plain", "update 1", "append"): ADDED,

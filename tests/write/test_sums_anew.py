@@ -12,7 +12,7 @@ from lakehouse import Aggregate, Append, Changes, Merge, Read
 from lakehouse.commit.commit import Outcome, Unchanged
 from lakehouse.cursor.find import Known
 from lakehouse.errors import SchemaError
-from lakehouse.write.incremental_sums import _why_anew
+from lakehouse.write.incremental_sums import _why_recomputed
 from lakehouse.write.statements import MarkOnly
 from tests.support.contended import SRC, committed, ready
 from tests.support.lake import Lake
@@ -96,7 +96,7 @@ def test_a_source_that_went_back_is_followed(rows: Lake, anew: list[str | None])
 def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, anew: list[str | None], meddle: str, change: str
 ) -> None:
-    monkeypatch.setattr("lakehouse.write.incremental_sums._why_anew", lambda *_: None)
+    monkeypatch.setattr("lakehouse.write.incremental_sums._why_recomputed", lambda *_: None)
     rows.sql(meddle)
     rows.sql(change)
     rows.materialize(sums, BY_G)
@@ -110,9 +110,9 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     known, log = step.cursor, rows.ref("sums").log(lambda: rows.spark)
     head = log.head()
     assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
-    assert _why_anew(log, head, step.pinned(), write) is None
+    assert _why_recomputed(log, head, step.pinned(), write) is None
     read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
-    assert _why_anew(log, head, replace(step.pinned(), cursor=replace(known, mark=read_on)), write) is not None
+    assert _why_recomputed(log, head, replace(step.pinned(), cursor=replace(known, mark=read_on)), write) is not None
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_the_groups_are_the_key_and_the_partitions_are_groups(lake: Lake, table:
     assert not (lake.root / "sums").exists()
 
 
-@pytest.mark.parametrize("read", [Read(start=0), Read(exclude="DELETE")])
+@pytest.mark.parametrize("read", [Read(start=0), Read(exclude_operations="DELETE")])
 def test_sums_of_some_of_the_changes_are_refused(lake: Lake, read: Read) -> None:
     lake.create("src", ROWS, SRC)
     with pytest.raises(WriteError, match="where"):

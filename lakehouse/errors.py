@@ -155,7 +155,7 @@ class StartError(ReadError):
         self.asset, self.source, self.start, self.history = asset, source, start, history
         super().__init__(
             f"'{asset}' is to start reading '{source}' after {start}, but its history {history}. Nothing was written. "
-            f"Give a start within the history, or Read(tolerant=True), which takes the nearest end of it."
+            f"Give a start within the history, or Read(clamp=True), which takes the nearest end of it."
         )
 
 

@@ -128,7 +128,7 @@ def _start_version(asset: str, source: Source, read: Read) -> int:
     """The version after which a first read starts.
 
     Raises:
-        StartError: A start outside the history, unless the input is tolerant.
+        StartError: A start outside the history, unless the input is clamped.
     """
     name, head = source.at.ref.name, source.head
     if isinstance(read.start, int):

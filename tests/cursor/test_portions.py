@@ -128,7 +128,7 @@ def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | N
 
 
 @pytest.mark.parametrize(
-    ("start", "strict", "tolerant"),
+    ("start", "strict", "clamp"),
     [
         pytest.param(ms(2500), 2, 2, id="between two commits"),
         pytest.param(ms(2000), 2, 2, id="the time of a commit"),
@@ -143,13 +143,13 @@ def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | N
 def test_a_first_read_starts_behind_the_last_commit_until_then(
     source: Source, start: dt.datetime | int, strict: int | None, clamp: int
 ):
-    """A start that the history does not reach is refused; a tolerant input starts at its end."""
+    """A start that the history does not reach is refused; a clamped input starts at its end."""
     assert started(source, start, clamp=False) == strict
     assert started(source, start, clamp=True) == clamp
 
 
 @pytest.mark.parametrize(
-    ("start", "strict", "tolerant"),
+    ("start", "strict", "clamp"),
     [
         pytest.param(ms(2500), None, 2, id="between a commit that is gone and one that is there"),
         pytest.param(ms(-5), None, 2, id="before all that is gone"),
@@ -158,7 +158,7 @@ def test_a_first_read_starts_behind_the_last_commit_until_then(
         pytest.param(2, 2, 2, id="the version before the oldest commit"),
     ],
 )
-def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_tolerant(
+def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_clamped(
     source: Source, start: dt.datetime | int, strict: int | None, clamp: int
 ):
     """Versions 0 to 2 are gone, and with them what they changed after the start."""

@@ -118,7 +118,7 @@ CASES = [
         {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4"},
         "'late' is to start reading 'events' after version 9, but its history ends at version 4.",
         WRITTEN,
-        "Give a start within the history, or Read(tolerant=True), which takes the nearest end of it.",
+        "Give a start within the history, or Read(clamp=True), which takes the nearest end of it.",
     ),
     Case(
         errors.MissingFileError,

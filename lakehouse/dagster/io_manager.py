@@ -42,6 +42,7 @@ from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.spark.progress import telling
+from lakehouse.spark.session import prepare
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.write.writes import Append, Overwrite, Write
@@ -69,6 +70,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         default_factory=dict[tuple[str, str, int], Materialization]
     )
     _feeds: Feeds = PrivateAttr(default_factory=Feeds)
+    _prepared: SparkSession | None = PrivateAttr(default=None)
 
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
@@ -107,8 +109,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
 
     def session(self) -> SparkSession:
-        """The Spark session of the tables that this manager writes."""
-        return cast("SparkSession", self.spark.spark_session)
+        """The Spark session of the tables that this manager writes, with the settings that every run needs."""
+        session = cast("SparkSession", self.spark.spark_session)
+        if session is not self._prepared:
+            for setting in prepare(session):
+                dg.get_dagster_logger().warning(f"Spark refuses {setting}: a Python function (F.udf) may never end.")
+            self._prepared = session
+        return session
 
     def step_of(self, execution: dg.AssetExecutionContext) -> Materialization:
         """The materialization that this step's inputs and output share; begun by whichever comes first."""

@@ -6,9 +6,10 @@ from pathlib import Path
 from lakehouse.server.jars import class_path
 from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.server.safety import SECRET_KEYS, SECRET_VALUES
+from lakehouse.spark.required import REQUIRED
 
 # What the library relies on wherever Spark runs; all of it can be set on a running session.
-EVERYWHERE = {
+EVERYWHERE = REQUIRED | {
     # A timestamp means the same instant, and a day the same hours, on every machine.
     "spark.sql.session.timeZone": "UTC",
     # A commit whose answer was lost is then found to be ours by Delta itself. Off by default in 4.4.

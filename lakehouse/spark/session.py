@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.spark.progress import heard
+from lakehouse.spark.required import REQUIRED
 from lakehouse.sql.text import quote
 
 _TXN = "spark.databricks.delta.write.txn"
@@ -25,6 +26,25 @@ def setting(spark: SparkSession, name: str) -> str | None:
         return spark.conf.get(name)
     except PySparkException:
         return None
+
+
+def prepare(spark: SparkSession) -> tuple[str, ...]:
+    """Gives a session the required settings that it lacks.
+
+    Args:
+        spark: The session, the library's or the user's own.
+
+    Returns:
+        The settings that the platform refuses to change, as `name=value`.
+    """
+    refused: list[str] = []
+    for name, value in REQUIRED.items():
+        try:
+            if spark.conf.get(name, None) != value:
+                spark.conf.set(name, value)
+        except PySparkException:
+            refused.append(f"{name}={value}")
+    return tuple(refused)
 
 
 def is_connect(spark: SparkSession) -> bool:

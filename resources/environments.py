@@ -16,9 +16,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager
 from lakehouse.dagster.resources import IDLE, ClusterSpark, LocalSpark, Where
+from lakehouse.log.location import scheme_of
 from lakehouse.server.errors import VariableError
 from lakehouse.server.settings import EVERYWHERE, local_settings
-from lakehouse.spark.snapshot import scheme_of
 
 PROJECT = Path(__file__).parents[1]
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
+from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.partitions import PartitionKey, Slice, Window
@@ -113,8 +114,8 @@ def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
     )
 
 
-def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
-    """Where an asset's table is: its catalog name, or its key as a directory below the root.
+def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
+    """Where an asset's table is: its catalog name, its own address, or its key as a directory below the root.
 
     Raises:
         DefinitionError: A key that would leave the root, or be where Spark keeps its own files.
@@ -122,13 +123,15 @@ def table_ref(root: str, key: dg.AssetKey, table: Table) -> TableRef:
     name = key.to_user_string()
     if table.name is not None:
         return TableRef.in_catalog(name, table.name)
+    if table.path is not None:
+        return TableRef.at(name, Location(table.path.rstrip("/"), root.options))
     parts = key.path
     if parts[0] == _SPARKS_OWN or any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
         raise DefinitionError(
-            f"Asset key '{name}' cannot be a directory below {root}, where {_SPARKS_OWN} belongs to Spark. Rename the "
-            f"asset."
+            f"Asset key '{name}' cannot be a directory below {root.address}, where {_SPARKS_OWN} belongs to Spark. "
+            f"Rename the asset."
         )
-    return TableRef.at_path(name, root.rstrip("/") + "/" + name)
+    return TableRef.at(name, root.below(name))
 
 
 def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:

@@ -37,6 +37,7 @@ from lakehouse.errors import (
     UnreadableLogError,
     UnsettledError,
 )
+from lakehouse.log.location import Location
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
@@ -60,11 +61,15 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     Args:
         spark: Any resource with a `spark_session`, dagster-pyspark's own among them.
         root: Where the tables live: asset ["silver", "flights"] at `<root>/silver/flights`.
+        storage_options: Options by which this process reads logs of an object store, as `deltalake` takes them; `{}`
+            where the machine's own role is enough. Without any the environment is asked for credentials (AWS_*,
+            AZURE_*, GOOGLE_*), and where it names none, logs are read through Spark. Rows always are.
         conflicts: How often a commit that lost to a rival is tried again.
     """
 
     spark: ResourceDependency[Any]
     root: str
+    storage_options: dict[str, str] | None = None
     conflicts: ResourceDependency[Retry] = Retry()  # pyright: ignore[reportAssignmentType]  (Dagster takes the value)
     _steps: dict[tuple[str, str, int], Materialization] = PrivateAttr(
         default_factory=dict[tuple[str, str, int], Materialization]
@@ -108,6 +113,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
             context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
 
+    @property
+    def location(self) -> Location:
+        """Where the tables of this manager are."""
+        return Location(self.root, self.storage_options)
+
     def session(self) -> SparkSession:
         """The Spark session of the tables that this manager writes, with the settings that every run needs."""
         session = cast("SparkSession", self.spark.spark_session)
@@ -142,7 +152,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return Asset(
             name=name,
             table=table,
-            ref=table_ref(self.root, execution.asset_key, table),
+            ref=table_ref(self.location, execution.asset_key, table),
             appends=write_kind(name, execution.op_def.output_defs[0].dagster_type.typing_type) is Append,
             incremental=bool(changes_of(execution.assets_def)),
             inputs=frozenset(key.to_user_string() for key in execution.assets_def.keys_by_input_name.values()),
@@ -159,7 +169,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """A table of this manager, as the Spark of the one that will write sees it."""
         upstream = context.upstream_output
         table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
-        ref = table_ref(self.root, context.asset_key, table)
+        ref = table_ref(self.location, context.asset_key, table)
         log = ref.log(writer.session)
         head = log.head()
         if head is None:
@@ -175,7 +185,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def archive(self, asset: str) -> TableRef:
         """Where the table of an asset is that is named as an archive."""
-        return table_ref(self.root, dg.AssetKey(asset.split("/")), Table())
+        return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
 
 
 def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion, own: Sequence[str]) -> TableVersion:

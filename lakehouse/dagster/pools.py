@@ -20,6 +20,7 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
+from lakehouse.log.location import Location
 from lakehouse.write.writes import Append, Merge
 
 RIVALS = "possible_rivals"
@@ -49,7 +50,7 @@ def manager_of(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.
 def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
     """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool."""
     assets = [
-        _writer(asset, key, manager.root)
+        _writer(asset, key, manager.location)
         for asset in asset_definitions(definitions.assets or [])
         for key in asset.keys
         if (manager := manager_of(definitions, asset, key)) is not None
@@ -104,7 +105,7 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
     )
 
 
-def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> Writer:
+def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Writer:
     name, table = key.to_user_string(), Table.from_metadata(asset.specs_by_key[key].metadata)
     sliced = asset.partitions_def is not None
     kind = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)

@@ -21,6 +21,7 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.log.commit_info import SCHEMA_CHANGES
+from lakehouse.log.location import Location
 from lakehouse.log.log import Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.changes import Changes, Everything
@@ -83,7 +84,7 @@ def _check(
     )
     def equals_full_recompute(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         readers = {key: getattr(context.resources, name) for key, name in read_by.items()}
-        roots = {key: reader.root for key, reader in readers.items() if isinstance(reader, DeltaIOManager)}
+        roots = {key: reader.location for key, reader in readers.items() if isinstance(reader, DeltaIOManager)}
         with telling(context.log.info):
             return compare(asset, tables, getattr(context.resources, manager), roots)
 
@@ -94,7 +95,7 @@ def compare(
     asset: dg.AssetsDefinition,
     tables: dict[dg.AssetKey, Table],
     io_manager: DeltaIOManager,
-    roots: Mapping[dg.AssetKey, str],
+    roots: Mapping[dg.AssetKey, Location],
 ) -> dg.AssetCheckResult:
     """Compares an incremental table with a full recompute of the same versions of its sources.
 
@@ -105,7 +106,7 @@ def compare(
         roots: Where its sources are; one that is not named is below the root of `io_manager`.
     """
     name, spark = asset.key.to_user_string(), io_manager.spark.spark_session
-    ref = table_ref(io_manager.root, asset.key, tables[asset.key])
+    ref = table_ref(io_manager.location, asset.key, tables[asset.key])
     log = ref.log(lambda: spark)
     head = log.head()
     cursor = find_cursor(log, head, name)
@@ -115,7 +116,7 @@ def compare(
             passed=False, severity=dg.AssetCheckSeverity.WARN, description=f"'{name}' has not read all its inputs yet."
         )
     refs = {
-        input_name: table_ref(roots.get(key, io_manager.root), key, tables.get(key, Table()))
+        input_name: table_ref(roots.get(key, io_manager.location), key, tables.get(key, Table()))
         for input_name, key in asset.keys_by_input_name.items()
     }
     inputs = {input_name: _all_of(spark, source, cursor.reads[source.name]) for input_name, source in refs.items()}

@@ -11,6 +11,7 @@ from lakehouse.cursor.find import Known, find_cursor
 from lakehouse.dagster.code_location import changes_of, is_function, table_ref, tables_of, writes_nothing
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
+from lakehouse.log.location import Location
 from lakehouse.log.log import commits_between
 from lakehouse.spark.snapshot import TableRef
 
@@ -78,13 +79,13 @@ class _Graph:
     """Which tables read the changes of which, and where they are."""
 
     def __init__(self, assets: Sequence[Any], root: str) -> None:
-        self._refs = {key: table_ref(root, key, table) for key, table in tables_of(assets).items()}
-        self._root = root
+        self._refs = {key: table_ref(Location(root), key, table) for key, table in tables_of(assets).items()}
+        self._root = Location(root)
         self._sources: dict[dg.AssetKey, list[dg.AssetKey]] = {}
         for asset in assets:
             if is_function(asset) and asset.partitions_def is None and not writes_nothing(asset):
                 sources = [asset.keys_by_input_name[name] for name in changes_of(asset)]
-                if sources and all(self._ref(key).is_local for key in [asset.key, *sources]):
+                if sources and all(self._ref(key).why_only_spark() is None for key in [asset.key, *sources]):
                     self._sources[asset.key] = sources
 
     @property

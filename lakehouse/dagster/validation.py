@@ -20,6 +20,7 @@ from lakehouse.dagster.pools import kept_apart, manager_of
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.write.aggregate import Aggregate, unsummed
@@ -36,12 +37,15 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
             without a partition column, options that its input cannot have, `Changes` of an asset without a table, a
             table inside another, several tables of one asset.
     """
+    for name, manager in (definitions.resources or {}).items():
+        if isinstance(manager, DeltaIOManager) and (misfit := manager.location.misfit()) is not None:
+            raise DefinitionError(f"The storage_options of '{name}' do not fit its root: {misfit}. Correct them.")
     refs: list[TableRef] = []
     for asset in asset_definitions(definitions.assets or []):
         for key in asset.keys:
             manager = manager_of(definitions, asset, key)
             if manager is not None:
-                refs.append(_check(asset, key, manager.root))
+                refs.append(_check(asset, key, manager.location))
             elif is_function(asset):
                 _refuse_changes(asset)
     _refuse_nested([*refs, *_of_specs(definitions)])
@@ -55,7 +59,7 @@ def _of_specs(definitions: dg.Definitions) -> Iterator[TableRef]:
     for spec in specs:
         manager = (definitions.resources or {}).get(keys[spec.key])
         if isinstance(manager, DeltaIOManager):
-            yield table_ref(manager.root, spec.key, Table.from_metadata(spec.metadata))
+            yield table_ref(manager.location, spec.key, Table.from_metadata(spec.metadata))
 
 
 def _refuse_changes(asset: dg.AssetsDefinition) -> None:
@@ -81,7 +85,7 @@ def _refuse_nested(refs: Iterable[TableRef]) -> None:
             )
 
 
-def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: str) -> TableRef:
+def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> TableRef:
     name = key.to_user_string()
     table = Table.from_metadata(asset.specs_by_key[key].metadata)
     ref = table_ref(root, key, table)

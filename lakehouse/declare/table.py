@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from lakehouse.declare.isolation import Isolation
 from lakehouse.declare.metadata import Declared
+from lakehouse.log.location import scheme_of
 from lakehouse.log.log import Head
 from lakehouse.sql.text import folded
 
@@ -34,6 +35,7 @@ class Table(Declared):
         properties: Delta table properties, set when the table is created. The change data feed is on, and with a
             key deletion vectors are, unless they are switched off here.
         name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
+        path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`).
         on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         on_same_rows: What to do when an attempt was lost to another program that changed rows which this write is
@@ -53,6 +55,7 @@ class Table(Declared):
     cluster_by: Columns = None
     properties: Mapping[str, str] | None = None
     name: str | None = None
+    path: str | None = None
     on_gap: Literal["reconcile", "fail"] = "reconcile"
     on_same_rows: Literal["retry", "fail"] = "retry"
     statement: Literal["auto", "merge"] = "auto"
@@ -78,6 +81,10 @@ class Table(Declared):
         _isolation(self.properties_in_lower_case)
         if self.name is not None and not all(self.name.split(".")):
             raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
+        if self.path is not None and scheme_of(self.path) is None and not self.path.startswith("/"):
+            raise ValueError(f"path is absolute or has a scheme, such as s3a://bucket/orders, not {self.path!r}.")
+        if self.path is not None and self.name is not None:
+            raise ValueError("A table has a catalog name or a path: give name or path.")
         self._keep()
 
     @property

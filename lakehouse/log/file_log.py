@@ -2,12 +2,14 @@
 
 Reads metadata only, where the table stands through the `deltalake` package; rows always go through Spark (deltalake
 misreads some table features' rows, never their log: ADR 3). What a commit says of itself is read from its own file:
-deltalake's history lists the log's directory first, so it costs the more the longer the history is.
+deltalake's history lists the log's directory first, so it costs the more the longer the history is (ADR 9). Files of
+this machine and of an object store are read alike (ADR 34).
 """
 
 import json
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -16,20 +18,26 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit
+from lakehouse.log.files import files_of
+from lakehouse.log.location import Location, Storage
 from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head
 from lakehouse.log.size import Size, total
 
+_FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
+"""What deltalake puts between the causes of an error."""
+
 
 class FileLog:
-    """The log of the Delta table in a local directory.
+    """The log of the Delta table at a location that this process can read.
 
     Args:
-        path: The table's directory.
+        location: Where the table's directory is.
         table: The table's name in messages.
     """
 
-    def __init__(self, path: str, table: str) -> None:
-        self._path = path.removeprefix("file:")
+    def __init__(self, location: Location, table: str) -> None:
+        self._location = location
+        self._files = files_of(location)
         self._table = table
         self._newest: DeltaTable | None = None
 
@@ -56,7 +64,7 @@ class FileLog:
 
     def file_schema(self, version: int) -> FileSchema | None:
         try:
-            delta = DeltaTable(self._path, version=version)
+            delta = self._table_at(version)
             fields: list[dict[str, Any]] = json.loads(delta.schema().to_json())["fields"]
             partition_columns = tuple(delta.metadata().partition_columns)
         except (DeltaError, OSError, ValueError):
@@ -64,13 +72,16 @@ class FileLog:
         return FileSchema(partition_columns, {field["name"].lower(): json.dumps(field["type"]) for field in fields})
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        for version in range(newest, oldest - 1, -1):
-            commit = self._commit(version)
-            if commit is None:
-                # The oldest were cleaned up, or one is missing: the reader sees which by what else is there.
-                yield from (found for v in self._present(oldest, version) if (found := self._commit(v)) is not None)
-                return
-            yield commit
+        version = newest
+        for page in self._pages(newest, oldest):
+            for commit in page:
+                if commit is None:
+                    # The oldest were cleaned up, or one is missing: the reader sees which by what else is there.
+                    present = self._present(oldest, version)
+                    yield from (commit for v in present if (commit := self._commit(v)) is not None)
+                    return
+                yield commit
+                version -= 1
 
     def epoch(self, application_id: str, version: int) -> int | None:
         # As of the version whose marks the cursor reads: a twin may have committed since.
@@ -78,13 +89,24 @@ class FileLog:
             self._newest = self._open(version)
         return 0 if self._newest is None else self._newest.transaction_version(application_id) or 0
 
+    def _pages(self, newest: int, oldest: int) -> Iterator[Iterator[Commit | None]]:
+        """The commits from `newest` down to `oldest` in growing pages, each asked for at once; mostly the first do."""
+        page = 1
+        while newest >= oldest:
+            versions = range(newest, max(oldest - 1, newest - page), -1)
+            if len(versions) == 1:
+                yield iter([self._commit(newest)])
+            else:
+                with ThreadPoolExecutor(len(versions)) as readers:
+                    yield iter(list(readers.map(self._commit, versions)))
+            newest, page = versions[-1] - 1, min(4 * page, self._files.at_once)
+
     def _commit(self, version: int) -> Commit | None:
         """A commit by its own file; None where there is none."""
-        file = Path(self._path) / "_delta_log" / f"{version:020}.json"
         try:
-            with file.open(encoding="utf-8") as lines:
-                actions: Iterator[dict[str, Any]] = (json.loads(line) for line in lines if "commitInfo" in line)
-                info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
+            lines = (line for line in self._files.lines(f"{version:020}.json") if "commitInfo" in line)
+            actions: Iterator[dict[str, Any]] = (json.loads(line) for line in lines)
+            info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -93,23 +115,27 @@ class FileLog:
 
     def _present(self, oldest: int, below: int) -> list[int]:
         """The versions in `[oldest, below)` that have a file, newest first."""
-        names = (file.stem for file in (Path(self._path) / "_delta_log").glob("*.json"))
+        names = (name.removesuffix(".json") for name in self._files.names() if name.endswith(".json"))
         return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
 
     def _open(self, version: int | None = None) -> DeltaTable | None:
         try:
-            if not (Path(self._path) / "_delta_log").is_dir():
-                return None
-            return DeltaTable(self._path, version=version)
+            return self._table_at(version) if self._files.is_there() else None
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
             raise self._unreadable(error) from error
 
+    def _table_at(self, version: int | None) -> DeltaTable:
+        if self._location.storage is Storage.FILES:
+            return DeltaTable(self._location.path, version=version)
+        return DeltaTable(self._location.address, version=version, storage_options=self._location.store_options)
+
     def _unreadable(self, error: Exception) -> UnreadableLogError:
         if "gap" in str(error) or "contiguous" in str(error):
             return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
-        return UnreadableLogError(self._table, str(error).splitlines()[0][:300], READ_IT_LATER)
+        causes = " ".join(_FRAMING.sub(" ", str(error)).split())
+        return UnreadableLogError(self._table, causes[:300], READ_IT_LATER)
 
 
 def _described(version: int, info: dict[str, Any]) -> Commit:

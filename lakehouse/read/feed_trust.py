@@ -55,7 +55,7 @@ def _may_retype(commit: Commit) -> bool:
 
 def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None:
     """The type of each column at a version, names in lower case; None where nobody can tell any more."""
-    if at.ref.is_local:
+    if at.ref.why_only_spark() is None:
         found = log.file_schema(version)
         return None if found is None else found.types
     try:

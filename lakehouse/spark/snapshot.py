@@ -1,6 +1,5 @@
 """Tables as Spark names them, and one pinned version of a table."""
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,18 +8,11 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
 from lakehouse.log.log import Head, Log
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.spark_log import SparkLog
 from lakehouse.sql.text import quote
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-
-
-def scheme_of(path: str) -> str | None:
-    """The scheme of an address such as s3a://bucket/lake or file:/lake; None for a plain path."""
-    found = _SCHEME.match(path)  # one letter is a drive
-    return None if found is None else found.group(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +22,42 @@ class TableRef:
     Args:
         name: The asset key, its parts joined by "/": the name in marks and messages.
         identifier: The table in SQL: a quoted catalog name, or delta.`path`.
-        path: Its directory, where it has one of its own; None for a catalog name.
+        files: Where its directory is; None for a catalog name.
     """
 
     name: str
     identifier: str
-    path: str | None
+    files: Location | None
+
+    @classmethod
+    def at(cls, name: str, files: Location) -> "TableRef":
+        return cls(name, f"delta.{quote(files.address)}", files)
 
     @classmethod
     def at_path(cls, name: str, path: str) -> "TableRef":
-        return cls(name, f"delta.{quote(path)}", path)
+        return cls.at(name, Location(path))
 
     @classmethod
     def in_catalog(cls, name: str, catalog_name: str) -> "TableRef":
         return cls(name, ".".join(quote(part) for part in catalog_name.split(".")), None)
 
     @property
-    def is_local(self) -> bool:
-        """Whether the path names files of this machine; one without a scheme may still be another system to Spark."""
-        return self.path is not None and scheme_of(self.path) in (None, "file")
+    def path(self) -> str | None:
+        """The address of its directory; None for a catalog name."""
+        return None if self.files is None else self.files.address
 
     @property
     def location(self) -> str:
         return self.path or self.identifier
 
+    def why_only_spark(self) -> str | None:
+        """Why this process cannot read the table's log without Spark, as the end of a sentence; None where it can."""
+        return "a catalog name is resolved by Spark" if self.files is None else self.files.unreadable()
+
     def log(self, spark: Callable[[], SparkSession]) -> Log:
         """The table's log; `spark` is asked for a session only where this process cannot read the files itself."""
-        if self.is_local and self.path is not None:
-            return FileLog(self.path, self.name)
+        if self.files is not None and self.why_only_spark() is None:
+            return FileLog(self.files, self.name)
         return SparkLog(spark(), self.identifier, self.name)
 
 

@@ -205,7 +205,7 @@ def test_a_table_that_only_spark_sees_at_the_path_is_not_replaced(lake: Lake, mo
     lake.create("once", [(7, "z", 70)], SRC)
     with monkeypatch.context() as patched:
         opened = FileLog._open
-        patched.setattr(FileLog, "_open", lambda log: None if log._path.endswith("once") else opened(log))
+        patched.setattr(FileLog, "_open", lambda log: None if log._location.path.endswith("once") else opened(log))
         with pytest.raises(OtherFileSystemError, match="at version 0"):
             lake.materialize(once, Table(key="id"))
     assert lake.rows("once") == [(7, "z", 70)]

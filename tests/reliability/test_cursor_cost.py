@@ -11,6 +11,7 @@ import pytest
 from lakehouse.cursor.find import Known, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
 METADATA = {
@@ -77,7 +78,7 @@ def history(path: Path, commits: int, foreign: int) -> Path:
 def test_ten_thousand_versions_cost_what_ten_do(tmp_path: Path, foreign: int) -> None:
     counted: dict[int, int] = {}
     for commits in (10, 10_000):
-        log = FileLog(str(history(tmp_path / str(commits), commits, foreign)), "t")
+        log = FileLog(Location(str(history(tmp_path / str(commits), commits, foreign))), "t")
         head = log.head()
         with touched() as found:
             cursor = find_cursor(log, head, "t")
@@ -90,7 +91,7 @@ def test_ten_thousand_versions_cost_what_ten_do(tmp_path: Path, foreign: int) ->
 
 def test_the_reads_are_seen_where_the_cursor_is_far(tmp_path: Path) -> None:
     """The control: the same counter grows where many commits lie behind the last own one."""
-    log = FileLog(str(history(tmp_path / "far", 1, 300)), "t")
+    log = FileLog(Location(str(history(tmp_path / "far", 1, 300))), "t")
     head = log.head()
     with touched() as found:
         find_cursor(log, head, "t")

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
 from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
 from lakehouse.log.log import Log
 from lakehouse.spark.spark_log import SparkLog
 from tests.support.lake import Lake
@@ -56,7 +57,7 @@ def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
     ):
         lake.sql(statement)
     path = str(lake.root / "t")
-    logs: list[Log] = [FileLog(path, "t"), SparkLog(lake.spark, lake.ref("t").identifier, "t")]
+    logs: list[Log] = [FileLog(Location(path), "t"), SparkLog(lake.spark, lake.ref("t").identifier, "t")]
     heads = [log.head() for log in logs]
     assert heads[0] == heads[1] and heads[0] is not None
     told = attrgetter(
@@ -97,5 +98,5 @@ def test_the_head_of_a_table_that_is_committed_to_all_the_time_is_told(
 def test_both_logs_say_that_there_is_no_table(lake: Lake) -> None:
     empty = Path(lake.root / "nothing")
     empty.mkdir()
-    assert FileLog(str(empty), "nothing").head() is None
+    assert FileLog(Location(str(empty)), "nothing").head() is None
     assert SparkLog(lake.spark, lake.ref("nothing").identifier, "nothing").head() is None

@@ -1,0 +1,115 @@
+"""Where a table's files are, and whether this process can read its log there without Spark."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Self
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+CREDENTIALS = {
+    "AWS": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_PROFILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ),
+    "AZURE": (
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_SAS_KEY",
+        "AZURE_CLIENT_ID",
+        "AZURE_FEDERATED_TOKEN_FILE",
+        "AZURE_MSI_ENDPOINT",
+    ),
+    "GOOGLE": ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY"),
+}
+"""The variables of the environment by which a process may read a provider's store."""
+_PROVIDERS = {"s3": "AWS", "s3a": "AWS", "abfs": "AZURE", "abfss": "AZURE", "gs": "GOOGLE"}
+PATIENCE = {"timeout": "20s", "connect_timeout": "5s", "max_retries": "3", "retry_timeout": "20s"}
+"""What a store may take to answer: deltalake's own defaults are ten tries and three minutes."""
+
+
+def scheme_of(address: str) -> str | None:
+    """The scheme of an address such as s3a://bucket/lake or file:/lake; None for a plain path."""
+    match = _SCHEME.match(address)  # one letter is a drive
+    return None if match is None else match.group(1)
+
+
+class Storage(Enum):
+    """What kind of storage an address names."""
+
+    FILES = "files of this machine"
+    OBJECTS = "an object store"
+    OTHER = "a file system that only Spark reaches"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """An address of files, and what it takes to read them.
+
+    Args:
+        address: A path, or an address with a scheme.
+        options: Options of the object store, as `deltalake` takes them; None: nobody has given any.
+    """
+
+    address: str
+    # Secrets are among them, so they are shown nowhere. The address alone says which files are meant.
+    options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def storage(self) -> Storage:
+        match scheme_of(self.address):
+            case None | "file":
+                return Storage.FILES  # to Spark a path without a scheme may still be on another file system
+            case scheme if scheme in _PROVIDERS:
+                return Storage.OBJECTS
+            case _:
+                return Storage.OTHER
+
+    @property
+    def path(self) -> str:
+        """The path of files of this machine."""
+        return re.sub("^file:(//)?", "", self.address)
+
+    def unreadable(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """Why this process cannot read a log there itself, as the end of a sentence; None where it can.
+
+        An object store is read with options, or with the credentials that the environment names. Options may be
+        empty: a machine's own role needs none, and nothing but the user's word tells that there is one.
+        """
+        match self.storage:
+            case Storage.FILES:
+                return None
+            case Storage.OTHER:
+                return f"{scheme_of(self.address)}: is {Storage.OTHER.value}"
+            case Storage.OBJECTS:
+                names = CREDENTIALS[_PROVIDERS[str(scheme_of(self.address))]]
+                if self.options is not None or any(environment.get(name) for name in names):
+                    return None
+                return (
+                    f"nothing says how {self.address} may be read: give DeltaIOManager(storage_options=...) or set "
+                    f"one of {', '.join(names)}"
+                )
+
+    def misfit(self) -> str | None:
+        """Which of the options cannot be meant for this storage, as a clause; None where none is."""
+        if not self.options:
+            return None
+        if self.storage is not Storage.OBJECTS:
+            return f"{self.address} is on {self.storage.value}, which takes no storage options"
+        provider = _PROVIDERS[str(scheme_of(self.address))]
+        others = tuple(f"{other}_" for other in CREDENTIALS if other != provider)
+        names = sorted(name for name in self.options if name.upper().startswith(others))
+        return f"{self.address} is {provider}'s, and {', '.join(names)} is not" if names else None
+
+    @property
+    def store_options(self) -> dict[str, str]:
+        """The options with which the object store is opened."""
+        return PATIENCE | dict(self.options or {})
+
+    def below(self, name: str) -> Self:
+        """The location of a directory below this one."""
+        return type(self)(f"{self.address.rstrip('/')}/{name}", self.options)

@@ -6,6 +6,7 @@
     - UnsupportedAnnotationError
     - PartitionColumnError
   x ReadError                   nothing was written
+    - PartitionRangeError
     - SourceMissingError
     - ColumnMissingError
     - ChangeFeedDisabledError
@@ -85,6 +86,19 @@ class PartitionColumnError(DefinitionError):
 
 class ReadError(LakehouseError):
     """A source that cannot be read as asked. Nothing was written."""
+
+
+class PartitionRangeError(ReadError):
+    """A run of several partitions of an asset that reads changes, each of which has a position of its own."""
+
+    def __init__(self, asset: str, partitions: Iterable[str]) -> None:
+        self.asset, self.partitions = asset, tuple(partitions)
+        super().__init__(
+            f"'{asset}' reads Changes, and each of its partitions has a position of its own, so one run cannot write "
+            f"{len(self.partitions)} of them ({self.partitions[0]} to {self.partitions[-1]}). Nothing was written. "
+            f"Backfill it with one run per partition: leave backfill_policy out, or give "
+            f"dg.BackfillPolicy.multi_run()."
+        )
 
 
 class SourceMissingError(ReadError):

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +14,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.declare.table import Table
-from lakehouse.errors import FULL_REFRESH, GapError, WriteError
+from lakehouse.errors import FULL_REFRESH, GapError, PartitionRangeError, WriteError
 from lakehouse.log.log import Head, version_of
 from lakehouse.log.size import Size, total
 from lakehouse.log.versions import NOTHING_READ
@@ -114,11 +114,8 @@ class Materialization:
         self.cursor = find_cursor(
             log, head, self.asset.name, partitions, positions=self.asset.incremental, asked=self.compare is not None
         )
-        if self.asset.appends and self.asset.incremental and len(partitions) > 1:
-            raise WriteError(
-                f"'{self.asset.name}' appends changes, and each of its partitions keeps a position of its own, so a "
-                f"range of them cannot be one commit. Nothing was written. Backfill it with one run per partition."
-            )
+        if self.asset.incremental and len(partitions) > 1:
+            raise PartitionRangeError(self.asset.name, partitions)
         if isinstance(self.cursor, Lost) and self._holds_nothing():
             self.cursor = Fresh(self.cursor.generation, self.cursor.epoch)
         self._reason = None if self.compare is not None else self._own_reason()
@@ -152,12 +149,11 @@ class Materialization:
             compare=self._why_everything(source, read, position),
             gap=self.gap,
             archive=None if read.archive is None else partial(archived, archive(read.archive), source.at),
-            furthest=self.cursor.furthest.get(name, NOTHING_READ) if isinstance(self.cursor, Known) else NOTHING_READ,
+            furthest=self.cursor.furthest(name) if isinstance(self.cursor, Known) else NOTHING_READ,
             feeds=self.feeds,
             ahead=self._prefetch,
         )
         changes = read_changes(source, None if position is not None and position.lookup else position, reader)
-        changes = replace(changes, alike=frozenset(map(str.lower, asset.table.partitioned_by(self._head))))
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self._changes.append(changes)
@@ -278,9 +274,8 @@ class Materialization:
         match self.cursor:
             case Lost(reason=reason) if asset.table.on_gap == "reconcile":
                 return reason
-            case Known(code_versions=were) as known if not known.is_of(asset.code_version):
-                others = " and ".join(sorted(str(was) for was in were if was != asset.code_version))
-                return f"the asset's code version is now {asset.code_version} and was {others}"
+            case Known(mark=mark) if mark.code_version != asset.code_version:
+                return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
             case _:
                 return None
 

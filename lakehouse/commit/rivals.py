@@ -23,9 +23,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Conflict, causes, first_line, is_of_the_asset, message
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.difference import broken_promise
-from lakehouse.write.stored import stored
 from lakehouse.write.writes import Merge, Write
 
 _ENDED = re.compile(r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]")
@@ -69,8 +67,6 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
         return Changed.UNKNOWN
-    if not isinstance(write, Aggregate):  # after a rival's commit all sums are computed anew, so all rows are its
-        write = stored(write, head.partition_columns)
     try:
         changed = TableVersion.of(spark, run.ref, head).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:

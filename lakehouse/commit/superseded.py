@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from lakehouse.cursor.find import Cursor, Fresh, Known, find_cursor, newest_of_runs
+from lakehouse.cursor.find import Cursor, Fresh, Known, find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
 from lakehouse.declare.table import UNSAFE_PROPERTIES
@@ -60,7 +60,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
     # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
     newest = now if isinstance(now, Known) else None
     if newest is None and run.partitions and not run.changes:  # `now` was found without positions
-        newest = _newest_of(log, head, run)
+        newest = None if head is None else newest_covering(log, head, run.asset, run.partitions)
     other = other or newest
     if other is None:
         raise RolledBackError(run.asset, head and head.version)
@@ -158,8 +158,3 @@ def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
             continue
         if (mark.partitions, mark.generation) != (run.partitions, run.cursor.generation):
             yield Known.of(mark, commit.version)
-
-
-def _newest_of(log: Log, head: Head | None, run: Run) -> Known | None:
-    cursor = find_cursor(log, head, run.asset, run.partitions, asked=run.asked)
-    return cursor if isinstance(cursor, Known) else None

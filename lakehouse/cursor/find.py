@@ -5,15 +5,16 @@ length of the history. A RESTORE is followed to the version that it restored; a 
 replaced the table ends the line.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from lakehouse.cursor.mark import Mark, Position, application_id, least
+from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.cursor.walk import Past, RolledBack, intervening, mark_of, readable_mark, reads_before, standing
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import NO_TABLE, Head, Log
+from lakehouse.log.versions import NOTHING_READ
 
 FIRST_GENERATION = "0"
 
@@ -27,10 +28,8 @@ class Known:
         version: Its version.
         generation: The generation that the next commit counts in.
         epoch: The last epoch of that generation.
-        reads: The position of every source.
-        code_versions: Those that wrote what the cursor is about: several where a run's partitions differ in it.
-        slipped: Whether rows of a rival came between the comparison and the commit, so that its range is read again.
-        furthest: How far each source has been read at most, where the run's partitions differ or the commit slipped.
+        reads: The position of every source to read on from.
+        stale_base: Whether rows of a rival came between the comparison and the commit, so that its range is read again.
     """
 
     mark: Mark
@@ -38,24 +37,23 @@ class Known:
     generation: str
     epoch: int
     reads: Mapping[str, Position]
-    code_versions: frozenset[str | None]
     stale_base: bool = False
-    furthest: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
     def of(cls, mark: Mark, version: int) -> "Known":
         """What the commit itself says."""
-        return cls(mark, version, mark.generation, mark.epoch, mark.reads, frozenset({mark.code_version}))
+        return cls(mark, version, mark.generation, mark.epoch, mark.reads)
 
-    def is_of(self, code_version: str | None) -> bool:
-        """Whether this code version, and no other, wrote what the cursor is about."""
-        return self.code_versions == frozenset({code_version})
+    def furthest(self, source: str) -> int:
+        """How far some rows of the table may have read a source: further than its position where the base was stale."""
+        read = self.mark.reads if self.stale_base else self.reads
+        return read[source].version if source in read else NOTHING_READ
 
     @property
     def compare_again(self) -> bool:
-        """Whether it slipped after a comparison of everything: the rival's keys may be in no range.
+        """Whether the base of a comparison of everything was stale: the rival's keys may be in no range.
 
-        Not for some partitions: the rival may be one that writes others all the time.
+        A partition is not compared again: the rival may be a writer that writes other partitions all the time.
         """
         return self.stale_base and self.mark.everything and not self.mark.partitions
 
@@ -110,16 +108,16 @@ def find_cursor(
     positions: bool = True,
     asked: bool = False,
 ) -> Cursor:
-    """The cursor of an asset, or of some partitions of it.
+    """The cursor of an asset, or of a partition of it. A range of partitions has no position, only an epoch.
 
     Args:
         log: The log of the asset's own table.
         head: Where that table stands; None where there is no table.
         asset: The asset key, its parts joined by "/".
-        partitions: The partition keys of this run. With several of them the cursor is the one that has read
-            least: by the write law, what is read twice is applied once.
-        positions: Whether those of partitions matter. An asset that reads no changes needs only its epoch, and a log
-            that knows it answers without reading history.
+        partitions: The partition keys of this run. Each partition has a position of its own, so a run that reads
+            changes has one of them (ADR 17).
+        positions: Whether the position of the partition matters. An asset that reads no changes needs only its epoch,
+            and a log that knows it answers without reading history.
         asked: Whether somebody asked to compare everything, so that a damaged mark is only a lost one.
 
     Raises:
@@ -150,15 +148,21 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
     return None
 
 
+def newest_covering(log: Log, head: Head, asset: str, partitions: tuple[str, ...]) -> Known | None:
+    """The newest own commit that wrote each of some partitions, with others or without; None where none is known."""
+    cursor = _newest(Past.of(log, head), asset, partitions)
+    return cursor if isinstance(cursor, Known) else None
+
+
 def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: bool) -> Cursor:
     if not partitions:
-        return _newest(past, asset, None)
-    epoch = past.epoch(application_id(asset, partitions, FIRST_GENERATION))
-    if not positions and epoch is not None:
-        return Fresh(epoch=epoch, foreign=_foreign(past, asset) if epoch == 0 else None)
-    least = _least_read([_newest(past, asset, partition) for partition in partitions])
-    generation, epoch = _sequence(past, asset, partitions, least.generation)
-    return replace(least, generation=generation, epoch=epoch)
+        return _newest(past, asset, ())
+    if len(partitions) == 1 and (positions or past.epoch(application_id(asset, partitions, FIRST_GENERATION)) is None):
+        cursor = _newest(past, asset, partitions)
+        generation, epoch = _sequence(past, asset, partitions, cursor.generation)
+        return replace(cursor, generation=generation, epoch=epoch)
+    generation, epoch = _sequence(past, asset, partitions, FIRST_GENERATION)
+    return Fresh(generation, epoch, _foreign(past, asset) if epoch == 0 else None)
 
 
 def _sequence(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
@@ -197,52 +201,26 @@ def _foreign(past: Past, asset: str) -> int | None:
     return None if oldest > 0 and past.head.properties.get(OWNER) == asset else foreign
 
 
-def _least_read(cursors: list[Cursor]) -> Cursor:
-    """The cursor to start from so that no partition misses a change: unknown before known, behind before ahead."""
-    for kind in (Lost, Fresh):
-        for cursor in cursors:
-            if isinstance(cursor, kind):
-                return cursor
-    known = [cursor for cursor in cursors if isinstance(cursor, Known)]
-    codes = frozenset(code for cursor in known for code in cursor.code_versions)
-    return replace(
-        next((cursor for cursor in known if cursor.compare_again), known[0]),
-        reads=least([cursor.reads for cursor in known]),
-        code_versions=codes,
-        stale_base=any(cursor.stale_base for cursor in known),
-        furthest=_furthest([_versions(cursor.reads) for cursor in known] + [cursor.furthest for cursor in known]),
-    )
-
-
-def _versions(reads: Mapping[str, Position]) -> dict[str, int]:
-    return {source: position.version for source, position in reads.items()}
-
-
-def _furthest(versions: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    sources = set[str]().union(*versions)
-    return {source: max(read[source] for read in versions if source in read) for source in sources}
-
-
-def _newest(past: Past, asset: str, partition: str | None) -> Cursor:
-    """The cursor of the whole table, or of one partition.
+def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
+    """The cursor of the whole table, or of some partitions, by the newest commit that wrote all of them.
 
     Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
     from one that it never has: what another program keeps is not to be replaced.
     """
     for commit in standing(past.back()):
         mark = mark_of(commit, asset)
-        if mark is not None and mark.covers(_set_of(partition)):
+        if mark is not None and mark.covers(partitions):
             return _known(past, commit, mark)
-        if mark is not None and partition is None:
+        if mark is not None and not partitions:
             reason = f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then"
             return Lost(reason, _begun_since(past, commit.version) or str(commit.version))
         hidden = _hides(commit)
-        if hidden is not None and any(_claimed(older, asset, partition) for older in past.back(commit.version)):
+        if hidden is not None and any(_claimed(older, asset, partitions) for older in past.back(commit.version)):
             return Lost(hidden, _begun_since(past, commit.version) or str(commit.version))
         if commit.is_first and commit.operation == "CLONE":
             reason = "the table is a clone, and a clone does not carry the position"
             return Lost(reason, _begun_since(past, commit.version) or FIRST_GENERATION)
-    return _unmarked(past, asset, partition)
+    return _unmarked(past, asset, partitions)
 
 
 def _hides(commit: Commit) -> str | None:
@@ -264,7 +242,7 @@ def _begun_since(past: Past, version: int) -> str | None:
     return None
 
 
-def _unmarked(past: Past, asset: str, partition: str | None) -> Cursor:
+def _unmarked(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
     """The cursor where no commit down to the oldest has a position: by whose the rows are.
 
     Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not, rows
@@ -277,9 +255,9 @@ def _unmarked(past: Past, asset: str, partition: str | None) -> Cursor:
     foreign = None if ours else _foreign(past, asset)
     if oldest == 0:
         return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
-    of = application_id(asset, _set_of(partition), FIRST_GENERATION)
+    of = application_id(asset, partitions, FIRST_GENERATION)
     epoch = past.epoch(of)
-    if not ours and epoch == 0 and partition is None:
+    if not ours and epoch == 0 and not partitions:
         return Fresh(foreign=oldest if foreign is None else foreign)
     if generation is None:
         # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
@@ -290,17 +268,13 @@ def _unmarked(past: Past, asset: str, partition: str | None) -> Cursor:
     return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation, reached)
 
 
-def _set_of(partition: str | None) -> tuple[str, ...]:
-    return () if partition is None else (partition,)
-
-
-def _claimed(commit: Commit, asset: str, partition: str | None = None) -> bool:
-    """Whether a commit says that the asset made it (and wrote the partition), where its positions do not matter."""
+def _claimed(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bool:
+    """Whether a commit says that the asset made it (and wrote the partitions), where its positions do not matter."""
     try:
         mark = mark_of(commit, asset)
     except UnreadableLogError:
         return True
-    return mark is not None and (partition is None or mark.covers((partition,)))
+    return mark is not None and (not partitions or mark.covers(partitions))
 
 
 def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
@@ -319,5 +293,5 @@ def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
         )
     known = Known.of(mark, commit.version)
     if stale_base:
-        known = replace(known, reads=reads_before(past, mark), stale_base=True, furthest=_versions(mark.reads))
+        known = replace(known, reads=reads_before(past, mark), stale_base=True)
     return known if generation is None else replace(known, generation=generation, epoch=0)

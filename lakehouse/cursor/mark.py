@@ -7,7 +7,7 @@ Delta: PROTOCOL.md, "Commit Provenance Information".
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -35,16 +35,6 @@ class Position:
     def is_of_same_rows(self, other: Self) -> bool:
         """Whether both speak of the same rows of the same table, whatever the version."""
         return (self.table, self.mapped) == (other.table, other.mapped)
-
-
-def least(reads: Sequence[Mapping[str, Position]]) -> dict[str, Position]:
-    """Of each source the position from which none misses a change; none where one of them knows of no such rows."""
-    found: dict[str, Position] = {}
-    for source in set(reads[0]).intersection(*reads):
-        first, *others = positions = [at[source] for at in reads]
-        if all(first.is_of_same_rows(other) for other in others):
-            found[source] = min(positions, key=lambda position: (not position.lookup, position.version))
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from lakehouse.spark.progress import doing, heard, telling
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import fit
 from lakehouse.write.difference import bag_difference
-from lakehouse.write.stored import stored_rows
 from lakehouse.write.writes import Append, Write
 
 Returned: TypeAlias = Write | DataFrame
@@ -126,7 +125,7 @@ def compare(
         held = TableVersion.of(spark, ref, head).rows()
         value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
         rows = value if isinstance(value, DataFrame) else value.rows
-        expected = fit(name, stored_rows(rows, head.partition_columns), held.schema, may_add=False)
+        expected = fit(name, rows, held.schema, may_add=False)
         doing(f"comparing {name} with a full recompute")
         with heard(spark):
             differing = bag_difference(expected, held).limit(_SHOWN).collect()

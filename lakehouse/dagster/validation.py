@@ -73,6 +73,17 @@ def _refuse_changes(asset: dg.AssetsDefinition) -> None:
         )
 
 
+def _refuse_ranges(asset: dg.AssetsDefinition, name: str) -> None:
+    """Refuses a backfill of several partitions in one run where changes are read: each has a position of its own."""
+    policy = asset.backfill_policy
+    if policy is not None and policy.max_partitions_per_run != 1 and changes_of(asset):
+        raise DefinitionError(
+            f"Asset '{name}' reads Changes, and each of its partitions has a position of its own, but its backfill "
+            f"policy puts several partitions into one run. Leave backfill_policy out, or give "
+            f"dg.BackfillPolicy.multi_run()."
+        )
+
+
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
     """Refuses a table inside another's directory: to the outer one's VACUUM its files are nobody's."""
     directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
@@ -98,6 +109,7 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
         raise MissingKeyError(name, write.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, table, asset.partitions_def)
+        _refuse_ranges(asset, name)
     for input_ in asset.op.input_defs:
         if input_.dagster_type.is_nothing:
             continue

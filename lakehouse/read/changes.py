@@ -76,7 +76,6 @@ class Changes:
         commits: The commits of the range; empty where everything is read, or an archive has told it.
         behind: Versions that a limit left to the next run.
         key: The columns that identify a row of the source in every version of the range; empty where none are known.
-        alike: Columns, in lower case, in which the asset's own table holds an empty text as NULL.
     """
 
     source_at: TableVersion
@@ -85,7 +84,6 @@ class Changes:
     commits: tuple[Commit, ...] = ()
     behind: int = 0
     key: tuple[str, ...] = ()
-    alike: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -185,16 +183,16 @@ class Changes:
         require(self.source.columns, keys, f"'{self.name}'")
         match self.content:
             case Everything():
-                return Touched(keys, None, self.source, self.name, alike=self.alike)
+                return Touched(keys, None, self.source, self.name)
             case Nothing():
                 nothing = Local.empty(self.source.select(*map(quote, keys)))
-                return Touched(keys, nothing, self.source, self.name, alike=self.alike)
+                return Touched(keys, nothing, self.source, self.name)
             case Feed(found=found):
                 identifies = folded(keys) == folded(self.key)
                 few, most = isinstance(found, Local), self.counts.images if self._read else None
                 rows = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
                 tells = rows if identifies else Tells.KEYS
-                return Touched(keys, found, self.source, self.name, few=few, most=most, tells=tells, alike=self.alike)
+                return Touched(keys, found, self.source, self.name, few=few, most=most, tells=tells)
 
     @property
     def read_no_feed(self) -> bool:

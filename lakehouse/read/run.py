@@ -90,7 +90,7 @@ class Run:
         """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
-        if self.ages or self.cursor.stale_base or not self.cursor.is_of(self.code_version):
+        if self.ages or self.cursor.stale_base or self.cursor.mark.code_version != self.code_version:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
@@ -111,7 +111,7 @@ class Run:
         """
         if self.is_own(known.mark):
             return not known.stale_base
-        if self.compares_everything or not self.changes or not known.is_of(self.code_version):
+        if self.compares_everything or not self.changes or known.mark.code_version != self.code_version:
             return False
         return all(
             (theirs := known.reads.get(source)) is not None

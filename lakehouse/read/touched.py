@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, reduce
-from itertools import chain, product
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from lakehouse.spark.types import pads
 from lakehouse.sql.keys import KeyPredicate, key_predicate
 from lakehouse.sql.text import Literal, folded, quote
 
-_ALIKE = "IF(coalesce({0}, '') = '', array('', NULL), array({0}))"
 SENT = 1_000_000
 """So many rows are sent to every task to be joined there."""
 
@@ -50,8 +48,6 @@ class Touched:
             at once: what may fail because change files are gone must fail while writing, not in the asset's body.
         most: At most so many keys there are, by the metrics of the commits; None where those do not say.
         tells: What the changes that were found tell.
-        alike: Columns, in lower case, in which the table that will be written holds an empty text as NULL. There one of
-            the two touches the other.
     """
 
     columns: tuple[str, ...]
@@ -61,7 +57,6 @@ class Touched:
     few: bool = True
     most: int | None = None
     tells: Tells = Tells.KEYS
-    alike: frozenset[str] = frozenset()
 
     @property
     def is_everything(self) -> bool:
@@ -93,32 +88,7 @@ class Touched:
         """The distinct keys, where they can be said as literals."""
         if self.found is None or not isinstance(self._held, Local):
             return None
-        values, texts = self._held.values(self.columns), self._texts(self._held.schema)
-        if values is None or not texts:
-            return values
-        each = (
-            product(*(_alike(v) if c in texts else (v,) for c, v in zip(self.columns, key, strict=True)))
-            for key in values
-        )
-        return list(dict.fromkeys(chain.from_iterable(each)))
-
-    def _texts(self, schema: StructType) -> frozenset[str]:
-        """The columns of the keys in which an empty text and NULL are one."""
-        return frozenset(
-            column
-            for column in self.columns
-            if column.lower() in self.alike
-            and any(c.name.lower() == column.lower() and isinstance(c.dataType, StringType) for c in schema.fields)
-        )
-
-    def _touches_more(self, found: Local) -> bool:
-        """Whether there may be keys among these that no change was found of: an empty text for NULL, or the reverse."""
-        texts, values = self._texts(found.schema), self.values
-        if not texts or values is None:
-            return bool(texts)
-        return any(
-            value in ("", None) for key in values for c, value in zip(self.columns, key, strict=True) if c in texts
-        )
+        return self._held.values(self.columns)
 
     @cached_property
     def _held(self) -> Local | DataFrame:
@@ -129,10 +99,7 @@ class Touched:
             case Local() as local if local.values(self.columns) is not None:
                 return local
             case Local(frame=frame) | frame:
-                keys = frame.select(*as_keys(frame, self.columns))
-                for column in self._texts(frame.schema):
-                    keys = keys.withColumn(column, F.explode(F.expr(_ALIKE.format(quote(column)))))
-                distinct = keys.distinct()
+                distinct = frame.select(*as_keys(frame, self.columns)).distinct()
                 few = small(distinct) if self.few else None
                 return distinct if few is None else few
 
@@ -155,7 +122,7 @@ class Touched:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
             )
-        if self.tells is not Tells.KEYS and isinstance(self.found, Local) and not self._touches_more(self.found):
+        if self.tells is not Tells.KEYS and isinstance(self.found, Local):
             told = rows_after(self.found, self.columns, self.source.columns)
             if told is not None and not pads(self.source.schema):  # the feed has its texts, and not that it is a CHAR
                 return told.frame
@@ -182,7 +149,7 @@ class Touched:
     def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
         """That a row of the frame has the key that a row of `keys` is, whose columns go by the aliases of `renamed`."""
         held = self._held
-        nulls = not isinstance(held, Local) or held.has_nulls(self.columns) or bool(self._texts(held.schema))
+        nulls = not isinstance(held, Local) or held.has_nulls(self.columns)
         pairs = zip(as_keys(frame, tuple(renamed.values())), map(F.col, renamed), strict=True)
         return reduce(Column.__and__, (ours.eqNullSafe(key) if nulls else ours == key for ours, key in pairs))
 
@@ -208,11 +175,11 @@ class Touched:
         """
         require(frame.columns, columns, f"the frame that via() looks keys of {self.name} up in")
         if self.found is None:
-            return Touched(columns, None, frame, self.name, few=self.few, alike=self.alike)
+            return Touched(columns, None, frame, self.name, few=self.few)
         if self.values == []:
-            return Touched(columns, Local.empty(frame.select(*map(quote, columns))), frame, self.name, alike=self.alike)
+            return Touched(columns, Local.empty(frame.select(*map(quote, columns))), frame, self.name)
         found = self.of(frame).select(*map(quote, columns))
-        return Touched(columns, found, frame, self.name, few=self.few, alike=self.alike)
+        return Touched(columns, found, frame, self.name, few=self.few)
 
     def __or__(self, other: "Touched") -> "Touched":
         """The keys touched on either side; both name the same columns.
@@ -229,12 +196,7 @@ class Touched:
         source = self.source if self.source is other.source else None
         name = self.name if self.name == other.name else f"{self.name} and {other.name}"
         most = None if self.most is None or other.most is None else self.most + other.most
-        few, alike = self.few and other.few, self.alike | other.alike
-        return Touched(self.columns, found, source, name, few=few, most=most, alike=alike)
-
-
-def _alike(value: Literal) -> tuple[Literal, ...]:
-    return ("", None) if value in ("", None) else (value,)
+        return Touched(self.columns, found, source, name, few=self.few and other.few, most=most)
 
 
 def _united(

@@ -179,6 +179,13 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
                 f"({found['change']})",
                 "Read them with touched() or net() instead of appended().",
             )
+        case "empty":
+            return BrokenPromiseError(
+                asset,
+                f"is about a row with an empty text in column {found['column']}, which Delta would keep as NULL, "
+                f"because the table is partitioned by it",
+                "Put another value in its place in an asset upstream of this one, or partition by another column.",
+            )
         case "elsewhere":
             return BrokenPromiseError(
                 asset,

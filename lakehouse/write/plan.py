@@ -17,9 +17,9 @@ from lakehouse.spark.types import check_new, check_padding, check_zone, conforme
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.by_key import keyed
 from lakehouse.write.difference import OPERATION, bag_difference, difference, missing_from, promised
+from lakehouse.write.empty_text import refusing_empty_texts
 from lakehouse.write.incremental_sums import Recompute, added, check
 from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
-from lakehouse.write.stored import stored
 from lakehouse.write.writes import Append, Merge, Overwrite, Stated, Write
 
 
@@ -58,7 +58,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     check_zone(run.asset, write.rows, partition_columns)
     if isinstance(write, Merge) and not run.table.key_columns:
         raise MissingKeyError(run.asset, "Merge")
-    write = stored(write, partition_columns)
+    write = refusing_empty_texts(run.asset, write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
     if run.changes and not (run.moves or anew or (isinstance(write, Overwrite) and run.lookups_moved)):
@@ -86,8 +86,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
 
 def _rest(run: Run, *, anew: bool) -> MarkOnly | Skip:
     """What remains to be done where no row differs: a mark, if it lets a later run off some work."""
-    # The sums of several partitions at once are computed anew each time: no mark would say that they need not be.
-    due = run.moves or (bool(run.changes) and run.lookups_moved) or (anew and len(run.partitions) <= 1)
+    due = run.moves or (bool(run.changes) and run.lookups_moved) or anew
     return MarkOnly() if due else Skip()
 
 

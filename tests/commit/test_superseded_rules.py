@@ -108,33 +108,12 @@ def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(hi
         superseded_by(history, history.head(), ours, ANY, done)
 
 
-def test_one_that_followed_upon_our_commit_has_mended_its_own_partitions_only(history: History):
-    history.own(5, ("q", "r"))
-    ours, done = mending(history, run(history, partitions=("p", "q")))
-    history.own(AS_OF, ("q", "r"), epoch=2, compared=True)
-    with pytest.raises(OvertakenError, match=f"own version is {done}"):
-        superseded_by(history, history.head(), ours, ANY, done)
-
-
 def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
     """It was killed before it could write them again."""
     ours = run(history)
     base = history.entries[-1].version
     history.append()
     history.own(AS_OF, ("p", "q"), epoch=2, base=base, compared=True)
-    with pytest.raises(OvertakenError):
-        superseded_by(history, history.head(), ours, ANY, None)
-
-
-def test_one_that_read_as_far_in_some_of_our_partitions_leaves_the_others_to_us(history: History):
-    ours = run(history, partitions=("p", "q"))
-    history.own(AS_OF, ("p",), epoch=2)
-    assert superseded_by(history, history.head(), ours, ANY, None) is None
-
-
-def test_one_that_read_further_in_some_of_our_partitions_makes_us_begin_anew(history: History):
-    ours = run(history, partitions=("p", "q"))
-    history.own(AS_OF + 1, ("p",), epoch=2)
     with pytest.raises(OvertakenError):
         superseded_by(history, history.head(), ours, ANY, None)
 
@@ -203,11 +182,6 @@ def uneven() -> History:
     history.own(50, ("p",))
     history.own(103, ("p",), epoch=2, compared=True)
     return history
-
-
-def test_a_portion_for_several_partitions_does_not_end_before_the_furthest_of_them(uneven: History):
-    assert known(uneven, "p", "q").reads["src"].version == 50
-    assert known(uneven, "p", "q").furthest["src"] == 103
 
 
 def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):

@@ -66,7 +66,7 @@ def test_a_damaged_mark_is_refused_by_name(history: History):
         cursor(history)
 
 
-@pytest.mark.parametrize("partitions", [WHOLE, ("a",), ("a", "b")], ids=str)
+@pytest.mark.parametrize("partitions", [WHOLE, ("a",)], ids=str)
 def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
     history: History, partitions: tuple[str, ...]
 ):
@@ -83,7 +83,7 @@ def test_damage_behind_the_position_does_not_matter(history: History):
     history.say('{"lakehouse":{"asset":"silver/fl')
     history.own(4, ("a",))
     history.own(5, ("b",))
-    assert read_to(history, "a") == read_to(history, "a", "b") == 4
+    assert (read_to(history, "a"), read_to(history, "b")) == (4, 5)
 
 
 # RESTORE

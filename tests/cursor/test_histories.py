@@ -90,7 +90,13 @@ class World:
             reads=reads,
             compared=compared,
         )
-        self.plans.append((mark, at.reads["src"].version if "src" in at.reads else NOTHING_READ))
+        self.plans.append((mark, min(self.read_to(name) for name in self.names(partitions))))
+
+    def read_to(self, name: str) -> int:
+        """How far the cursor of a partition, or of the whole table, says that it has read."""
+        partitions = (name,) if self.parts else WHOLE
+        reads = find_cursor(self.history, self.history.head(), self.history.asset, partitions).reads
+        return reads["src"].version if "src" in reads else NOTHING_READ
 
     def land(self, which: int) -> int | None:
         if not self.plans:
@@ -130,7 +136,10 @@ class World:
         read = [truth for truth in truths if isinstance(truth, int)]
         used = self.history.transactions.get(application_id(self.history.asset, partitions, found.generation), 0)
         assert used == found.epoch, "the next epoch is the one after the last"
+        assert len(partitions) <= 1 or isinstance(found, Fresh), "a range of partitions has no position"
         match found:
+            case _ if len(partitions) > 1:
+                assert found.foreign is None or not self.written or self.history.oldest > 0
             case Known():
                 assert len(read) == len(truths), (truths, found)
                 reached = found.reads["src"].version if "src" in found.reads else NOTHING_READ

@@ -1,4 +1,4 @@
-"""Runs of overlapping sets of partitions at random moments, on a toy table: rows are always those of their position.
+"""Runs of partitions at random moments, on a toy table: rows are always those of their position.
 
 Each run is as a `Merge` is: it reads a range of a source, compares at a base, lands later, looks at what came in
 between, and may be killed at any point. What it may do, the project's own code decides.
@@ -26,7 +26,7 @@ from tests.conftest import EXAMPLES
 from tests.support.commits import TABLE_ID, History
 
 KEYS = ("p1", "p2", "q1", "q2")
-SETS = (("p",), ("q",), ("p", "q"))
+SETS = (("p",), ("q",))
 WRITE: Merge = Merge(None, None)  # type: ignore[arg-type]
 FEED = Feed(Local(None, None, None))  # type: ignore[arg-type]
 Rows = Counter[tuple[str, int]]
@@ -86,7 +86,7 @@ class World:
         if "src" in cursor.reads:
             after, compare = cursor.reads["src"].version, None
             if isinstance(cursor, Known) and self.random.random() < 0.4:  # a portion
-                upto = max(min(after + 1, upto), min(cursor.furthest.get("src", after), upto))
+                upto = max(min(after + 1, upto), min(max(after, cursor.furthest("src")), upto))
         content = Everything(compare) if compare else FEED if upto > after else Nothing()
         changed = set(KEYS) if compare else set(self.changed[after + 1 : upto + 1])
         self.begun += 1

@@ -1,9 +1,10 @@
-"""Each partition has a position of its own; a run of several starts where none of them misses a change."""
+"""Each partition has a position of its own; a range of partitions has an epoch, and no position."""
 
 from dataclasses import replace
 
-from lakehouse.cursor.find import Fresh, Lost
-from lakehouse.cursor.mark import Position
+import pytest
+
+from lakehouse.cursor.find import Fresh, Lost, newest_covering
 from lakehouse.cursor.walk import may_concern
 from tests.support.commits import History, cursor, known, read_to
 
@@ -14,48 +15,60 @@ def test_each_partition_has_a_position_of_its_own(history: History):
     assert (read_to(history, "a"), read_to(history, "b")) == (4, 9)
 
 
-def test_of_several_partitions_the_one_that_has_read_least_decides(history: History):
-    history.own(4, ("a",))
-    history.own(9, ("b",))
-    assert read_to(history, "a", "b") == 4
+@pytest.mark.parametrize("knows_epochs", [True, False])
+def test_a_range_of_partitions_continues_its_own_epochs_and_has_no_position(*, knows_epochs: bool):
+    """Whichever sets its members were written in since: Delta skips an epoch that it has seen, without a word."""
+    history = History(knows_epochs=knows_epochs)
+    history.own(partitions=("a", "b"), epoch=1)
+    history.own(partitions=("a",), epoch=1)
+    history.own(partitions=("a",), epoch=2)
+    assert cursor(history, "a", "b", positions=False) == Fresh(epoch=1)
+    assert cursor(history, "b", "c", positions=False) == Fresh(epoch=0)
+
+
+def test_a_range_whose_epochs_were_forgotten_begins_another_sequence():
+    history = History(knows_epochs=False)
+    history.own(partitions=("a", "b"), epoch=1)
+    history.own(partitions=("a", "c"), epoch=1)
+    history.clean(1)
+    assert cursor(history, "a", "b", positions=False) == Fresh("0~1")
+
+
+def test_a_commit_of_a_range_holds_for_each_of_its_partitions(history: History):
+    """Written by a version that let a range read changes, or before the asset read any."""
     history.own(12, ("a", "b"))
     history.own(15, ("b",), epoch=2)
-    assert read_to(history, "b", "a") == 12
+    assert (read_to(history, "a"), read_to(history, "b")) == (12, 15)
+    head = history.head()
+    assert head is not None
+    newest = newest_covering(history, head, history.asset, ("a", "b"))
+    assert newest is not None and newest.version == 0
 
 
-def test_the_log_is_read_once_for_all_of_them():
-    history = History(knows_epochs=False)
-    for epoch, partition in enumerate("abcdefgh", start=1):
-        history.own(epoch, (partition,))
-        for _ in range(10):
-            history.append()
-    assert read_to(history, *"hgfedcba") == 1
-    assert history.pages == [32, 256]
+@pytest.mark.parametrize("positions", [True, False])
+def test_the_log_of_a_range_is_asked_for_its_epoch_and_nothing_else(*, positions: bool):
+    history = History()
+    for epoch in (1, 2, 3):
+        history.own(partitions=("a", "b"), epoch=epoch)
+    assert cursor(history, "a", "b", positions=positions) == Fresh(epoch=3)
+    assert history.pages == []
 
 
-def test_a_partition_never_written_makes_the_whole_range_fresh(history: History):
-    history.own(4, ("a",))
-    assert isinstance(cursor(history, "a", "b"), Fresh)
+def test_an_asset_that_reads_no_changes_asks_the_log_for_its_epoch_and_nothing_else():
+    history = History()
+    for epoch in (1, 2, 3):
+        history.own(partitions=("a",), epoch=epoch)
+    assert cursor(history, "a", positions=False) == Fresh(epoch=3)
+    assert history.pages == []
 
 
-def test_a_lost_partition_makes_the_whole_range_lost(history: History):
-    history.own(4, ("a",))
-    history.add("TRUNCATE")
-    history.own(9, ("b",))
-    assert isinstance(cursor(history, "c"), Fresh)
-    assert isinstance(cursor(history, "c", "b", "a"), Lost)
-
-
-def test_a_source_that_one_of_them_has_not_read_or_knows_as_another_table_is_unread(history: History):
-    history.own(partitions=("a",), reads={"x": Position("s", 1), "y": Position("s", 2), "z": Position("s", 3)})
-    history.own(partitions=("b",), reads={"x": Position("t", 1), "z": Position("s", 2)})
-    assert known(history, "a", "b").reads == {"z": Position("s", 2)}
-
-
-def test_a_source_that_one_of_them_only_looked_up_is_not_followed_from_anothers_position(history: History):
-    history.own(partitions=("a",), reads={"src": Position("s", 10, lookup=True)})
-    history.own(partitions=("b",), reads={"src": Position("s", 8)})
-    assert known(history, "a", "b").reads["src"].lookup
+@pytest.mark.parametrize("rival", [("a", "b"), ("a",), ()], ids=["a range", "the partition", "all"])
+def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History, rival: tuple[str, ...]):
+    history.own(1, ("a",))
+    history.own(5, rival, epoch=7, compared=True)
+    history.own(6, ("a",), epoch=8, base=0, compared=True)
+    found = cursor(history, "a")
+    assert isinstance(found, Lost) and "another run of the asset came in between" in found.reason
 
 
 def test_a_commit_of_the_whole_table_holds_for_each_partition(history: History):
@@ -83,16 +96,6 @@ def test_a_table_whose_partitions_were_taken_away_again_begins_another_generatio
     assert read_to(history) == 9
 
 
-def test_a_set_of_partitions_continues_its_own_epochs(history: History):
-    """Whichever sets its members were written in since: Delta skips an epoch that it has seen, without a word."""
-    history.own(4, ("a",), epoch=1)
-    history.own(5, ("a",), epoch=2)
-    history.own(6, ("a", "b"), epoch=1)
-    assert known(history, "a").epoch == 2
-    assert known(history, "a", "b").epoch == 1
-    assert known(history, "a").reads["src"].version == 6
-
-
 def test_a_set_of_partitions_whose_epochs_were_forgotten_begins_another_sequence():
     history = History(knows_epochs=False)
     history.own(4, ("a",), epoch=1)
@@ -107,14 +110,6 @@ def test_a_set_of_partitions_whose_epochs_were_forgotten_begins_another_sequence
     assert (again.generation, again.epoch) == (found.generation, 1)
 
 
-def test_an_asset_that_reads_no_changes_asks_the_log_for_its_epoch_and_nothing_else():
-    history = History()
-    for epoch in (1, 2, 3):
-        history.own(partitions=("a",), epoch=epoch)
-    assert cursor(history, "a", positions=False) == Fresh(epoch=3)
-    assert history.pages == []
-
-
 def test_partitions_that_are_written_side_by_side_keep_their_positions(history: History):
     """Each pair was compared with the same version, and one committed behind the other."""
     for turn in range(1, 4):
@@ -123,16 +118,6 @@ def test_partitions_that_are_written_side_by_side_keep_their_positions(history: 
         history.own(10 * turn + 1, ("b",), epoch=turn, base=base, compared=True)
         assert (read_to(history, "a"), read_to(history, "b")) == (10 * turn, 10 * turn + 1)
         assert not known(history, "b").stale_base
-
-
-def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History):
-    history.own(1, ("a", "b"))
-    for rival in (("b", "c"), ()):
-        base = len(history.entries) - 1
-        history.own(5, rival, epoch=7, compared=True)
-        history.own(6, ("a", "b"), epoch=len(history.entries), base=base, compared=True)
-        found = cursor(history, "a", "b")
-        assert isinstance(found, Lost) and "another run of the asset came in between" in found.reason
 
 
 def test_a_rival_that_slips_in_every_time_makes_no_position_unreadable(history: History):

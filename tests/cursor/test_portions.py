@@ -89,14 +89,14 @@ def source() -> Source:
     return Source(pinned, history, head)
 
 
-def test_a_source_that_ends_before_the_furthest_of_several_partitions_is_compared(source: Source):
+def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
     reader = Reader("asset", Read(), recomputes=True, may_compare=True, remedy="", furthest=9)
     found = read_changes(source, Position(TABLE_ID, 2), reader).content
     assert isinstance(found, Everything) and "ends at version 5" in str(found.reason)
 
 
-def test_an_archive_that_ends_before_the_furthest_of_several_partitions_does_not_answer(source: Source):
+def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source):
     archived = Archived(None, 3)  # type: ignore[arg-type]
     reader = Reader(
         "asset", Read(), recomputes=True, may_compare=True, remedy="", archive=lambda _: archived, furthest=4

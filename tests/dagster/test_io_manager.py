@@ -103,7 +103,7 @@ def test_a_partition_run_writes_its_partition_and_nothing_else(house: House) -> 
     assert house.lake.rows("by_day") == [(1, DAY_1, 0), (2, DAY_2, 20), (3, DAY_2, 30)]
 
 
-@pytest.mark.parametrize("name", ["by_day", "landed", "daily_copies"])
+@pytest.mark.parametrize("name", ["by_day", "landed"])
 def test_a_range_of_partitions_is_one_commit(house: House, name: str) -> None:
     tags = {"dagster/asset_partition_range_start": "2013-01-01", "dagster/asset_partition_range_end": "2013-01-02"}
     result = house.run(name, tags=tags)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakehouse.declare.table import Table
-from lakehouse.errors import LakehouseError, ReadError, WriteError
+from lakehouse.errors import LakehouseError, PartitionRangeError, ReadError, WriteError
 from lakehouse.log.versions import VersionRange
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.read.changes import Changes, Nothing
@@ -61,9 +61,13 @@ def appended_to_two() -> object:
         (of_other_columns, WriteError, r"of \(id\) and of \(customer\) cannot be united: .* via\(frame, 'id'\)"),
         (rows_of_two, WriteError, r"of orders and customers come from two sources, .* Use of\(frame\)"),
         (keys_of_two, WriteError, r"of two sources together no list of them exists; use of\(\)"),
-        (appended_to_two, WriteError, r"'landed' appends changes, .* Nothing was written. Backfill .* one run per"),
+        (
+            appended_to_two,
+            PartitionRangeError,
+            r"'landed' reads Changes, .* Nothing was written. Backfill .* one run per partition",
+        ),
     ],
-    ids=["no column", "other columns", "rows of two sources", "keys of two sources", "an append to two partitions"],
+    ids=["no column", "other columns", "rows of two sources", "keys of two sources", "changes in two partitions"],
 )
 def test_what_means_nothing_is_refused_in_words(
     asked: Callable[[], object], error: type[LakehouseError], said: str

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Read, Table, checks, validate
+from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Table, checks, validate
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from tests.support.house import House
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
@@ -81,6 +81,20 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
         with pytest.raises(error, match=text):
             validate(definitions("/tmp/nowhere", asset))
     validate(definitions("/tmp/nowhere", copies, totals, by_day, landed))
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+@pytest.mark.parametrize("policy", [dg.BackfillPolicy.single_run(), dg.BackfillPolicy.multi_run(7)])
+def test_a_backfill_of_several_partitions_in_a_run_is_refused_where_changes_are_read(policy: dg.BackfillPolicy) -> None:
+    @dg.asset(partitions_def=DAYS, backfill_policy=policy, metadata=Table(key="id", partition_by="day"))
+    def ranged(orders: Changes) -> Merge: ...
+
+    @dg.asset(partitions_def=DAYS, backfill_policy=policy, metadata=Table(partition_by="day"))
+    def whole(orders: DataFrame) -> Overwrite: ...
+
+    with pytest.raises(DefinitionError, match=r"'ranged' reads Changes, .* several partitions into one run\. Leave"):
+        validate(definitions("/tmp/nowhere", ranged))
+    validate(definitions("/tmp/nowhere", whole))
 
 
 def test_a_table_inside_another_and_one_among_sparks_own_files_are_refused() -> None:

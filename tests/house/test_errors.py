@@ -56,6 +56,14 @@ CASES = [
         "Add Table(partition_by=...).",
     ),
     Case(
+        errors.PartitionRangeError,
+        {"asset": "flights", "partitions": ("2013-01-01", "2013-01-02", "2013-01-03")},
+        "'flights' reads Changes, and each of its partitions has a position of its own, so one run cannot write 3 of "
+        "them (2013-01-01 to 2013-01-03).",
+        "Nothing was written.",
+        "Backfill it with one run per partition: leave backfill_policy out, or give dg.BackfillPolicy.multi_run().",
+    ),
+    Case(
         errors.SourceMissingError,
         {"asset": "flights", "source": "events", "where": "/lake/events"},
         "'flights' reads 'events', but there is no Delta table at /lake/events.",

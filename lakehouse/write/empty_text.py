@@ -1,0 +1,71 @@
+"""An empty text in a partition column is refused: Delta would keep a NULL (ADR 18).
+
+Delta: PROTOCOL.md, "Partition Value Serialization". The table would hold another row than the one that was written,
+under a key that nobody touched.
+"""
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from lakehouse.read.touched import Touched
+from lakehouse.spark.promises import BROKEN
+from lakehouse.sql.text import folded, quote
+from lakehouse.write.difference import broken
+from lakehouse.write.writes import Append, Merge, Overwrite, Stated
+
+
+def refusing_empty_texts(asset: str, write: Stated, partition_columns: Collection[str]) -> Stated:
+    """The write, whose plan fails at an empty text in a column that the table is partitioned by.
+
+    Args:
+        asset: The asset, for messages.
+        write: What the asset returned.
+        partition_columns: What the table is partitioned by; empty if it is not partitioned.
+
+    Raises:
+        BrokenPromiseError: A key that the write is about has an empty text there.
+    """
+    if not partition_columns:
+        return write
+    rows = _refusing(write.rows, partition_columns)
+    match write:
+        case Merge(touched=touched):
+            return Merge(rows, _touched(asset, touched, partition_columns))
+        case Append() | Overwrite():
+            return replace(write, rows=rows)
+
+
+def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -> Touched:
+    """The keys likewise: rows that the table holds under NULL would stay there when the empty text is deleted."""
+    if touched.found is None or not folded(touched.columns) & folded(partition_columns):
+        return touched
+    if touched.values is None:
+        return replace(touched, found=_refusing(touched.keys, partition_columns))
+    partitions = folded(partition_columns)
+    for index, column in enumerate(touched.columns):
+        if column.lower() in partitions and any(key[index] == "" for key in touched.values):
+            raise broken(asset, {"kind": "empty", "column": column})
+    return touched
+
+
+def _refusing(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
+    partitions = folded(partition_columns)
+    refused = {
+        field.name: F.when(F.col(quote(field.name)) == "", F.raise_error(F.lit(_problem(field.name))))
+        .otherwise(F.col(quote(field.name)))
+        .alias(field.name)
+        for field in frame.schema.fields
+        if field.name.lower() in partitions and isinstance(field.dataType, StringType)
+    }
+    if not refused:
+        return frame
+    return frame.select(*(refused.get(column, F.col(quote(column))) for column in frame.columns))
+
+
+def _problem(column: str) -> str:
+    return BROKEN + json.dumps({"kind": "empty", "column": column})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING as _FOR_THE_TYPE_CHECKER
 from typing import Any as _Any
 
 if _FOR_THE_TYPE_CHECKER:
+    from lakehouse import scd
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.recompute import checks
     from lakehouse.dagster.sensor import change_sensor
@@ -38,6 +39,7 @@ __all__ = [
     "VersionRange",
     "change_sensor",
     "checks",
+    "scd",
     "validate",
 ]
 
@@ -56,11 +58,14 @@ _HOMES = {
     "write.aggregate": ("Aggregate",),
     "write.writes": ("Append", "Merge", "Overwrite"),
 }
+_PACKAGES = ("scd",)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> _Any:
     """Loads a public name from the module that defines it (PEP 562)."""
+    if name in _PACKAGES:
+        return _import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)

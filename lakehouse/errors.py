@@ -17,7 +17,9 @@
     - MissingFileError
     - UnreadableLogError
   x WriteError                  nothing was written
+    - EventOptionError
     - BrokenPromiseError
+      x BadEventError
     - SchemaError
     - PlanError
     - ComputeError
@@ -198,12 +200,48 @@ class WriteError(LakehouseError):
     """A result that cannot become the table. Nothing was written."""
 
 
+class EventOptionError(WriteError):
+    """Options of `scd.type1` or `scd.type2` that contradict each other, or the columns of the events."""
+
+    def __init__(self, function: str, rule: str, problem: str, remedy: str) -> None:
+        self.function, self.rule, self.problem, self.remedy = function, rule, problem, remedy
+        super().__init__(f"{function} {_clause(problem)} (rule {rule}). Nothing was written. {remedy}")
+
+
 class BrokenPromiseError(WriteError):
     """Rows that break what their write promises: outside the touched keys, or two with one key."""
 
     def __init__(self, asset: str, problem: str, remedy: str) -> None:
         self.asset, self.problem, self.remedy = asset, problem, remedy
         super().__init__(f"The result of '{asset}' {_clause(problem)}. Nothing was written. {remedy}")
+
+
+_EVENT_RULES = {
+    "NULL_KEY": ("with NULL in its key", "Leave such events out, or give them a key."),
+    "NULL_SEQUENCE": (
+        "with NULL in its sequence",
+        "Leave such events out, or give sequence_by an expression that is never NULL.",
+    ),
+    "TWO_UPSERTS": (
+        "to which another one of the same key and sequence is not equal",
+        "Give sequence_by a struct that tells the two apart, such as struct(at, id), or leave out what differs.",
+    ),
+}
+"""What is wrong with an event that breaks a rule, and what to do."""
+
+
+class BadEventError(BrokenPromiseError):
+    """An event of which `scd.type1` or `scd.type2` cannot say what follows from it."""
+
+    def __init__(
+        self, asset: str, rule: str, key: Mapping[str, str | None], sequence: str | None, columns: Iterable[str]
+    ) -> None:
+        self.rule, self.key, self.sequence, self.columns = rule, dict(key), sequence, tuple(columns)
+        wrong, remedy = _EVENT_RULES[rule]
+        values = ", ".join(f"{name}={_or_null(value)}" for name, value in key.items())
+        where = f"; columns: {', '.join(self.columns)}" if self.columns else ""
+        problem = f"comes from an event {wrong} (rule {rule}; key: {values}; sequence: {_or_null(sequence)}{where})"
+        super().__init__(asset, problem, remedy)
 
 
 class SchemaError(WriteError):
@@ -404,6 +442,10 @@ class UnknownOutcomeError(LakehouseError):
             f"landed: its mark would name attempt {attempt}. Run it again when the table can be read: if it landed, "
             f"the run says so and applies nothing twice."
         )
+
+
+def _or_null(value: str | None) -> str:
+    return "NULL" if value is None else value
 
 
 def _clause(text: str) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakehouse.errors import BrokenPromiseError
+from lakehouse.errors import BadEventError, BrokenPromiseError
 from lakehouse.read.touched import Touched, require
 from lakehouse.spark.compare import MORE, bag_difference
 from lakehouse.spark.diagnosis import causes, message
@@ -198,6 +198,8 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
                 "lacks rows that an earlier materialization appended",
                 "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
             )
+        case "event":
+            return BadEventError(asset, found["rule"], found["key"], found["at"], found["columns"])
         case kind:
             raise AssertionError(f"no promise is called {kind}")
 

@@ -159,6 +159,27 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.EventOptionError,
+        {"function": "scd.type2()", "rule": "EMPTY_KEYS", "problem": "was given no keys", "remedy": REMEDY},
+        "scd.type2() was given no keys (rule EMPTY_KEYS).",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.BadEventError,
+        {
+            "asset": "flights",
+            "rule": "NULL_KEY",
+            "key": {"id": "7", "region": None},
+            "sequence": "5",
+            "columns": ("region",),
+        },
+        "The result of 'flights' comes from an event with NULL in its key (rule NULL_KEY; key: id=7, region=NULL; "
+        "sequence: 5; columns: region).",
+        WRITTEN,
+        "Leave such events out, or give them a key.",
+    ),
+    Case(
         errors.SchemaError,
         {"asset": "flights", "differences": {"a": "missing", "b": "int, was string"}, "remedy": REMEDY},
         "The result of 'flights' does not fit its table (a: missing; b: int, was string).",

@@ -113,6 +113,9 @@ class Lake:
         found = plain.rows(self.root / name)
         return sorted((tuple(row) for row in self.frame(name).collect()) if found is None else found, key=repr)
 
+    def exists(self, name: str) -> bool:
+        return self.ref(name).log(lambda: self.spark).head() is not None
+
     def version(self, name: str) -> int:
         head = self.ref(name).log(lambda: self.spark).head()
         assert head is not None

@@ -1,0 +1,132 @@
+"""Events in the order of their sequence, one of each key at each sequence value; what has no one meaning is an error.
+
+Errors that depend on rows are raised inside the plan, where a commit finds them as broken promises.
+"""
+
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType, StructType
+
+from lakehouse.errors import EventOptionError
+from lakehouse.scd.columns import Layout, require_order
+from lakehouse.spark.promises import BROKEN
+from lakehouse.spark.types import comparable
+from lakehouse.sql.text import folded, literal, quote, quote_all, same
+
+SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"
+"""Of an event: its sequence, whether it deletes its key, and the sequence of the key's next event (NULL: none)."""
+_BEFORE = "__scd_before"
+Condition: TypeAlias = tuple[str, str | Column]
+"""The name of an option, and its condition."""
+
+
+def marked(
+    function: str, events: DataFrame, layout: Layout, sequence_by: str | Column, conditions: dict[str, Condition]
+) -> DataFrame:
+    """The events with their sequence as `SEQUENCE`, and for each condition whether it is true of the event.
+
+    Args:
+        function: The public function, for messages.
+        events: The events.
+        layout: The columns of the result.
+        sequence_by: What orders the events of a key: a column, or an expression over the events' columns.
+        conditions: By the name of the new column the option's name, and an expression over the events' columns of which
+            NULL counts as false.
+
+    Raises:
+        EventOptionError: The sequence has no order, or a condition is no BOOLEAN.
+    """
+    added = {name: as_column(condition, events) for name, (_, condition) in conditions.items()}
+    frame = events.withColumns({SEQUENCE: as_column(sequence_by, events), **added})
+    schema = frame.schema
+    require_order(function, schema[SEQUENCE].dataType)
+    for name, (option, _) in conditions.items():
+        if not isinstance(schema[name].dataType, BooleanType):
+            raise EventOptionError(
+                function,
+                "NO_CONDITION",
+                f"was given {option} with a value of {schema[name].dataType.simpleString()}",
+                "Give a condition that is true or false, such as \"op = 'D'\".",
+            )
+    kept = [quote(name) for name in layout.names]
+    truths = [f"coalesce({name}, FALSE) AS {name}" for name in conditions]
+    return frame.selectExpr(*kept, SEQUENCE, *truths)
+
+
+def in_order(frame: DataFrame, layout: Layout) -> DataFrame:
+    """One event of each key at each sequence value, with the sequence of the key's next event as `NEXT`.
+
+    Of a delete and an upsert at one sequence the delete counts (R3). Equal events are one event. Two different upserts
+    at one sequence raise an error, as does a NULL in a key or a sequence (R1).
+
+    Args:
+        frame: The events with `SEQUENCE` and `DELETES`.
+        layout: The columns of the result.
+    """
+    sequence = frame.schema[SEQUENCE].dataType
+    guarded = frame.selectExpr(*map(quote, layout.names), f"{_complete(layout, sequence)} AS {SEQUENCE}", DELETES)
+    values = list(comparable(layout.fields(layout.values)).values())
+    before = ", ".join([f"{SEQUENCE} AS at", *(f"{value} AS v{i}" for i, value in enumerate(values))])
+    differs = [f"NOT ({same(f'{_BEFORE}.v{i}', value)})" for i, value in enumerate(values)]
+    conflicts = f"NOT {DELETES} AND {_BEFORE}.at <=> {SEQUENCE} AND ({' OR '.join(differs) or 'FALSE'})"
+    over = over_keys(layout, SEQUENCE, DELETES)
+    beside = guarded.selectExpr("*", f"lag(struct({before})) {over} AS {_BEFORE}", f"lead({SEQUENCE}) {over} AS {NEXT}")
+    problem = _problem("TWO_UPSERTS", layout, _where(layout.values, differs))
+    last = beside.where(f"CASE WHEN {conflicts} THEN raise_error({problem}) ELSE NOT ({NEXT} <=> {SEQUENCE}) END")
+    return last.drop(_BEFORE)
+
+
+def over_keys(layout: Layout, *order: str) -> str:
+    """The window of a key's events in an order, as SQL."""
+    return f"OVER (PARTITION BY {quote_all(layout.keys)} ORDER BY {', '.join(order)})"
+
+
+def over_past(layout: Layout) -> str:
+    """The window of a key's events up to this one, as SQL."""
+    keys = quote_all(layout.keys)
+    return f"OVER (PARTITION BY {keys} ORDER BY {SEQUENCE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+
+
+def as_column(expression: str | Column, events: DataFrame) -> Column:
+    """A column by its name, or an expression."""
+    if isinstance(expression, Column):
+        return expression
+    return F.col(quote(expression)) if expression.lower() in folded(events.columns) else F.expr(expression)
+
+
+def _complete(layout: Layout, kind: DataType) -> str:
+    """The sequence, or an error where the sequence or the key has a NULL in it."""
+    nulls = [f"{quote(name)} IS NULL" for name in layout.keys]
+    problem = _problem("NULL_KEY", layout, _where(layout.keys, nulls))
+    return f"CASE WHEN {' OR '.join(nulls)} THEN raise_error({problem}) ELSE {complete_sequence(layout, kind)} END"
+
+
+def complete_sequence(layout: Layout, kind: DataType) -> str:
+    """The sequence as SQL, or an error where it has a NULL in it."""
+    problem = _problem("NULL_SEQUENCE", layout, "array()")
+    return f"CASE WHEN {' OR '.join(_nulls(SEQUENCE, kind))} THEN raise_error({problem}) ELSE {SEQUENCE} END"
+
+
+def _nulls(value: str, kind: DataType) -> list[str]:
+    """That a sequence, or a field of one that is a struct, is NULL."""
+    fields = kind.fields if isinstance(kind, StructType) else ()
+    within = [term for field in fields for term in _nulls(f"{value}.{quote(field.name)}", field.dataType)]
+    return [f"{value} IS NULL", *within]
+
+
+def _where(columns: tuple[str, ...], conditions: list[str]) -> str:
+    """The names of the columns whose condition holds, as an array in SQL."""
+    named = (
+        f"CASE WHEN {condition} THEN {literal(name)} END" for name, condition in zip(columns, conditions, strict=True)
+    )
+    return f"array_compact(array({', '.join(named)}))"
+
+
+def _problem(rule: str, layout: Layout, columns: str) -> str:
+    """The text of an event that breaks a rule, as SQL."""
+    key = ", ".join(f"CAST({quote(name)} AS STRING) AS {quote(name)}" for name in layout.keys)
+    of_event = f"struct({key}) AS key, {columns} AS columns, CAST({SEQUENCE} AS STRING) AS at"
+    event = f"to_json(struct('event' AS kind, {literal(rule)} AS rule, {of_event}), map('ignoreNullFields', 'false'))"
+    return f"concat({literal(BROKEN)}, {event})"

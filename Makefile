@@ -28,13 +28,13 @@ dev: $(STAMP)  ## Open Dagster on the lakehouse; PORT=3000 unless given
 PORT ?= 3000
 
 shell: $(STAMP)  ## A Python prompt on the tables: `table("gold/carrier_delays").show()`
-	@$(PY) -m resources.shell
+	@$(PY) -m lakehouse shell
 
 stop: $(STAMP)  ## End the Spark server; it also ends by itself when idle (NOW=1: even if it is in use)
-	@$(PY) -m resources.server stop $(if $(NOW),--now)
+	@$(PY) -m lakehouse spark stop $(if $(NOW),--now)
 
 warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it starts in half the time (one to two minutes)
-	@$(PY) -m resources.shared_classes
+	@$(PY) -m lakehouse spark warm
 
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
@@ -87,7 +87,7 @@ lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=
 	  --no-header -q $(if $(UPGRADE),--upgrade) -o requirements.lock
 
 clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the benchmarks' tables stay)
-	@if [ -f $(STAMP) ]; then $(PY) -m resources.server stop; fi
+	@if [ -f $(STAMP) ]; then $(PY) -m lakehouse spark stop; fi
 	@rm -rf .venv lake .ruff_cache .pytest_cache .hypothesis spark-warehouse
 	@git clean -fdXq .dagster
 
@@ -110,5 +110,5 @@ $(STAMP): requirements.lock lakehouse/server/jars.py
 	  --require-hashes -r requirements.lock
 	@$(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
 	@echo "Fetching Delta's jars into .venv/jars ..."
-	@$(PY) -m lakehouse.server.jars
+	@$(PY) -m lakehouse spark install
 	@touch $@

@@ -12,6 +12,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.recompute import checks
+    from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.sensor import change_sensor
     from lakehouse.dagster.validation import validate
     from lakehouse.declare.read import Read
@@ -21,15 +22,19 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.log.versions import VersionRange
     from lakehouse.read.changes import Changes
     from lakehouse.read.touched import Touched
+    from lakehouse.server.settings import spark_settings
     from lakehouse.write.aggregate import Aggregate
     from lakehouse.write.writes import Append, Merge, Overwrite
 
+__version__ = "0.1.0"
 __all__ = [
     "Aggregate",
     "Append",
     "Changes",
+    "ClusterSpark",
     "DeltaIOManager",
     "LakehouseError",
+    "LocalSpark",
     "Merge",
     "Overwrite",
     "Read",
@@ -40,12 +45,14 @@ __all__ = [
     "change_sensor",
     "checks",
     "scd",
+    "spark_settings",
     "validate",
 ]
 
 _HOMES = {
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.recompute": ("checks",),
+    "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.sensor": ("change_sensor",),
     "dagster.validation": ("validate",),
     "declare.read": ("Read",),
@@ -55,6 +62,7 @@ _HOMES = {
     "log.versions": ("VersionRange",),
     "read.changes": ("Changes",),
     "read.touched": ("Touched",),
+    "server.settings": ("spark_settings",),
     "write.aggregate": ("Aggregate",),
     "write.writes": ("Append", "Merge", "Overwrite"),
 }

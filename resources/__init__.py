@@ -1,4 +1,1 @@
-"""What differs between environments: the Spark session and the IO manager.
-
-This file imports nothing, so `make install` fetches the jars, and the server's supervisor starts, without the rest.
-"""
+"""What differs between this lakehouse's environments, and the source of its demo data."""

@@ -18,7 +18,7 @@ from lakehouse import DeltaIOManager
 from lakehouse.dagster.resources import IDLE, ClusterSpark, LocalSpark, Where
 from lakehouse.log.location import scheme_of
 from lakehouse.server.errors import VariableError
-from lakehouse.server.settings import EVERYWHERE, local_settings
+from lakehouse.server.settings import EVERYWHERE
 
 PROJECT = Path(__file__).parents[1]
 
@@ -43,8 +43,8 @@ def local(variables: Mapping[str, str]) -> dict[str, Any]:
     LAKEHOUSE_SPARK_SETTINGS, a JSON object, adds settings.
     """
     root = local_root(variables)
-    settings = local_settings(root) | _settings(variables)
-    spark = LocalSpark(spark_config=settings, root=str(root), where=_where(variables), idle=_idle(variables))
+    settings = _settings(variables)
+    spark = LocalSpark(root=str(root), spark_config=settings, where=_where(variables), idle=_idle(variables))
     return _resources(spark, str(root))
 
 

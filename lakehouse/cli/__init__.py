@@ -1,5 +1,6 @@
 """The `lakehouse` command.
 
-In: arguments. Out: text, or one JSON document with `--json`.
-Law: a command needs no JVM where the log is enough.
+In: arguments. Out: text, or one JSON document with `--json`; an exit code.
+Law: a command needs no JVM where the log is enough, and nothing is imported that it does not need.
+Read: main, location, answer; then a file for each command.
 """

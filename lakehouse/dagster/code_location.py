@@ -11,6 +11,7 @@ from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
 from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
+from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.partitions import PartitionKey, Slice, Window
 from lakehouse.write.aggregate import Aggregate
@@ -20,8 +21,6 @@ InputKind: TypeAlias = type[Changes] | type[DataFrame]
 WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate]
 
 _READS = ("Changes", "DataFrame")
-_SPARKS_OWN = "_spark"
-"""Where a local Spark keeps its files, below the root of the tables."""
 _WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "DataFrame")
 
 
@@ -126,9 +125,9 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
     if table.path is not None:
         return TableRef.at(name, Location(table.path.rstrip("/"), root.options))
     parts = key.path
-    if parts[0] == _SPARKS_OWN or any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
+    if parts[0] == SCRATCH or any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
         raise DefinitionError(
-            f"Asset key '{name}' cannot be a directory below {root.address}, where {_SPARKS_OWN} belongs to Spark. "
+            f"Asset key '{name}' cannot be a directory below {root.address}, where {SCRATCH} belongs to Spark. "
             f"Rename the asset."
         )
     return TableRef.at(name, root.below(name))

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from lakehouse.server.errors import VariableError
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.safety import refuse_secrets, refuse_unsafe
+from lakehouse.server.settings import local_settings
 
 IDLE = 900
 """Seconds without use after which a server ends, unless said otherwise."""
@@ -62,11 +63,13 @@ class LocalSpark(LazyPySparkResource):
 
     Args:
         root: The directory of the tables.
+        spark_config: Settings of yours, on top of those that the library brings.
         where: Whether the processes share a server or this one has a JVM of its own.
         idle: After how many seconds without use the server ends.
     """
 
     root: str
+    spark_config: dict[str, Any] = Field(default={})
     where: Where = Where.SERVER
     idle: float = Field(default=IDLE, gt=0)
 
@@ -88,17 +91,24 @@ class LocalSpark(LazyPySparkResource):
             self._spark_session = session
         return session
 
+    @property
+    def directory(self) -> Path:
+        """The root as an absolute path."""
+        return Path(self.root).expanduser().absolute()
+
     def _started(self) -> SparkSession:
+        root = self.directory
+        settings = local_settings(root) | self.spark_config
         # Imported by what needs it: loading the code location needs neither.
         match self.where:
             case Where.SERVER:
                 from lakehouse.server.connect import session_on
 
-                return session_on(Server(Path(self.root), self.spark_config, self.idle))
+                return session_on(Server(root, settings, self.idle))
             case Where.PROCESS:
                 from lakehouse.server.in_process import session_in_process
 
-                return session_in_process(Path(self.root), self.spark_config)
+                return session_in_process(root, settings)
 
 
 def _answers(session: SparkSession) -> bool:
@@ -120,6 +130,6 @@ def _refuse_remote(remote: str | None) -> None:
         raise VariableError(
             "SPARK_REMOTE",
             remote,
-            "Spark would run on another machine, where the tables of this one are not. Unset it, or set "
-            "LAKEHOUSE_ENV to cluster.",
+            "Spark would run on another machine, where the tables of this one are not. Unset it, or use ClusterSpark "
+            "instead of LocalSpark (this project's own: LAKEHOUSE_ENV=cluster).",
         )

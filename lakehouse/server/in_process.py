@@ -11,7 +11,7 @@ from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknown
 from pyspark.sql import SparkSession
 
 from lakehouse.server.errors import NotInstalledError, ServerError
-from lakehouse.server.jars import jars_problem
+from lakehouse.server.jars import fetch
 from lakehouse.server.java import java_problem
 from lakehouse.server.jvm import spark_home
 from lakehouse.server.rendezvous import Lock, Rendezvous
@@ -50,7 +50,7 @@ def _alone(root: Path) -> Lock:
         raise ServerError(
             root,
             f"{lock.holder() or 'another process'} has the root, and only one JVM may write to it. End it first "
-            f"(a server: make stop).",
+            f"(a server: lakehouse spark stop --root {root}).",
         )
     lock.sign(f"process {os.getpid()}")
     return lock
@@ -58,7 +58,7 @@ def _alone(root: Path) -> Lock:
 
 def _start(settings: Mapping[str, str], lock: Lock) -> None:
     """Starts the JVM, which inherits the lock: should this process be killed, it holds the root as long as it lives."""
-    for problem in (java_problem(), jars_problem()):
+    for problem in (java_problem(), fetch()):
         if problem is not None:
             raise NotInstalledError(problem)
     _stay_at_home()

@@ -1,20 +1,27 @@
 """Delta's jars, pinned by version and SHA-256.
 
-`python -m lakehouse.server.jars` fetches them once, at install, with the Ivy that ships inside the pyspark wheel. A
-session loads the local files: nothing is resolved at start, and a file that is not the pinned one is refused.
+`lakehouse spark install` fetches them once, and so does a server that starts without them, with the Ivy that ships
+inside the pyspark wheel. A session loads the local files: nothing is resolved at start, and a file that is not the
+pinned one is refused.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 from lakehouse.server.java import java
 
 DIRECTORY = Path(sys.prefix, "jars")
+REPOSITORY = "DEFAULT_ARTIFACT_REPOSITORY"
+"""The environment variable that names a Maven repository, by Spark's own name for it; without it Ivy's default is
+asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,30 +89,41 @@ def jars_problem(directory: Path = DIRECTORY) -> str | None:
     wrong = [jar.file_name for jar in JARS if not _is_pinned(jar, directory)]
     if not wrong:
         return None
-    return f"Delta's jars in {directory} are missing or are not the pinned ones ({', '.join(wrong)}). Run: make install"
+    return (
+        f"Delta's jars in {directory} are missing or are not the pinned ones ({', '.join(wrong)}). "
+        f"Run: lakehouse spark install"
+    )
 
 
-def fetch(directory: Path = DIRECTORY) -> str | None:
+def fetch(directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ) -> str | None:
     """Brings every jar that is not there; None on success, else what failed.
 
     A jar that is already there with the right content stays, so on a machine that reaches no repository the
     files can be put there by hand.
+
+    Args:
+        directory: Where the jars are to be.
+        variables: The environment, which may name the repository (`REPOSITORY`).
     """
     missing = [jar for jar in JARS if not _is_pinned(jar, directory)]
     if not missing:
         return None
-    directory.mkdir(parents=True, exist_ok=True)
-    # Beside the target, so that a jar appears under its name whole and checked, or not at all.
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        said = _retrieve(missing, Path(scratch))
-        for jar in missing:
-            if not _is_pinned(jar, Path(scratch)):
-                return (
-                    f"{jar.file_name} could not be fetched with the pinned content. Nothing was installed. Run make "
-                    f"install again, or put the file into {directory} yourself. Ivy said:\n{said}"
-                )
-        for jar in missing:
-            Path(scratch, jar.file_name).replace(directory / jar.file_name)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # Beside the target, so that a jar appears under its name whole and checked, or not at all.
+        with tempfile.TemporaryDirectory(dir=directory) as scratch:
+            answer = _retrieve(missing, Path(scratch), variables.get(REPOSITORY))
+            for jar in missing:
+                if not _is_pinned(jar, Path(scratch)):
+                    return (
+                        f"{jar.file_name} could not be fetched with the pinned content. Nothing was installed. Name a "
+                        f"Maven repository that this machine reaches in {REPOSITORY} and run lakehouse spark install, "
+                        f"or put the file into {directory} yourself. Ivy says:\n{answer}"
+                    )
+            for jar in missing:
+                Path(scratch, jar.file_name).replace(directory / jar.file_name)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"Delta's jars could not be fetched into {directory}: {error}. Nothing was installed."
     return None
 
 
@@ -117,8 +135,8 @@ def _is_pinned(jar: Jar, directory: Path) -> bool:
         return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
 
 
-def _retrieve(jars: list[Jar], directory: Path) -> str:
-    """Lets Ivy fetch the jars, and gives the end of what it said."""
+def _retrieve(jars: list[Jar], directory: Path, repository: str | None) -> str:
+    """Lets Ivy fetch the jars from a repository, or from its default one, and gives the end of its output."""
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         return "pyspark, which ships Ivy, is not installed."
@@ -145,10 +163,14 @@ def _retrieve(jars: list[Jar], directory: Path) -> str:
         str(directory / "cache"),
     ]
     command += ["-retrieve", str(directory / "[artifact]-[revision].[ext]")]
+    if repository:
+        settings = directory / "settings.xml"
+        settings.write_text(
+            '<ivysettings><settings defaultResolver="repository"/><resolvers>'
+            f'<ibiblio name="repository" m2compatible="true" root={quoteattr(repository)}/>'
+            "</resolvers></ivysettings>"
+        )
+        command += ["-settings", str(settings)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     said = (line for line in (answer.stdout + answer.stderr).splitlines() if not line.startswith("\tat "))
     return "\n".join(list(said)[-10:])
-
-
-if __name__ == "__main__":
-    sys.exit(fetch())

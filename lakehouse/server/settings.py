@@ -18,13 +18,12 @@ EVERYWHERE = REQUIRED | {
 _GIB = 1 << 30
 
 
-def local_settings(root: Path) -> dict[str, str]:
-    """Spark for a laptop, in a server or inside a process: it listens on loopback only and stays quiet.
+def spark_settings() -> dict[str, str]:
+    """The settings for a classic Spark session of your own on this machine, with Delta and as fast as the local server.
 
-    Args:
-        root: Where the tables are; Spark's own files go below it too.
+    They name Delta's pinned jars, which `lakehouse spark install` fetches. Give them before the session starts:
+    `LazyPySparkResource(spark_config=spark_settings())`.
     """
-    scratch = root / SCRATCH
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     return EVERYWHERE | {
         "spark.app.name": "lakehouse",
@@ -34,14 +33,11 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         # spark.jars would copy the jars at every start and load them in a class loader of their own: slower.
         "spark.driver.extraClassPath": class_path(),
-        # Quoted, because a directory may have a space in its name. UTC, because in other zones Delta checks the whole
-        # state of a table at each commit, against a fault that it once had there.
-        "spark.driver.extraJavaOptions": (
-            f'-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j} "-Dderby.system.home={scratch}"'
-        ),
+        # UTC, because in other zones Delta checks the whole state of a table at each commit, against a fault that it
+        # once had there.
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
         # Delta rebuilds a table's state in 50 tasks by default, and Spark generates code anew in each: with two of them
         # a small step takes a tenth more CPU.
@@ -56,11 +52,6 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.sql.debug.maxToStringFields": "100",
         "spark.redaction.regex": SECRET_KEYS,
         "spark.redaction.string.regex": SECRET_VALUES,
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",  # any that is free, so none can be taken
-        # A session is left when its process ends, and the server ends when it is idle. After an hour without a
-        # question, Spark's own limit, a run that computes in Python or waits for its turn would find its inputs gone.
-        "spark.connect.session.manager.defaultSessionTimeout": "7d",
         "spark.ui.enabled": "false",
         # Kept for a UI that is not there: a thousand plans of each kind in a server that runs all day.
         "spark.sql.ui.retainedExecutions": "20",
@@ -68,6 +59,26 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.ui.retainedStages": "400",
         "spark.ui.retainedTasks": "4000",
         "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def local_settings(root: Path) -> dict[str, str]:
+    """Spark for the tables of one root, in a server or inside a process: it listens on loopback only.
+
+    Args:
+        root: Where the tables are; Spark's own files go below it too.
+    """
+    scratch, settings = root / SCRATCH, spark_settings()
+    options = settings["spark.driver.extraJavaOptions"]
+    return settings | {
+        # Quoted, because a directory may have a space in its name.
+        "spark.driver.extraJavaOptions": f'{options} "-Dderby.system.home={scratch}"',
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",  # any that is free, so none can be taken
+        # A session is left when its process ends, and the server ends when it is idle. After an hour without a
+        # question, Spark's own limit, a run that computes in Python or waits for its turn would find its inputs gone.
+        "spark.connect.session.manager.defaultSessionTimeout": "7d",
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, validate
-from lakehouse.cli.conflicts import main
+from lakehouse.cli.main import main
 from lakehouse.conflicts.operations import Operation
 from lakehouse.dagster.pools import RIVALS, WARNINGS, writers
 from resources.environments import PROJECT
@@ -139,7 +139,7 @@ def test_the_operations_are_those_that_a_write_may_come_to():
 
 
 def test_the_command_prints_one_aligned_row_for_each_meeting(capsys: pytest.CaptureFixture[str]):
-    main([f"{__name__}:defs"])
+    main(["conflicts", "-m", f"{__name__}:defs"])
     printed = capsys.readouterr().out.splitlines()
     heading = printed[0]
     column = heading.index("VERDICT")
@@ -148,15 +148,16 @@ def test_the_command_prints_one_aligned_row_for_each_meeting(capsys: pytest.Capt
     assert "compact (job nightly)" in "".join(rows)
     assert not any("OPTIMIZE" in row for row in rows)
     assert printed[-1].startswith("Answers of open-source Delta 4.4.")
-    main([f"{__name__}:defs", "--engine", "databricks", "--foreign"])
+    main(["conflicts", "-m", f"{__name__}:defs", "--engine", "databricks", "--foreign"])
     databricks = capsys.readouterr().out
     assert "an OPTIMIZE" in databricks
     assert databricks.endswith("Answers of Databricks.\n")
 
 
-def test_the_command_says_where_it_found_no_definitions():
-    with pytest.raises(SystemExit, match=r"holds 0 dg.Definitions; say which one: tests.support.lake:<name>"):
-        main(["tests.support.lake"])
+def test_the_command_says_where_it_found_no_definitions(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["conflicts", "-m", "tests.support.lake"])
+    assert "holds 0 dg.Definitions; say which one: -m tests.support.lake:<name>" in capsys.readouterr().err
 
 
 # --- Dagster holds a second run back ---------------------------------------------------------------------------

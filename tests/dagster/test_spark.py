@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.cli.shell import at_hand
 from lakehouse.dagster.resources import LocalSpark
 from lakehouse.server.settings import EVERYWHERE, local_settings
-from resources.shell import at_hand
 from tests.support.lake import Lake
 
 
@@ -47,6 +48,9 @@ def test_the_names_of_the_shell_are_tables_and_their_history(lake: Lake):
     assert names["table"]("gold/totals").count() == 0
     assert [row.version for row in names["history"]("gold/totals").collect()] == [1, 0]
     assert names["spark"] is lake.spark
+    assert names["tables"]() == ["gold/totals"]
+    with pytest.raises(LookupError, match=r"no table 'gold/total' below .*There are: gold/totals\."):
+        names["table"]("gold/total")
 
 
 def test_python_functions_run_on_this_python_and_see_the_project(spark: SparkSession):

@@ -10,6 +10,7 @@ PUBLIC = {
     "writes": {"Aggregate", "Append", "Merge", "Overwrite"},
     "tables": {"Table"},
     "dagster": {"DeltaIOManager", "Retry", "change_sensor", "checks", "validate"},
+    "spark": {"ClusterSpark", "LocalSpark", "spark_settings"},
     "errors": {"LakehouseError"},
     "packages": {"scd"},
 }

@@ -76,13 +76,13 @@ def test_a_jar_with_other_content_is_refused(tmp_path: Path):
         (tmp_path / jar.file_name).write_bytes(b"not this")
     problem = str(jars_problem(tmp_path))
     assert all(jar.file_name in problem for jar in JARS)
-    assert problem.endswith("Run: make install")
+    assert problem.endswith("Run: lakehouse spark install")
 
 
 def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def serve(missing: list[jars.Jar], directory: Path) -> str:
+    def serve(missing: list[jars.Jar], directory: Path, repository: str | None) -> str:
         for jar in missing:
             (directory / jar.file_name).write_bytes(b"something else")
         return "fetched"
@@ -247,7 +247,7 @@ def test_a_local_lakehouse_is_not_read_through_another_machine(monkeypatch: pyte
 
 
 def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.in_process.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("lakehouse.server.in_process.fetch", lambda: "The jars are wrong.")
     monkeypatch.setattr("lakehouse.server.in_process.SparkContext._active_spark_context", None)
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
@@ -256,7 +256,7 @@ def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, mon
 
 
 def test_a_root_whose_session_ended_and_cannot_start_again_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.in_process.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("lakehouse.server.in_process.fetch", lambda: "The jars are wrong.")
     monkeypatch.setattr("lakehouse.server.in_process.SparkContext._active_spark_context", None)
     held = Rendezvous(tmp_path).jvm()
     assert held.take()

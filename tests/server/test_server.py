@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.cli.spark import status
 from lakehouse.server import supervisor
 from lakehouse.server.errors import NotInstalledError, ServerError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, stop
 from lakehouse.server.rendezvous import Lock, Rendezvous, State
 from lakehouse.server.settings import local_settings
-from resources.server import status
 
 JAVA = r"""#!{python} -S
 import sys, time
@@ -291,7 +291,7 @@ def test_what_a_dead_server_left_behind_is_not_taken_for_a_server(server: Server
     assert lock.take(10)
     lock.sign("process 1")
     assert server.rendezvous.state() == state
-    assert status(server.root) == f"process 1 has {server.root} to itself."
+    assert status(server.root).text == f"process 1 has {server.root} to itself."
     lock.let_go()
 
 
@@ -305,7 +305,7 @@ def test_a_process_that_has_the_root_to_itself_is_named(server: Server):
 
 
 def test_without_the_jars_nothing_starts(server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.lifecycle.jars_problem", lambda: "The jars are wrong.")
+    monkeypatch.setattr("lakehouse.server.lifecycle.fetch", lambda: "The jars are wrong.")
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
         find_or_start(server, yes)
     assert not server.rendezvous.jvm().is_held()

@@ -1,26 +1,23 @@
 """The server's classes, loaded and verified once: an archive that every later JVM maps into memory.
 
-`make warm` makes it. Half of a server's start is the loading of ten thousand classes, and a part of each first
-statement too. An archive is tried and never trusted: a JVM that finds its Java or its jars changed ignores it, and a
-server without one only starts more slowly.
+`lakehouse spark warm` makes it. Half of a server's start is the loading of ten thousand classes, and a part of each
+first statement too. An archive is tried and never trusted: a JVM that finds its Java or its jars changed ignores it,
+and a server without one only starts more slowly.
 Source: Java's class-data sharing (`-Xshare` and `-XX:SharedArchiveFile` in the documentation of `java`).
 """
 
-import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 
-from lakehouse import LakehouseError
-from lakehouse.dagster.resources import LocalSpark
+from lakehouse.errors import LakehouseError
+from lakehouse.server.connect import session_on
 from lakehouse.server.java import java
 from lakehouse.server.jvm import class_archive, server_command
-from lakehouse.server.lifecycle import stop
+from lakehouse.server.lifecycle import Server, stop
 from lakehouse.server.settings import local_settings
-from resources.environments import declare_api
 
 _ONCE = "-XX:TieredStopAtLevel=1"  # for a JVM that ends before better code would pay
 
@@ -35,7 +32,7 @@ _STATEMENTS = (
 )
 
 
-def make() -> str | None:
+def make_archive() -> str | None:
     """Makes the archive of the classes that a small run loads; None on success, else what failed."""
     program = java()
     if program is None:
@@ -47,21 +44,20 @@ def make() -> str | None:
         listed, made = Path(scratch, "classes"), Path(scratch, wanted.name)
         try:
             _list(Path(scratch, "lake"), listed)
-            said = _dump(program, Path(scratch), listed, made)
+            problem = _dump(program, Path(scratch), listed, made)
         except (LakehouseError, PySparkException, OSError, subprocess.SubprocessError) as error:
-            said = str(error)
+            problem = str(error)
         if not made.is_file():
-            return f"The server's classes could not be archived, so it starts more slowly: {said}"
+            return f"The server's classes could not be archived, so it starts more slowly: {problem}"
         made.replace(wanted)
     return None
 
 
 def _list(root: Path, listed: Path) -> None:
     """Runs a server once, and has its JVM write down what it loads."""
-    declare_api()
     settings = local_settings(root)
     settings["spark.driver.extraJavaOptions"] += f' {_ONCE} "-XX:DumpLoadedClassList={listed}"'
-    session = LocalSpark(spark_config=settings, root=str(root), idle=60).spark_session
+    session = session_on(Server(root, settings, idle=60))
     table = f"delta.`{root / 'table'}`"
     for statement in _STATEMENTS:
         session.sql(statement.format(t=table)).collect()
@@ -75,8 +71,3 @@ def _dump(program: str, root: Path, listed: Path, made: Path) -> str:
     line = [part for part in server_command(program, local_settings(root)) if "SharedArchiveFile" not in part]
     answer = subprocess.run([program, *options, *line[1:]], capture_output=True, text=True, timeout=600, check=False)  # noqa: S603
     return "\n".join((answer.stdout + answer.stderr).splitlines()[-10:])
-
-
-if __name__ == "__main__":
-    os.environ["LAKEHOUSE_SPARK"] = "server"
-    sys.exit(make())

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.server import jvm
+from lakehouse.server import class_archive, jvm
 from lakehouse.server.java import java
 from lakehouse.server.settings import local_settings
-from resources import shared_classes
 
 pytestmark = pytest.mark.slow
 
@@ -17,9 +16,8 @@ pytestmark = pytest.mark.slow
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the archive is to be, instead of the one that this environment may have."""
     path = tmp_path / "classes" / "server.jsa"
-    for module in (jvm, shared_classes):
+    for module in (jvm, class_archive):
         monkeypatch.setattr(module, "class_archive", lambda _: path)
-    monkeypatch.setenv("LAKEHOUSE_SPARK", "server")
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as making it does, and gone again for the tests behind it
     return path
 
@@ -35,7 +33,7 @@ def version(root: Path, share: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_run_s_classes_are_archived_mapped_and_done_without_when_damaged(archive: Path, tmp_path: Path):
-    assert shared_classes.make() is None
+    assert class_archive.make_archive() is None
     assert archive.stat().st_size > 50_000_000  # of tens of thousands of classes, not of Java's own alone
     assert list(archive.parent.iterdir()) == [archive]
     mapped = version(tmp_path, "on")  # `on` is an error where the archive cannot be mapped
@@ -49,6 +47,6 @@ def test_a_run_s_classes_are_archived_mapped_and_done_without_when_damaged(archi
 
 
 def test_without_a_java_it_says_so_and_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shared_classes, "java", lambda: None)
-    assert shared_classes.make() == "There is no Java whose classes could be archived."
+    monkeypatch.setattr(class_archive, "java", lambda: None)
+    assert class_archive.make_archive() == "There is no Java whose classes could be archived."
     assert not archive.parent.exists()

@@ -1,0 +1,133 @@
+"""Which lakehouse a command is about: a module, the code location of the current directory, or a root alone."""
+
+import sys
+import tomllib
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.cli.answer import UsageError
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakehouse.dagster.io_manager import DeltaIOManager
+    from lakehouse.dagster.resources import LocalSpark
+
+_FILES = ("dg.toml", "pyproject.toml")
+
+
+_MODULE = "where the definitions are: a module, or module:name; else the code location of the current directory"
+
+
+def add_module(parser: ArgumentParser) -> None:
+    """The argument of a command that needs definitions."""
+    parser.add_argument("-m", dest="module", metavar="MODULE", help=_MODULE)
+
+
+def add_place(parser: ArgumentParser) -> None:
+    """The arguments of a command that needs a root, with or without definitions."""
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("-m", dest="module", metavar="MODULE", help=_MODULE)
+    place.add_argument(
+        "--root", metavar="DIR", type=_directory, help="the directory of the tables, without definitions"
+    )
+
+
+def root_of(given: Namespace) -> Path:
+    """The directory of the local tables; with `--root` nothing is loaded."""
+    return given.root or local_spark(given).directory
+
+
+def local_spark(given: Namespace) -> "LocalSpark":
+    """The resource whose server the command is about.
+
+    Raises:
+        UsageError: The definitions have none, or several.
+    """
+    from lakehouse.dagster.resources import LocalSpark
+
+    if given.root is not None:
+        return LocalSpark(root=str(given.root))
+    resources = list((definitions(given.module).resources or {}).values())
+    nested = [getattr(resource, "spark", None) for resource in resources]
+    sparks = {str(spark.directory): spark for spark in (*resources, *nested) if isinstance(spark, LocalSpark)}
+    if len(sparks) != 1:
+        having = f"several, of {', '.join(sparks)}" if sparks else "none"
+        raise UsageError(f"One LocalSpark is needed, and the definitions have {having}. Say which root: --root DIR.")
+    return next(iter(sparks.values()))
+
+
+def manager(given: Namespace) -> "DeltaIOManager":
+    """The IO manager of the tables that the command is about, whatever Spark it has.
+
+    Raises:
+        UsageError: The definitions have none, or several.
+    """
+    from lakehouse.dagster.io_manager import DeltaIOManager
+
+    if given.root is not None:
+        return DeltaIOManager(spark=local_spark(given), root=str(given.root))
+    resources = (definitions(given.module).resources or {}).values()
+    managers = {manager.root: manager for manager in resources if isinstance(manager, DeltaIOManager)}
+    if len(managers) != 1:
+        having = f"several, of {', '.join(managers)}" if managers else "none"
+        raise UsageError(
+            f"One DeltaIOManager is needed, and the definitions have {having}. Say which root: --root DIR."
+        )
+    return next(iter(managers.values()))
+
+
+def definitions(module: str | None) -> "dg.Definitions":
+    """The definitions of a module, or of the current directory's code location.
+
+    Raises:
+        UsageError: There is no such module, or it holds no single `dg.Definitions`.
+    """
+    import dagster as dg
+    from dotenv import load_dotenv
+
+    name = module or _module_here(Path.cwd())
+    load_dotenv(Path.cwd() / ".env")  # as every command of Dagster does
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        loaded: object = resolve_name(name)  # the name is the user's, so that it cannot be an import statement
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.replace(":", ".").startswith(error.name):
+            raise  # a module of the user's imports what is not there
+        raise UsageError(f"There is no module {name} here ({here}).") from error
+    except AttributeError as error:
+        raise UsageError(f"{name} is not there: {error}.") from error
+    values: Iterable[Any] = [loaded] if isinstance(loaded, dg.Definitions) else vars(loaded).values()
+    candidates = [value for value in values if isinstance(value, dg.Definitions)]
+    if len(candidates) != 1:
+        raise UsageError(f"{name} holds {len(candidates)} dg.Definitions; say which one: -m {name}:<name>.")
+    return candidates[0]
+
+
+def _module_here(directory: Path) -> str:
+    """The module of the code location that `dg` and `dagster` find in a directory, by its configuration files."""
+    own, python = ((_content(directory / name)) for name in _FILES)
+    tool = python.get("tool", {})
+    for project in (own.get("project", {}), tool.get("dg", {}).get("project", {})):
+        if "code_location_target_module" in project:
+            return project["code_location_target_module"]
+        if "root_module" in project:
+            return f"{project['root_module']}.definitions"
+    if "module_name" in tool.get("dagster", {}):
+        return tool["dagster"]["module_name"]
+    raise UsageError(
+        f"{directory} is no project that dg knows (no [tool.dg.project] in a pyproject.toml). Name the definitions "
+        f"with -m MODULE, or the directory of the tables with --root DIR."
+    )
+
+
+def _content(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text()) if file.is_file() else {}
+
+
+def _directory(given: str) -> Path:
+    return Path(given).expanduser().absolute()

@@ -1,0 +1,66 @@
+"""The command `lakehouse`: finds the subcommand, prints its answer, ends with its exit code."""
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+
+from lakehouse.cli.answer import Answer, UsageError
+from lakehouse.errors import LakehouseError
+
+_COMMANDS = {
+    "conflicts": "which writers of one table can conflict, with which outcome, and what avoids it",
+    "shell": "a Python prompt on the tables",
+    "spark": "the Spark server of local tables: start, stop, status, warm, install",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; 0, 1 where something is wrong that it is there to find, 2 for a wrong command line."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = ArgumentParser("lakehouse", description="Incremental Delta tables with Dagster and Spark.")
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parsers = {name: commands.add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
+    name = next((word for word in words if not word.startswith("-")), "")
+    run = _add_arguments(name, parsers[name]) if name in parsers else None
+    given = parser.parse_args(words)
+    if given.version:
+        from lakehouse import __version__
+
+        sys.stdout.write(f"{__version__}\n")
+        return 0
+    if run is None:
+        parser.error("say which command: " + ", ".join(_COMMANDS))
+    try:
+        return _printed(run(given), given)
+    except UsageError as error:
+        parsers[name].error(str(error))
+    except LakehouseError as error:
+        sys.stderr.write(f"{error}\n")
+        return _printed(Answer({"error": type(error).__name__, "message": str(error)}, "", code=1), given)
+
+
+def _printed(answer: Answer, given: Namespace) -> int:
+    if given.json:
+        sys.stdout.write(json.dumps(answer.value, indent=2) + "\n")
+    elif answer.text:
+        sys.stdout.write(f"{answer.text}\n")
+    return answer.code
+
+
+def _add_arguments(name: str, parser: ArgumentParser) -> Callable[[Namespace], Answer]:
+    """Gives a parser the arguments of its command; only the command that is run is imported."""
+    match name:
+        case "conflicts":
+            from lakehouse.cli import conflicts as command
+        case "shell":
+            from lakehouse.cli import shell as command
+        case _:
+            from lakehouse.cli import spark as command
+    command.add_arguments(parser)
+    return command.run
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""`lakehouse spark`: the Spark server of local tables, by hand. Runs start it by themselves."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from lakehouse.cli.answer import Answer
+from lakehouse.cli.location import add_place, local_spark, root_of
+from lakehouse.server.jars import DIRECTORY, JARS, fetch
+from lakehouse.server.java import java
+from lakehouse.server.jvm import class_archive
+from lakehouse.server.lifecycle import SERVER, stop
+from lakehouse.server.rendezvous import Rendezvous
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for action, text in (
+        ("start", "start the server where it is not running"),
+        ("stop", "end the server, unless a process uses it"),
+        ("status", "say whether the server is running; exit code 1 where it is not"),
+        ("warm", "archive the classes of the server, once, so that it starts in half the time (one to two minutes)"),
+        ("install", "fetch Delta's jars, by pinned SHA-256, where they are missing"),
+    ):
+        below = actions.add_parser(action, help=text, description=text)
+        add_place(below)
+        below.add_argument("--json", action="store_true", help="print one JSON document")
+        if action == "stop":
+            below.add_argument("--now", action="store_true", help="end it even if it is in use; its runs fail")
+
+
+def run(given: Namespace) -> Answer:
+    match given.action:
+        case "start":
+            return _start(given)
+        case "stop":
+            return _stop(root_of(given), now=given.now)
+        case "status":
+            return status(root_of(given))
+        case "warm":
+            return _warm()
+        case _:
+            return _install()
+
+
+def _start(given: Namespace) -> Answer:
+    spark = local_spark(given)
+    version = spark.spark_session.version
+    root = str(spark.directory)
+    return Answer({"root": root, "spark": version}, f"Spark {version} is running for {root}.")
+
+
+def _stop(root: Path, *, now: bool) -> Answer:
+    stopped = stop(root, now=now)
+    return Answer({"root": str(root), "stopped": stopped}, "Stopped." if stopped else f"None is running for {root}.")
+
+
+def status(root: Path) -> Answer:
+    """Whether a server is running for a root, and whether a process uses it; nothing is started for that."""
+    rendezvous = Rendezvous(root)
+    lock, state = rendezvous.jvm(), rendezvous.state()
+    if not lock.is_held():
+        return _not_running(root, "no server", f"No Spark server is running for {root}.")
+    if lock.holder() != SERVER:
+        return _not_running(root, "one process", f"{lock.holder()} has {root} to itself.")
+    if state is None:
+        return _not_running(root, "changing", f"The Spark server of {root} is just starting or ending.")
+    used = rendezvous.used()
+    is_idle = used.take()
+    used.let_go()
+    return Answer(
+        {
+            "root": str(root),
+            "state": "idle" if is_idle else "in use",
+            "running": True,
+            "process": state.jvm,
+            "port": state.port,
+        },
+        f"The Spark server of {root} is {'idle' if is_idle else 'in use'}: process {state.jvm}, port {state.port} on "
+        f"loopback.",
+    )
+
+
+def _not_running(root: Path, state: str, text: str) -> Answer:
+    return Answer({"root": str(root), "state": state, "running": False}, text, code=1)
+
+
+def _warm() -> Answer:
+    from lakehouse.server.class_archive import make_archive
+
+    problem, program = make_archive(), java()
+    archive = None if problem or program is None else str(class_archive(program))
+    return Answer(
+        {"archive": archive, "problem": problem},
+        problem or f"The server's classes are in {archive}.",
+        int(bool(problem)),
+    )
+
+
+def _install() -> Answer:
+    problem = fetch()
+    names = [] if problem else [jar.file_name for jar in JARS]
+    return Answer(
+        {"directory": str(DIRECTORY), "jars": names, "problem": problem},
+        problem or f"Delta's {len(names)} jars are in {DIRECTORY}.",
+        int(problem is not None),
+    )

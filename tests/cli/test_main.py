@@ -1,0 +1,138 @@
+"""The command: what it finds, what it prints, how it ends; each in a process of its own where that is the point."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakehouse.cli.main import main
+from lakehouse.server.rendezvous import Rendezvous
+from resources.environments import PROJECT
+
+COMMANDS = [["--help"], ["spark", "--help"], ["spark", "status", "--root", "/nowhere"], ["spark", "install"]]
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a new Python process has loaded at its end, whatever its exit code."""
+    text = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(); print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", text], cwd=PROJECT, capture_output=True, text=True, check=True)
+    return set(answer.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_about_the_machine_loads_neither_dagster_nor_spark(words: list[str]):
+    modules = loaded_by(f"from lakehouse.cli.main import main; main({words!r})")
+    assert "lakehouse.cli.main" in modules
+    assert modules & {"dagster", "pyspark", "grpc", "pyarrow", "deltalake"} == set()
+
+
+def test_the_server_s_supervisor_loads_nothing_but_its_own():
+    ours = {name for name in loaded_by("import lakehouse.server.supervisor") if name.startswith("lakehouse")}
+    assert ours == {"lakehouse", "lakehouse.server", "lakehouse.server.rendezvous", "lakehouse.server.supervisor"}
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Path]:
+    """A root that a process has to itself."""
+    lock = Rendezvous(tmp_path).jvm()
+    assert lock.take()
+    lock.sign("process 4711")
+    yield tmp_path
+    lock.let_go()
+
+
+def test_json_is_one_document_and_the_exit_code_says_what_it_says(held: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["spark", "status", "--json", "--root", str(held)]) == 1
+    assert json.loads(capsys.readouterr().out) == {"root": str(held), "state": "one process", "running": False}
+    assert main(["spark", "stop", "--json", "--root", str(held / "other")]) == 0
+    assert json.loads(capsys.readouterr().out) == {"root": f"{held}/other", "stopped": False}
+
+
+def test_an_error_of_the_library_is_a_sentence_and_one_document(capsys: pytest.CaptureFixture[str], held: Path):
+    assert main(["spark", "start", "--root", str(held)]) == 1
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert "process 4711 has the root to itself" in answer.err
+    assert main(["spark", "start", "--json", "--root", str(held)]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["error"] == "ServerError"
+    assert "process 4711 has the root to itself" in document["message"]
+
+
+def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "say which command: conflicts, shell, spark"),
+        (["spark"], "required: ACTION"),
+        (["spark", "stop", "-m", "assets.definitions", "--root", "lake"], "not allowed with"),
+        (["spark", "status", "-m", "nowhere.at_all"], "There is no module nowhere.at_all here"),
+        (["spark", "status", "-m", "resources.environments"], "holds 0 dg.Definitions; say which one"),
+        (["spark", "status", "-m", "resources.environments:defs"], "resources.environments:defs is not there"),
+    ],
+)
+def test_a_command_line_that_says_too_little_ends_with_two(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    assert said in usage(words, capsys)
+
+
+def test_without_a_project_the_sentence_names_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    text = usage(["spark", "status"], capsys)
+    assert "-m MODULE" in text
+    assert "--root DIR" in text
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", '[tool.dg.project]\nroot_module = "shop"\ncode_location_target_module = "shop.defs"'),
+        ("pyproject.toml", '[tool.dagster]\nmodule_name = "shop.defs"'),
+        ("dg.toml", '[project]\nroot_module = "x"\ncode_location_target_module = "shop.defs"'),
+    ],
+)
+def test_the_code_location_of_the_current_directory_is_found(tmp_path: Path, file: str, text: str):
+    (tmp_path / file).write_text(text)
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "defs.py").write_text(
+        "import os\nimport dagster as dg\nfrom lakehouse import LocalSpark\n"
+        "defs = dg.Definitions(resources={'spark': LocalSpark(root=os.environ['SHOP'])})"
+    )
+    (tmp_path / ".env").write_text("SHOP=${PWD}/lake")
+    answer = subprocess.run(
+        [sys.executable, "-m", "lakehouse", "spark", "status", "--json"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(PROJECT), "PATH": "/usr/bin:/bin", "PWD": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert json.loads(answer.stdout) == {"root": f"{tmp_path}/lake", "state": "no server", "running": False}
+    assert answer.returncode == 1
+
+
+def test_this_project_s_own_root_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(PROJECT)
+    main(["spark", "status", "--json"])
+    assert json.loads(capsys.readouterr().out)["root"].endswith("lake")
+
+
+def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]):
+    import lakehouse
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{lakehouse.__version__}\n"

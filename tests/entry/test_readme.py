@@ -16,57 +16,87 @@ from tests.support.lake import Lake
 
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md")])
-FLIGHTS = [("a", "N1", 5), ("b", "N1", 90), ("c", "N2", None), ("d", None, None)]
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+WITH_CODE = [page.relative_to(PROJECT).as_posix() for page in PAGES if BLOCK.search(page.read_text())]
+OPTIONS = {Table: "docs/reference/table.md", Read: "docs/reference/read.md"}
 
 
-def code(page: str) -> dict[str, Any]:
-    """What a page's Python code, all blocks of it in order, defines."""
-    blocks = re.findall(r"```python\n(.*?)```", (PROJECT / page).read_text(), re.DOTALL)
-    found: dict[str, Any] = {}
-    exec("\n".join(blocks), found)
-    return found
+def code(page: str, place: Path = PROJECT / "definitions.py") -> dict[str, Any]:
+    """What a page's Python code, all blocks of it in order, defines if it is saved at a place."""
+    names: dict[str, Any] = {"__name__": "page", "__file__": str(place)}
+    exec("\n".join(BLOCK.findall((PROJECT / page).read_text())), names)
+    return names
 
 
-def plane_use(flights: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The README's asset in plain Python."""
-    delays: dict[Any, list[Any]] = defaultdict(list)
-    for _, tailnum, dep_delay in flights:
-        delays[tailnum].append(dep_delay)
-    worst = {tailnum: max((d for d in all_ if d is not None), default=None) for tailnum, all_ in delays.items()}
-    return sorted(((tailnum, len(all_), worst[tailnum]) for tailnum, all_ in delays.items()), key=repr)
+def manager_of(lake: Lake) -> DeltaIOManager:
+    return DeltaIOManager(spark=SimpleNamespace(spark_session=lake.spark), root=str(lake.root))
 
 
 def materialization(assets: list[Any], lake: Lake) -> dict[str, Any]:
-    manager = DeltaIOManager(spark=SimpleNamespace(spark_session=lake.spark), root=str(lake.root))
-    result = dg.materialize(assets, resources={"io_manager": manager})
+    result = dg.materialize(assets, resources={"io_manager": manager_of(lake)})
     assert all(check.passed for check in result.get_asset_check_evaluations())
     (event,) = result.get_asset_materialization_events()
     return {name: value.value for name, value in event.materialization.metadata.items()}
 
 
+@pytest.mark.filterwarnings("ignore:.* is currently in beta")
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_the_code_of_a_page_is_one_module_whose_definitions_load(page: str):
+    for value in code(page).values():
+        if isinstance(value, dg.Definitions):
+            validate(value).get_repository_def()
+
+
+def totals(orders: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The README's asset in plain Python."""
+    amounts: dict[str, list[Any]] = defaultdict(list)
+    for _, customer, amount in orders:
+        amounts[customer].append(amount)
+    return sorted((customer, len(all_), max(all_)) for customer, all_ in amounts.items())
+
+
 def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
-    asset = code("README.md")["plane_use"]
-    source = dg.AssetSpec(["silver", "flights"])
-    lake.create("silver/flights", FLIGHTS, "flight_id string, tailnum string, dep_delay int")
+    asset, source = code("README.md")["customer_totals"], dg.AssetSpec("orders")
+    orders = [(1, "ann", 5), (2, "ann", 90), (3, "bea", 7), (4, "cat", 1)]
+    lake.create("orders", orders, "order_id int, customer_id string, amount int")
     first = materialization([asset, source], lake)
-    assert lake.rows("gold/plane_use") == plane_use(FLIGHTS)
+    assert lake.rows("customer_totals") == totals(orders)
     assert first["write"] == "create"
 
-    table = lake.ref("silver/flights").identifier
-    lake.sql(f"UPDATE {table} SET tailnum = 'N2', dep_delay = 7 WHERE flight_id = 'b'")
-    lake.sql(f"DELETE FROM {table} WHERE flight_id = 'd'")
+    table = lake.ref("orders").identifier
+    lake.sql(f"UPDATE {table} SET customer_id = 'bea', amount = 8 WHERE order_id = 2")
+    lake.sql(f"DELETE FROM {table} WHERE order_id = 4")
     second = materialization([asset, source, *checks([asset])], lake)
-    assert lake.rows("gold/plane_use") == plane_use([("a", "N1", 5), ("b", "N2", 7), ("c", "N2", None)])
+    assert lake.rows("customer_totals") == totals([(1, "ann", 5), (2, "bea", 8), (3, "bea", 7)])
     assert (second["inserted"], second["updated"], second["deleted"]) == (0, 2, 1)
     (read,) = (record.data for record in second["read"].records)
-    assert (read["table"], read["after"], read["upto"]) == ("silver/flights", 0, 2)
+    assert (read["table"], read["after"], read["upto"]) == ("orders", 0, 2)
 
     third = materialization([asset, source], lake)
-    assert third["version"] == second["version"] == lake.version("gold/plane_use")
+    assert third["version"] == second["version"] == lake.version("customer_totals")
 
 
-def test_the_guides_test_passes(spark: SparkSession, tmp_path: Path):
-    code("docs/guide.md")["test_a_delivered_order_leaves_the_table"](tmp_path)
+def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: Lake):
+    page = PROJECT / "docs/tutorial.md"
+    (orders,) = re.findall(r"```csv\n(.*?)```", page.read_text(), re.DOTALL)
+    defined = code("docs/tutorial.md", lake.root / "definitions.py")
+    assets, spark = [defined["orders"], defined["customer_totals"]], SimpleNamespace(spark_session=lake.spark)
+    resources = {"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=str(defined["ROOT"]))}
+    (lake.root / "orders.csv").write_text(orders)
+    assert dg.materialize(assets, resources=resources).success
+    assert lake.rows("lake/customer_totals") == [("ann", 2, 25), ("bob", 1, 7)]
+
+    (lake.root / "orders.csv").write_text(orders.replace("3,bob,7", "3,ann,7"))
+    result = dg.materialize(assets, resources=resources)
+    (event,) = result.asset_materializations_for_node("customer_totals")
+    counts = {name: event.metadata[name].value for name in ("inserted", "updated", "deleted")}
+    assert counts == {"inserted": 0, "updated": 1, "deleted": 1}
+    assert lake.rows("lake/customer_totals") == [("ann", 3, 25)]
+
+
+@pytest.mark.parametrize("test", ["test_a_delivered_order_leaves_the_table", "test_a_second_run_writes_nothing"])
+def test_the_tests_of_the_page_on_testing_pass(test: str, spark: SparkSession, tmp_path: Path):
+    code("docs/how-to/test-assets.md")[test](SimpleNamespace(spark_session=spark), tmp_path)
 
 
 ORDERS = (
@@ -105,8 +135,8 @@ def months(orders: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     )
 
 
-def test_the_guides_assets_follow_their_sources(lake: Lake):
-    """A join of two that change, an `Aggregate`, a look-up; each beside the same in plain Python."""
+def test_the_recipes_for_assets_follow_their_sources(lake: Lake):
+    """A join of two sources that change, an `Aggregate`, a snapshot input; each equals the same in plain Python."""
     january, february = dt.date(2024, 1, 15), dt.date(2024, 2, 15)
     lake.create("customers", [(1, "ann"), (2, "bea")], "customer_id int, name string")
     lake.create("rates", [("USD", 2)], "currency string, rate int")
@@ -120,47 +150,39 @@ def test_the_guides_assets_follow_their_sources(lake: Lake):
         ],
         ORDERS,
     )
-    guide, euro, former = code("docs/guide.md"), dict[int, int](), list[tuple[Any, ...]]()
-    names = ("orders_with_many_customers", "customer_months", "orders_in_euro", "orders", "customers", "rates")
-    assets = [guide[name] for name in names]
-    manager = DeltaIOManager(spark=SimpleNamespace(spark_session=lake.spark), root=str(lake.root))
+    recipes, euro, former = code("docs/how-to/write-an-asset.md"), dict[int, int](), list[tuple[Any, ...]]()
+    assets = [recipes[name] for name in ("orders_with_many_customers", "customer_months", "orders_in_euro")]
+    assets += [dg.AssetSpec(name) for name in ("orders", "customers", "rates")]
+    manager = manager_of(lake)
     for edits in [[], *EDITS]:
         for edit in edits:
             lake.sql(edit)
         assert dg.materialize(assets, resources={"io_manager": manager}).success
         orders, ((_, rate),) = lake.rows("orders"), lake.rows("rates")
-        there = {row[0] for row in orders}
+        present = {row[0] for row in orders}
         euro |= {row[0]: row[3] * rate for row in orders if row not in former}
         former = orders
         assert lake.rows("orders_with_many_customers") == of_customers(orders, lake.rows("customers"))
         assert lake.rows("customer_months") == months(orders)
-        assert lake.rows("orders_in_euro") == sorted((id_, value) for id_, value in euro.items() if id_ in there)
+        assert lake.rows("orders_in_euro") == sorted((id_, value) for id_, value in euro.items() if id_ in present)
 
 
-def test_the_upkeep_of_the_conflicts_page_changes_no_row(lake: Lake):
-    lake.create("silver/flights", FLIGHTS, "flight_id string, tailnum string, dep_delay int")
+def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
+    lake.create("silver/flights", [("a", "N1"), ("b", "N1"), ("d", None)], "flight_id string, tailnum string")
     lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")
-    upkeep = code("docs/conflicts.md")["upkeep"]
-    beside = SimpleNamespace(spark_session=lake.spark, root=str(lake.root))
+    upkeep = code("docs/how-to/upkeep.md")["upkeep"]
+    spark = SimpleNamespace(spark_session=lake.spark, root=str(lake.root))
     before = lake.rows("silver/flights")
-    assert upkeep.execute_in_process(resources={"spark": beside}).success
+    assert upkeep.execute_in_process(resources={"spark": spark}).success
     assert lake.rows("silver/flights") == before
-    done = [commit.operation for commit in lake.commits("silver/flights")]
-    assert {"REORG", "VACUUM END"} <= set(done)
+    operations = [commit.operation for commit in lake.commits("silver/flights")]
+    assert {"REORG", "VACUUM END"} <= set(operations)
 
 
-def test_the_guides_definitions_load():
-    found = code("docs/guide.md")
-    defs = found["defs"]
-    assert isinstance(defs, dg.Definitions)
-    validate(defs).get_repository_def()
-    assert all(name in found for name in ("Changes", "open_orders", "large_orders"))
-
-
-@pytest.mark.parametrize("described", [Table, Read])
-def test_the_guide_has_a_row_for_every_option(described: type[Table | Read]):
-    guide = (PROJECT / "docs/guide.md").read_text()
-    (table,) = re.findall(rf"^\| `{described.__name__}` \|.*\n((?:\|.*\n)+)", guide, re.MULTILINE)
+@pytest.mark.parametrize("described", OPTIONS)
+def test_the_reference_has_a_row_for_every_option(described: type[Table | Read]):
+    page = (PROJECT / OPTIONS[described]).read_text()
+    (table,) = re.findall(rf"^\| `{described.__name__}` \|.*\n((?:\|.*\n)+)", page, re.MULTILINE)
     rows = {
         name for cell in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", cell)
     }
@@ -168,11 +190,26 @@ def test_the_guide_has_a_row_for_every_option(described: type[Table | Read]):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(PROJECT).as_posix())
-def test_what_a_page_points_at_is_there(page: Path):
+def test_what_a_page_points_at_exists(page: Path):
     text = page.read_text()
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
-        assert (page.parent / target).exists(), target
-    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`(?:[A-Z_]+=\S+ )?make\s+([a-z-]+)", text)) <= targets
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", text):
+        linked = (page.parent / target) if target else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
+    targets = set(re.findall(r"^([a-z0-9-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`(?:[A-Z_]+=\S+ )?make\s+([a-z0-9-]+)", text)) <= targets
     for file in re.findall(r"`((?:lakehouse|assets|resources|tests)/[a-z_/]+\.py)`", text):
-        assert file == "assets/plane_use.py" or (PROJECT / file).exists(), file
+        assert (PROJECT / file).exists(), file
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings have, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_index_links_every_page():
+    index = (PROJECT / "docs/README.md").read_text()
+    pages = {page.relative_to(PROJECT / "docs").as_posix() for page in PROJECT.glob("docs/**/*.md")}
+    expected = {page for page in pages if not page.startswith("adr/") and page != "README.md"}
+    assert expected <= set(re.findall(r"\]\(([^)#]+)", index))

@@ -4,10 +4,16 @@ import dagster as dg
 
 from assets.flight_events import DAYS, flight_events
 
-recompute_checks = dg.define_asset_job(
-    "recompute_checks",
+every_check = dg.define_asset_job(
+    "every_check",
     selection=dg.AssetSelection.all_asset_checks(),
-    description="Compares every table that a Merge or an Aggregate keeps with a recompute, as of what it has read.",
+    description="Every check of every table, those that read whole tables among them; nothing is materialized.",
+)
+nightly_checks = dg.ScheduleDefinition(
+    name="nightly_checks",
+    job=every_check,
+    cron_schedule="0 3 * * *",
+    description="The checks that a run leaves out because they read whole tables, and all others, once a night.",
 )
 
 

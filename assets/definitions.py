@@ -1,12 +1,13 @@
 """The entry point: everything that Dagster loads."""
 
 import os
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from assets import flight_events, flights, flights_enriched, gold, reference
-from assets.automation import next_day_of_flights, recompute_checks
+from assets.automation import every_check, next_day_of_flights, nightly_checks
 from lakehouse import change_sensor, checks, validate
 from resources.environments import environment
 from resources.nycflights import FlightRecords
@@ -16,11 +17,16 @@ def described(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
     """The asset with what all of them have in common; the first part of its key is its group."""
     return table.map_asset_specs(
         lambda spec: spec.replace_attributes(
-            group_name=spec.key.path[0], kinds={"pyspark", "deltalake"}, owners=["team:flights"]
+            group_name=spec.key.path[0],
+            kinds={"pyspark", "deltalake"},
+            owners=["team:flights"],
+            freshness_policy=FRESH.get(spec.key.path[0]),
         )
     )
 
 
+FRESH = {"gold": dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36))}
+"""How old a table may be, by the first part of its key; Dagster shows it on the asset's page."""
 given = environment()
 root = given["io_manager"].root
 landing = os.environ.get("LAKEHOUSE_LANDING") or f"{root}/landing/events"
@@ -31,9 +37,9 @@ tables = [described(table) for table in dg.load_assets_from_modules(modules) if 
 defs = validate(
     dg.Definitions(
         assets=tables,
-        asset_checks=checks(tables),
-        jobs=[recompute_checks],
-        schedules=[next_day_of_flights],
+        asset_checks=checks(tables, "recompute", "lag", "staleness", "schema", "keys", "feed"),
+        jobs=[every_check],
+        schedules=[next_day_of_flights, nightly_checks],
         sensors=[change_sensor("carry_changes", tables, root=root)],
         resources=resources,
         executor=dg.in_process_executor,

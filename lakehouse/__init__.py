@@ -10,8 +10,8 @@ from typing import Any as _Any
 
 if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
+    from lakehouse.dagster.checks import checks
     from lakehouse.dagster.io_manager import DeltaIOManager
-    from lakehouse.dagster.recompute import checks
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.sensor import change_sensor
     from lakehouse.dagster.validation import validate
@@ -50,8 +50,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "dagster.checks": ("checks",),
     "dagster.io_manager": ("DeltaIOManager",),
-    "dagster.recompute": ("checks",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.sensor": ("change_sensor",),
     "dagster.validation": ("validate",),

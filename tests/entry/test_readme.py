@@ -33,7 +33,8 @@ def manager_of(lake: Lake) -> DeltaIOManager:
 
 
 def materialization(assets: list[Any], lake: Lake) -> dict[str, Any]:
-    result = dg.materialize(assets, resources={"io_manager": manager_of(lake)})
+    resources, tags = {"io_manager": manager_of(lake)}, {"lakehouse/checks": "true"}
+    result = dg.materialize(assets, resources=resources, tags=tags)
     assert all(check.passed for check in result.get_asset_check_evaluations())
     (event,) = result.get_asset_materialization_events()
     return {name: value.value for name, value in event.materialization.metadata.items()}

@@ -1,0 +1,43 @@
+"""Whether the next run can read on from where the table stands, commit by commit."""
+
+from collections.abc import Sequence
+
+from lakehouse.checking.finding import Finding, Grade, counted
+from lakehouse.checking.unread import Unread
+
+
+def feed(asset: str, sources: Sequence[Unread]) -> Finding:
+    """The feed of a source is contiguous when it is kept and each commit after the position is there.
+
+    Args:
+        asset: The asset's name.
+        sources: What it has not read of each source that it reads as changes.
+    """
+    problems = {source.source: why for source in sources if (why := _broken(source)) is not None}
+    versions = sum(source.versions for source in sources)
+    if problems:
+        listed = "; ".join(f"'{source}': {why}" for source, why in problems.items())
+        sentence = (
+            f"The next run of '{asset}' cannot read on by the feed ({listed}). It compares everything instead, or "
+            "fails and says what to do where it may not."
+        )
+    else:
+        sentence = f"Every commit that '{asset}' has not read is there ({counted(versions, 'version')} with rows)."
+    return Finding(
+        Grade.FAILED if problems else Grade.PASSED,
+        sentence,
+        {"sources with a gap": len(problems)},
+        tuple({"source": source.source, "feed": problems.get(source.source, "contiguous")} for source in sources),
+    )
+
+
+def _broken(source: Unread) -> str | None:
+    if source.is_replaced:
+        return f"another table (id {source.head.table_id}) has taken its place"
+    if source.is_behind:
+        return f"its log ends at version {source.head.version}, and version {source.position.version} was read"
+    if source.commits is None:
+        return f"the log after version {source.position.version} was cleaned up"
+    if not source.head.keeps_feed:
+        return "its change data feed was switched off"
+    return None

@@ -1,0 +1,46 @@
+"""Whether a table's key identifies its rows."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.checking.finding import Finding, Grade, counted
+from lakehouse.sql.text import quote
+
+SHOWN = 20
+"""At most so many keys are shown."""
+
+
+def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
+    """A key holds when no two rows have the same, and none of its columns is NULL.
+
+    Args:
+        asset: The asset's name.
+        rows: The table's rows.
+        key: The columns of its key, at least one.
+    """
+    columns = [F.col(quote(column)) for column in key]
+    counts = rows.groupBy(*columns).agg(F.count("*").alias("__rows"))
+    incomplete = F.greatest(*(column.isNull().cast("int") for column in columns), F.lit(0)) == 1
+    wrong = (F.col("__rows") > 1) | incomplete
+    (totals,) = counts.agg(
+        F.coalesce(F.sum("__rows"), F.lit(0)).alias("rows"),
+        F.count_if(F.col("__rows") > 1).alias("repeated"),
+        F.count_if(incomplete).alias("incomplete"),
+    ).collect()
+    figures = {"rows": totals["rows"], "keys repeated": totals["repeated"], "keys with NULL": totals["incomplete"]}
+    name = ", ".join(key)
+    if not totals["repeated"] and not totals["incomplete"]:
+        return Finding(
+            Grade.PASSED, f"The key ({name}) identifies every row: {counted(totals['rows'], 'row')}.", figures
+        )
+    shown = [column.cast("string").alias(name) for column, name in zip(columns, key, strict=True)]
+    found = counts.where(wrong).orderBy(F.col("__rows").desc()).limit(SHOWN).select(*shown, "__rows").collect()
+    sentence = (
+        f"The key ({name}) of '{asset}' does not identify its rows: {counted(totals['repeated'], 'key')} stand in more "
+        f"than one row, {counted(totals['incomplete'], 'key')} hold NULL. Declare a finer key, or correct the rows: "
+        "what is read by the key is otherwise read wrong."
+    )
+    records = tuple({**{n: "NULL" if row[n] is None else row[n] for n in key}, "rows": row["__rows"]} for row in found)
+    return Finding(Grade.FAILED, sentence, figures, records)

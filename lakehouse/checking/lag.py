@@ -1,0 +1,55 @@
+"""How far a table is behind its sources: versions, and time."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from lakehouse.checking.finding import Finding, Grade, counted, lasting
+from lakehouse.checking.unread import Unread
+from lakehouse.log.retention import feed_retention
+
+
+def lag(asset: str, sources: Sequence[Unread], most: timedelta, now: int) -> Finding:
+    """A table is behind when the oldest change that it has not read is older than a limit.
+
+    Args:
+        asset: The asset's name.
+        sources: What it has not read of each source.
+        most: How old a change may be before it is read.
+        now: Milliseconds since the epoch.
+    """
+    ages = {source.source: _age(source, now) for source in sources}
+    late = [source for source in sources if source.versions and ages[source.source] > most.total_seconds()]
+    versions, seconds = sum(source.versions for source in sources), max(ages.values(), default=0.0)
+    if not versions:
+        sentence = f"'{asset}' has read every change of its sources."
+    else:
+        behind = [
+            f"{counted(source.versions, 'version')} of '{source.source}' (oldest {lasting(ages[source.source])} ago)"
+            for source in sources
+            if source.versions
+        ]
+        sentence = f"'{asset}' has not read {', '.join(behind)}."
+    if late:
+        sentence += f" The limit is {lasting(most.total_seconds())}: materialize it, or see why its runs fail."
+    return Finding(
+        Grade.FAILED if late else Grade.PASSED,
+        sentence,
+        {"versions behind": versions, "seconds behind": round(seconds)},
+        tuple(
+            {
+                "source": source.source,
+                "read": source.position.version,
+                "newest": source.head.version,
+                "unread versions": source.versions,
+                "seconds behind": round(ages[source.source]),
+            }
+            for source in sources
+        ),
+    )
+
+
+def _age(source: Unread, now: int) -> float:
+    """Seconds since the oldest unread change was committed; where the log has lost it, what it was kept for."""
+    if source.commits is None:
+        return feed_retention(source.head).total_seconds()
+    return 0.0 if source.since is None else max(0.0, (now - source.since) / 1000)

@@ -1,0 +1,89 @@
+"""A table against a full recompute of what it has read: all of it, or the rows of some keys."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.checking.finding import Finding, Grade, counted
+from lakehouse.errors import FULL_REFRESH
+from lakehouse.read.touched import Touched
+from lakehouse.spark.compare import MORE, bag_difference
+from lakehouse.spark.driver_rows import collected, travels
+from lakehouse.sql.text import folded, quote
+
+SHOWN = 20
+"""At most so many keys are shown."""
+_DUE, _EXTRA = "__due", "__extra"
+
+
+def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[str], versions: str) -> Finding:
+    """A table is right when it holds, row for row, what a recompute of the same versions of its sources gives.
+
+    Args:
+        asset: The asset's name.
+        expected: The recomputed rows, in the table's columns and types.
+        table: The table's rows.
+        key: The columns of its key: differing keys are shown, never other columns. Empty where it has none.
+        versions: The versions of its sources, as the end of a sentence.
+    """
+    differing = bag_difference(expected, table)
+    if key:
+        more = F.col(MORE)
+        due, extra = F.sum(F.greatest(more, F.lit(0))), F.sum(F.greatest(-more, F.lit(0)))
+        differing = differing.groupBy(*map(quote, key)).agg(due.alias(_DUE), extra.alias(_EXTRA))
+    count, rows = differing.count(), table.count()
+    figures = {"rows": rows, "differing": count}
+    against = f"{counted(rows, 'row')} against a full recompute of {versions}"
+    if not count:
+        return Finding(Grade.PASSED, against, figures)
+    sentence = (
+        f"{against}: {counted(count, 'key' if key else 'row')} differ{'s' if count == 1 else ''}. Something wrote to "
+        f"'{asset}' beside its runs, or its result does not follow from its inputs alone. A run with the tag "
+        f"{FULL_REFRESH}=true sets it right."
+    )
+    return Finding(Grade.FAILED, sentence, figures, _examples(differing, key) if key else ())
+
+
+def _examples(by_key: DataFrame, key: Sequence[str]) -> tuple[dict[str, str], ...]:
+    shown = [F.col(quote(column)).cast("string").alias(column) for column in key]
+    found = by_key.orderBy(*map(quote, key)).limit(SHOWN).select(*shown, _DUE, _EXTRA).collect()
+    return tuple(
+        {
+            **{column: "NULL" if row[column] is None else row[column] for column in key},
+            "what": _what(row[_DUE], row[_EXTRA]),
+        }
+        for row in found
+    )
+
+
+def _what(due: int, extra: int) -> str:
+    if not extra:
+        return "missing from the table"
+    return "other values" if due else "not in the recompute"
+
+
+def of_sample(key: Sequence[str], table: DataFrame, sources: Sequence[DataFrame], most: int, seed: str) -> Touched:
+    """Some keys, drawn from the table and from the sources that have their columns; another seed draws others.
+
+    Those of the sources find rows that the table lacks, those of the table rows that it should not have.
+
+    Args:
+        key: The key's columns.
+        table: The table's rows.
+        sources: The sources' rows.
+        most: At most so many keys from each.
+        seed: What the draw goes by.
+    """
+    columns = [quote(column) for column in key]
+    drawn = [
+        frame.select(*columns).orderBy(F.xxhash64(F.lit(seed), *columns)).limit(most)
+        for frame in (table, *sources)
+        if folded(key) <= folded(frame.columns)
+    ]
+    keys = drawn[0]
+    for more in drawn[1:]:
+        if more.schema.simpleString().lower() == keys.schema.simpleString().lower():
+            keys = keys.union(more)
+    keys = keys.distinct()
+    return Touched(tuple(key), collected(keys) if travels(keys) else keys.localCheckpoint(), table, "the sample")

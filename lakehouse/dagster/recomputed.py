@@ -1,0 +1,60 @@
+"""What a full recompute of an asset gives, from the versions of its sources that its table has read."""
+
+from collections.abc import Mapping
+from inspect import signature
+from typing import Any, TypeAlias, cast
+
+import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.cursor.mark import Position
+from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, writes_nothing
+from lakehouse.log.commit_info import SCHEMA_CHANGES
+from lakehouse.log.log import Log, commits_between
+from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.changes import Changes, Everything
+from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.write.writes import Append, Write
+
+Returned: TypeAlias = Write | DataFrame
+
+
+def is_recomputable(asset: Any) -> bool:
+    """Whether the asset's table is, by its definition, what a full recompute of its sources gives."""
+    if not is_function(asset) or asset.partitions_def is not None or writes_nothing(asset):
+        return False
+    if any(maps_partitions(asset, key) for key in asset.keys_by_input_name.values()):
+        return False
+    inputs, changes = {input_.name for input_ in asset.op.input_defs}, changes_of(asset)
+    write = asset.op.output_defs[0].dagster_type.typing_type
+    only_inputs = set(signature(_function(asset)).parameters) == inputs
+    only_changes = inputs == changes.keys() and all(read.is_whole for read in changes.values())
+    return bool(inputs) and only_changes and only_inputs and write is not Append
+
+
+def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:
+    """A source as of a position, presented as inserts."""
+    version = _last_alike(source.log(lambda: spark), source.name, at.version)
+    return Changes(TableVersion(spark, source, at.table, version), VersionRange(NOTHING_READ, version), Everything())
+
+
+def recomputed_rows(asset: dg.AssetsDefinition, inputs: Mapping[str, Changes]) -> DataFrame:
+    """The rows that the asset's function makes of its inputs."""
+    result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
+    value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
+    return value if isinstance(value, DataFrame) else value.rows
+
+
+def _last_alike(log: Log, source: str, version: int) -> int:
+    """The last version with the same rows: Delta reads the newest at any time, others while their files are kept."""
+    head = log.head()
+    for commit in commits_between(log, source, version, version if head is None else head.version) or ():
+        if not commit.is_quiet or commit.operation in SCHEMA_CHANGES:
+            break
+        version = commit.version
+    return version
+
+
+def _function(asset: dg.AssetsDefinition) -> Any:
+    compute = cast("Any", asset.op).compute_fn
+    return getattr(compute, "decorated_fn", compute)

@@ -82,7 +82,7 @@ def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: L
     (orders,) = re.findall(r"```csv\n(.*?)```", page.read_text(), re.DOTALL)
     defined = code("docs/tutorial.md", lake.root / "definitions.py")
     assets, spark = [defined["orders"], defined["customer_totals"]], SimpleNamespace(spark_session=lake.spark)
-    resources = {"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=str(defined["ROOT"]))}
+    resources = {"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=defined["ROOT"])}
     (lake.root / "orders.csv").write_text(orders)
     assert dg.materialize(assets, resources=resources).success
     assert lake.rows("lake/customer_totals") == [("ann", 2, 25), ("bob", 1, 7)]

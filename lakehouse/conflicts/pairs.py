@@ -1,4 +1,4 @@
-"""Which writers can meet in one table, and what comes of it: the conflict rules put to what is declared."""
+"""Which writers of one table can conflict, and with which outcome: the conflict rules applied to the definitions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ FOREIGN = {
     "an OPTIMIZE": Writing(Operation.OPTIMIZE),
     "a change of its schema or properties": Writing(Operation.METADATA),
 }
-"""Who may come along that no definition tells of."""
+"""Writers that no definition names."""
 
 _SAME_ASSET = "another run of it"
 _SAME_PARTITION = "another run of the same partition"
@@ -28,16 +28,16 @@ _HERE, _THERE = frozenset({"this one"}), frozenset({"another one"})
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Whoever writes a table, as the definitions tell of it.
+    """A writer of a table, as the definitions declare it.
 
     Args:
-        name: The asset's key, or what else writes.
-        location: Where the table is; writers of one location write one table.
-        declared: What it says of the table.
-        operation: What its runs do to the table at worst.
-        sliced: Whether each run names its partitions as literals, and writes nothing else.
-        pool: The Dagster pool that its runs wait in.
-        is_asset: Whether Dagster materializes it; else it is upkeep that nothing more is known of.
+        name: The key of the asset, or a name for another writer.
+        location: Where the table is. Writers of one location write one table.
+        declared: What the writer declares about the table.
+        operation: The operation of its runs that conflicts with most others.
+        sliced: Whether each run names its partitions as literals and writes nothing else.
+        pool: The Dagster pool in which its runs wait.
+        is_asset: Whether Dagster materializes it. Otherwise it is an op of an upkeep job.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class ConflictPair:
-    """Two writes that may be under way on one table at once, and whether the first can lose to the second.
+    """Two writers that may write one table at the same time, and whether the first can lose to the second.
 
     Args:
-        writer: Who may lose.
-        rival: Who has committed first.
-        foreseen: What comes of it.
-        avoided_by: What avoids it, in these definitions or in general; empty where there is nothing to avoid.
+        writer: The writer that may lose.
+        rival: The writer that has committed first.
+        foreseen: The outcome.
+        avoided_by: What avoids the conflict, in these definitions or in general; empty if there is no conflict.
         declared: Whether the rival is in the definitions.
     """
 
@@ -69,11 +69,11 @@ class ConflictPair:
 
 
 def conflict_pairs(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURCE) -> tuple[ConflictPair, ...]:
-    """Every meeting of the writers with themselves, with each other and with foreign ones, table by table.
+    """Every pair of a writer with another run of itself, with another writer and with a foreign writer, table by table.
 
     Args:
         writers: The writers of all tables.
-        engine: Who commits.
+        engine: The engine that commits.
     """
     return tuple(pair for table in _by_table(writers) for pair in _on_one_table(table, engine))
 
@@ -97,23 +97,23 @@ def pool_name(writer: Writer) -> str:
 
 
 def warnings(writers: Iterable[Writer]) -> dict[str, tuple[str, ...]]:
-    """What is worth knowing before an asset runs, by asset; those with nothing to say are left out."""
-    found = {
+    """What a user should know before an asset runs, by asset. Assets without a warning are left out."""
+    by_asset = {
         writer.name: tuple(_warnings(writer, table))
         for table in _by_table(writers)
         for writer in table
         if writer.is_asset
     }
-    return {name: told for name, told in found.items() if told}
+    return {name: sentences for name, sentences in by_asset.items() if sentences}
 
 
 def _warnings(writer: Writer, writers: Sequence[Writer]) -> Iterator[str]:
-    others = ", ".join(other.name for other in writers if other.is_asset and other is not writer)
+    names = ", ".join(other.name for other in writers if other.is_asset and other is not writer)
     table = layout(writer.declared, Engine.OPEN_SOURCE)
     if table.isolation is Isolation.WRITE_SERIALIZABLE:
         yield "delta.isolationLevel is WriteSerializable: open-source Delta refuses to create such a table."
-    if others:
-        yield f"Its table is written by {others} too: each finds the other's rows foreign until it has adopted them."
+    if names:
+        yield f"Its table is written by {names} too: each finds the other's rows foreign until it has adopted them."
     if table.partitioned and not writer.sliced:
         yield "Its table has partitions, but the asset has none: its statements name no partition."
     if table.identity:
@@ -123,8 +123,8 @@ def _warnings(writer: Writer, writers: Sequence[Writer]) -> Iterator[str]:
 def _conflict(writer: Writer, rival: Writer) -> bool:
     """Whether two runs side by side are likely to cost an attempt, repeated runs of one partition left out."""
     table = layout(writer.declared, Engine.OPEN_SOURCE)
-    ours, theirs = _side_by_side(writer, rival)
-    return foresee(ours, theirs, table).verdict is not Verdict.CANNOT
+    loser, winner = _side_by_side(writer, rival)
+    return foresee(loser, winner, table).verdict is not Verdict.CANNOT
 
 
 def _by_table(writers: Iterable[Writer]) -> Iterator[Sequence[Writer]]:
@@ -140,38 +140,38 @@ def _on_one_table(table: Sequence[Writer], engine: Engine) -> Iterator[ConflictP
         yield from _with_itself(writer, engine)
         for rival in table:
             if rival is not writer:
-                ours, theirs = _side_by_side(writer, rival)
-                yield _pair(writer, rival.name, ours, theirs, engine, _turns(writer, rival))
-        for name, theirs in FOREIGN.items():
-            yield replace(_pair(writer, name, _writing(writer), theirs, engine), declared=False)
+                loser, winner = _side_by_side(writer, rival)
+                yield _pair(writer, rival.name, loser, winner, engine, _turns(writer, rival))
+        for name, winner in FOREIGN.items():
+            yield replace(_pair(writer, name, _writing(writer), winner, engine), declared=False)
 
 
 def _with_itself(writer: Writer, engine: Engine) -> Iterator[ConflictPair]:
     if not writer.sliced:
         yield _pair(writer, _SAME_ASSET, *_side_by_side(writer, writer), engine, _turns(writer, writer))
         return
-    ours, theirs = _side_by_side(writer, writer)
+    loser, winner = _side_by_side(writer, writer)
     created = Writing(Operation.CREATION, _HERE)
     once = "Start a partition once; a second run finds its changes applied."
     ahead = "Materialize one partition before the others."
-    yield _pair(writer, _OTHER_PARTITION, ours, theirs, engine, _turns(writer, writer))
-    yield _pair(writer, _SAME_PARTITION, ours, ours, engine, _turns(writer, writer) or once)
-    yield _pair(writer, _NEW_COLUMN, ours, replace(theirs, evolves=True), engine, _turns(writer, writer) or ahead)
+    yield _pair(writer, _OTHER_PARTITION, loser, winner, engine, _turns(writer, writer))
+    yield _pair(writer, _SAME_PARTITION, loser, loser, engine, _turns(writer, writer) or once)
+    yield _pair(writer, _NEW_COLUMN, loser, replace(winner, evolves=True), engine, _turns(writer, writer) or ahead)
     yield _pair(writer, _FIRST_RUN, created, created, engine, _turns(writer, writer) or ahead)
 
 
 def _side_by_side(writer: Writer, rival: Writer) -> tuple[Writing, Writing]:
-    """Runs of two writers; of one and the same they are of different partitions, where it has partitions."""
-    ours = _writing(writer)
+    """Two concurrent runs. If both are of one partitioned writer, they are of different partitions."""
+    loser = _writing(writer)
     if rival is not writer:
-        return ours, _writing(rival, of_it=False)
+        return loser, _writing(rival, of_it=False)
     if not writer.sliced:
-        return ours, ours
-    return ours, replace(ours, within=_THERE, application=f"{writer.name}/another one")
+        return loser, loser
+    return loser, replace(loser, within=_THERE, application=f"{writer.name}/another one")
 
 
 def _writing(writer: Writer, *, of_it: bool = True) -> Writing:
-    """One run of a writer. Of another writer nobody knows which partitions it names: none that would tell it apart."""
+    """One run of a writer. Which partitions another writer names is unknown, so it is assumed to name none."""
     return Writing(writer.operation, _HERE if writer.sliced and of_it else None, writer.name)
 
 
@@ -180,9 +180,9 @@ def _turns(writer: Writer, rival: Writer) -> str:
 
 
 def _pair(
-    writer: Writer, rival: str, ours: Writing, theirs: Writing, engine: Engine, avoided_by: str = ""
+    writer: Writer, rival: str, loser: Writing, winner: Writing, engine: Engine, avoided_by: str = ""
 ) -> ConflictPair:
-    foreseen = foresee(ours, theirs, layout(writer.declared, engine), engine)
+    foreseen = foresee(loser, winner, layout(writer.declared, engine), engine)
     nothing = foreseen.verdict is Verdict.CANNOT
     return ConflictPair(
         writer.name,

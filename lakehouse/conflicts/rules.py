@@ -36,19 +36,19 @@ def foresee(
     declared = _declared(loser, winner, table, engine)
     if declared is not None:
         return declared
-    found = _twin(loser, winner) or _data(loser, winner, table, engine)
+    outcome = _same_application(loser, winner) or _data(loser, winner, table, engine)
     if not table.identity:
-        return found
+        return outcome
     if engine is Engine.DATABRICKS:
         why = "A table with an identity column takes no concurrent transactions, as documented."
     elif loser.numbers_rows and winner.numbers_rows:
         why = "Rows with new identity values move the column's high-water mark, which is metadata."
     else:
-        return found
-    return Foreseen(Verdict.CAN, why, ("MetadataChangedException", *found.exceptions), TAKE_TURNS)
+        return outcome
+    return Foreseen(Verdict.CAN, why, ("MetadataChangedException", *outcome.exceptions), TAKE_TURNS)
 
 
-def _twin(loser: Writing, winner: Writing) -> Foreseen | None:
+def _same_application(loser: Writing, winner: Writing) -> Foreseen | None:
     if loser.application is None or loser.application != winner.application:
         return None
     why = "Both carry one application id, so the second would repeat the first."

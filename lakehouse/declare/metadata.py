@@ -16,13 +16,13 @@ class Declared(Mapping[str, Any]):
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
         """What some metadata declares; nothing declared is the defaults."""
-        known = {f.name for f in fields(cast("Any", cls)) if f.init}
+        options = {f.name for f in fields(cast("Any", cls)) if f.init}
         declared = {
             name.removeprefix(cls._PREFIX): getattr(value, "value", value)
             for name, value in metadata.items()
             if name.startswith(cls._PREFIX)
         }
-        return cls(**{name: value for name, value in declared.items() if name in known})
+        return cls(**{name: value for name, value in declared.items() if name in options})
 
     def _keep(self) -> None:
         """Keeps what differs from the defaults; the last line of `__post_init__`."""

@@ -114,8 +114,8 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
     """
     if after >= upto:
         return ()
-    found = sorted(log.commits(upto, after + 1), key=lambda commit: commit.version)
-    versions = [commit.version for commit in found]
+    commits = sorted(log.commits(upto, after + 1), key=lambda commit: commit.version)
+    versions = [commit.version for commit in commits]
     if not versions or versions[-1] != upto or versions != list(range(versions[0], upto + 1)):
         present = set(versions)
         missing = [v for v in range(versions[0] if versions else after + 1, upto + 1) if v not in present]
@@ -125,7 +125,7 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
             f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
             BRING_IT_BACK,
         )
-    return tuple(found) if versions[0] == after + 1 else None
+    return tuple(commits) if versions[0] == after + 1 else None
 
 
 def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:

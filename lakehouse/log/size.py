@@ -22,5 +22,5 @@ class Size:
 
 def total(sizes: Sequence[Size | None]) -> Size | None:
     """All of them together; None where there is none, or one is not known."""
-    known = [size for size in sizes if size is not None]
-    return sum(known, Size(0, 0)) if known and len(known) == len(sizes) else None
+    present = [size for size in sizes if size is not None]
+    return sum(present, Size(0, 0)) if present and len(present) == len(sizes) else None

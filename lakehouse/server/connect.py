@@ -45,10 +45,10 @@ def session_on(server: Server) -> SparkSession:
         ServerError: See `find_or_start`.
     """
     with _lock:
-        found = _connected.get(server.root)
-        if found is not None:
-            if is_running(server.rendezvous, found.state):
-                return found.session
+        connected = _connected.get(server.root)
+        if connected is not None:
+            if is_running(server.rendezvous, connected.state):
+                return connected.session
             _leave(server.root)
         session_id = str(uuid4())
         state, used = find_or_start(server, lambda state: _answers(Channel(server, state, session_id)))

@@ -172,5 +172,5 @@ def _retrieve(jars: list[Jar], directory: Path, repository: str | None) -> str:
         )
         command += ["-settings", str(settings)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    said = (line for line in (answer.stdout + answer.stderr).splitlines() if not line.startswith("\tat "))
-    return "\n".join(list(said)[-10:])
+    output = (line for line in (answer.stdout + answer.stderr).splitlines() if not line.startswith("\tat "))
+    return "\n".join(list(output)[-10:])

@@ -53,5 +53,5 @@ def _version(java: str) -> int | None:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(found.group(1)) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match.group(1)) if match else None

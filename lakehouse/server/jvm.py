@@ -70,7 +70,7 @@ def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
 
 def spark_home() -> Path:
     """The directory of the pyspark that is installed here, found without importing it."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent

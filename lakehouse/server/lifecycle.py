@@ -219,8 +219,8 @@ def last_words(rendezvous: Rendezvous) -> str:
         return f"{rendezvous.log} is gone."
     if any("java.lang.OutOfMemoryError" in line for line in lines):
         return f"it ran out of memory. {_MORE_MEMORY} See {rendezvous.log}."
-    said = [line for line in lines if line.strip() and not line.startswith(("\t", "Caused by"))]
-    return f"{' '.join(said[-2:])} See {rendezvous.log}."
+    output = [line for line in lines if line.strip() and not line.startswith(("\t", "Caused by"))]
+    return f"{' '.join(output[-2:])} See {rendezvous.log}."
 
 
 def _kill(pid: int, program: str, rendezvous: Rendezvous) -> None:

@@ -129,8 +129,8 @@ class Rendezvous:
     def state(self) -> State | None:
         """The server that is or was here; None where there was none, or its file says nothing."""
         try:
-            found: dict[str, Any] = json.loads(self._state.read_text())
-            return State(**found)
+            fields: dict[str, Any] = json.loads(self._state.read_text())
+            return State(**fields)
         except (OSError, ValueError, TypeError):
             return None
 

@@ -96,13 +96,13 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
 
 def _port(jvm: subprocess.Popen[bytes], log: IO[bytes]) -> int | None:
     """The port that the JVM says it listens on; None where it ended before, or does not come to it."""
-    said, deadline = b"", time.monotonic() + _LISTENS_WITHIN
+    output, deadline = b"", time.monotonic() + _LISTENS_WITHIN
     while True:
         ended = jvm.poll() is not None
-        said += log.read()
-        found = _LISTENS.search(said)
-        if found is not None:
-            return int(found.group(1))
+        output += log.read()
+        match = _LISTENS.search(output)
+        if match is not None:
+            return int(match.group(1))
         if ended or time.monotonic() > deadline:
             return None
         time.sleep(0.05)

@@ -81,13 +81,13 @@ def _ask(context: "SparkContext", group: str, report: Report, over: Event) -> No
 
 def _stages(tracker: "StatusTracker", jobs: frozenset[int], active: frozenset[int]) -> tuple[list[JobStage], int]:
     """The stages of all jobs, but not what a finished job did without; and how many tasks are running."""
-    found, running = dict[int, JobStage](), 0
+    progress, running = dict[int, JobStage](), 0
     for job in sorted(jobs):
         info = tracker.getJobInfo(job)
         stages = cast("Iterable[int]", info.stageIds) if info is not None else ()
         for stage in stages:
-            told = tracker.getStageInfo(stage)
-            if told is not None and (job in active or told.numCompletedTasks == told.numTasks):
-                found[stage] = JobStage(told.numTasks, told.numCompletedTasks)
-                running += told.numActiveTasks
-    return list(found.values()), running
+            state = tracker.getStageInfo(stage)
+            if state is not None and (job in active or state.numCompletedTasks == state.numTasks):
+                progress[stage] = JobStage(state.numTasks, state.numCompletedTasks)
+                running += state.numActiveTasks
+    return list(progress.values()), running

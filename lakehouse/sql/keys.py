@@ -72,9 +72,9 @@ def key_predicate(
 def _of_one_column(name: str, values: "_Values") -> KeyPredicate:
     if values.are_whole:
         return KeyPredicate(values.within(name), is_exact=True)
-    if len(values.known) <= RANGES:
+    if len(values.not_null) <= RANGES:
         return KeyPredicate(values.listed(name), is_exact=True)
-    if len(values.known) <= LISTED:
+    if len(values.not_null) <= LISTED:
         return KeyPredicate(f"({values.within(name)}) AND ({values.listed(name)})", is_exact=True)
     return KeyPredicate(values.within(name), is_exact=False)
 
@@ -83,7 +83,7 @@ def _of_one_column(name: str, values: "_Values") -> KeyPredicate:
 class _Values:
     """The distinct values of one column: those that are not NULL in Spark's order, and few ranges over them."""
 
-    known: Sequence[Literal]
+    not_null: Sequence[Literal]
     ranges: Sequence[tuple[Literal, Literal]]
     null: bool
     kind: str
@@ -91,13 +91,13 @@ class _Values:
     @classmethod
     def of(cls, values: Iterable[Literal], kind: str) -> "_Values":
         distinct = set(values)
-        known = sorted(distinct - {None}, key=_order)
-        return cls(known, _ranges(known), None in distinct, kind)
+        not_null = sorted(distinct - {None}, key=_order)
+        return cls(not_null, _ranges(not_null), None in distinct, kind)
 
     @property
     def are_whole(self) -> bool:
         """Whether the ranges hold no other value: of days, say, or of numbers that were given out in turn."""
-        return sum(_count(low, high) for low, high in self.ranges) == len(self.known)
+        return sum(_count(low, high) for low, high in self.ranges) == len(self.not_null)
 
     def within(self, name: str) -> str:
         terms = [
@@ -109,8 +109,8 @@ class _Values:
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 
     def listed(self, name: str) -> str:
-        few = len(self.known) <= RANGES
-        values = [literal(value, self.kind) for value in self.known]
+        few = len(self.not_null) <= RANGES
+        values = [literal(value, self.kind) for value in self.not_null]
         terms = [f"{name} = {value}" for value in values] if few else [f"{name} IN ({', '.join(values)})"]
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 

@@ -66,8 +66,8 @@ class Slice:
         """
         if not self.partitions:
             return "FALSE"
-        known = {column.lower(): kind for column, kind in types.items()}
-        types = {column: known[column.lower()] for partition in self.partitions for column in partition.values}
+        by_name = {column.lower(): kind for column, kind in types.items()}
+        types = {column: by_name[column.lower()] for partition in self.partitions for column in partition.values}
         for partition in self.partitions:
             _check_windows(partition, types)
         if len(self.columns) == 1 and not any(self._ranged(types, column) for column in self.columns):

@@ -1,8 +1,8 @@
-"""The difference where the result is at the driver: one scan of the table, which says of each row whether it stays.
+"""The difference if the result is at the driver: one scan of the table answers for each row whether it stays.
 
-The table's rows stay where they are. Of each the driver learns which row of the result has its key, and whether the two
-are the same; what the table does not hold is new. So there is no second plan that compares, and where the result is
-empty no values are read but the keys'.
+The rows of the table stay where they are. For each of them the driver learns which row of the result has its key, and
+whether the two are the same. Rows of the result that no row of the table matches are new. No second plan compares, and
+if the result is empty, the scan reads the keys alone.
 """
 
 from collections import Counter, defaultdict
@@ -52,19 +52,19 @@ def local_difference(
     near = touched.predicate(target.schema) if by_key else None
     whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
     existing = touched.of(target) if near is None else target.where(near.sql)
-    found = small(_beside(rows, whole, existing, key, held, "left" if near is None else "inner"))
-    if found is None:
+    answers = small(_beside(rows, whole, existing, key, held, "left" if near is None else "inner"))
+    if answers is None:
         return None
-    nth: list[int | None] = found.column(_NTH).to_pylist()
+    nth: list[int | None] = answers.column(_NTH).to_pylist()
     gone = dict[tuple[Literal, ...], int]()
     if None in nth:
-        if found.values(key) is None:
+        if answers.values(key) is None:
             return None
-        for place, values in enumerate(found.listed(key)):
+        for place, values in enumerate(answers.listed(key)):
             if nth[place] is None:
                 nth[place] = len(whole) + gone.setdefault(values, len(gone))
         whole = _with_keys(whole, key, list(gone))
-    return _as_difference(rows, whole, cast("list[int]", nth), found)
+    return _as_difference(rows, whole, cast("list[int]", nth), answers)
 
 
 def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
@@ -97,8 +97,8 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
     within = named if touched.columns == key else rows.values(touched.columns)
     if named is None or within is None or touched.values is None or touched.predicate(rows.schema) is None:
         return False
-    known = set(touched.values)
-    outside = next((values for values in within if values not in known), None)
+    keys = set(touched.values)
+    outside = next((values for values in within if values not in keys), None)
     if outside is not None:
         raise broken(asset, {"kind": "outside", "key": dict(zip(touched.columns, outside, strict=True))})
     if len(named) < rows.rows:
@@ -109,8 +109,8 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
 
 def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
     """The touched keys that the result has no row for."""
-    there = set(rows.listed(touched.columns))
-    return [values for values in touched.values or () if values not in there]
+    present = set(rows.listed(touched.columns))
+    return [values for values in touched.values or () if values not in present]
 
 
 def _beside(
@@ -120,61 +120,61 @@ def _beside(
     schema = rows.schema
     numbered = whole.append_column(_NTH, pa.array(range(len(whole)), pa.int32()))
     fields = [*_nullable(schema), StructField(_NTH, IntegerType())]
-    ours = Local(rows.spark, StructType(fields), numbered)
-    pairs = ((f"__theirs.{quote(name)}", f"__ours.{quote(name)}") for name in key)
-    nulls = ours.has_nulls(key)
-    on = F.expr(" AND ".join(same(there, here, nulls=nulls) for there, here in pairs))
-    beside = existing.alias("__theirs").join(F.broadcast(ours.frame.alias("__ours")), on, how)
-    mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
+    result = Local(rows.spark, StructType(fields), numbered)
+    pairs = ((f"__target.{quote(name)}", f"__result.{quote(name)}") for name in key)
+    nulls = result.has_nulls(key)
+    on = F.expr(" AND ".join(same(left, right, nulls=nulls) for left, right in pairs))
+    joined = existing.alias("__target").join(F.broadcast(result.frame.alias("__result")), on, how)
+    in_result, in_target = (comparable(schema, f"{side}.") for side in ("__result", "__target"))
     keys = folded(key)
-    others = [name for name in schema.names if name.lower() not in keys and rows.rows]
-    differs = " OR ".join(f"NOT ({same(mine[name], yours[name])})" for name in others)
-    told = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]
+    values = [name for name in schema.names if name.lower() not in keys and rows.rows]
+    differs = " OR ".join(f"NOT ({same(in_result[name], in_target[name])})" for name in values)
+    answers = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]
     if how == "left":
-        told += [f"IF({_NTH} IS NULL, __theirs.{quote(name)}, NULL) AS {quote(name)}" for name in key]
+        answers += [f"IF({_NTH} IS NULL, __target.{quote(name)}, NULL) AS {quote(name)}" for name in key]
     if held:
-        told.append(f"struct({', '.join(f'__theirs.{quote(name)} AS {quote(name)}' for name in held)}) AS {HELD}")
-    return beside.selectExpr(_NTH, *told)
+        answers.append(f"struct({', '.join(f'__target.{quote(name)} AS {quote(name)}' for name in held)}) AS {HELD}")
+    return joined.selectExpr(_NTH, *answers)
 
 
-def _as_difference(rows: Local, whole: Any, nth: Sequence[int], found: Local) -> Local:
+def _as_difference(rows: Local, whole: Any, nth: Sequence[int], answers: Local) -> Local:
     """The rows of `whole` that the table holds otherwise, each with what is to become of it.
 
     Args:
         rows: The result.
         whole: Its rows, and after them those keys that it has no row for.
         nth: Which of them has the key of each row of the table.
-        found: What the table said of its rows.
+        answers: For each row of the table, its place in `whole` and whether the two differ.
     """
     places = defaultdict[int, list[int]](list)
     for place, row in enumerate(nth):
         places[row].append(place)
-    differs: list[bool] = found.column(_DIFFERS).to_pylist()
-    taken, operations, held = list[int](), list[str](), list[Sequence[int]]()
+    differs: list[bool] = answers.column(_DIFFERS).to_pylist()
+    taken, operations, matched = list[int](), list[str](), list[Sequence[int]]()
     for row in range(len(whole)):
-        there = places.get(row, ())
-        for operation in _due(there, differs, is_row=row < rows.rows):
+        in_table = places.get(row, ())
+        for operation in _due(in_table, differs, is_row=row < rows.rows):
             taken.append(row)
             operations.append(operation)
-            held.append(there)
+            matched.append(in_table)
     arrow = whole.take(pa.array(taken, pa.int64()))
     fields = _nullable(rows.schema)
-    if HELD in found.schema.names:
-        arrow = arrow.append_column(HELD, _lists(found.column(HELD), held))
-        fields.append(StructField(HELD, ArrayType(found.schema[HELD].dataType)))
+    if HELD in answers.schema.names:
+        arrow = arrow.append_column(HELD, _lists(answers.column(HELD), matched))
+        fields.append(StructField(HELD, ArrayType(answers.schema[HELD].dataType)))
     arrow = arrow.append_column(OPERATION, pa.array(operations, pa.string()))
     return Local(rows.spark, StructType([*fields, StructField(OPERATION, StringType())]), arrow)
 
 
-def _due(there: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> tuple[str, ...]:
-    """What is due for a key of which the table holds the rows `there`."""
-    match len(there):
+def _due(in_table: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> tuple[str, ...]:
+    """What is due for a key that the rows `in_table` of the table have."""
+    match len(in_table):
         case 0:
             return (INSERT,) if is_row else ()
         case _ if not is_row:
             return (DELETE,)
         case 1:
-            return (UPDATE,) if differs[there[0]] else ()
+            return (UPDATE,) if differs[in_table[0]] else ()
         case _:
             return (DELETE, AGAIN)
 

@@ -14,6 +14,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.sensor import change_sensor
+    from lakehouse.dagster.tick import Pace
     from lakehouse.dagster.validation import validate
     from lakehouse.declare.read import Read
     from lakehouse.declare.retry import Retry
@@ -37,6 +38,7 @@ __all__ = [
     "LocalSpark",
     "Merge",
     "Overwrite",
+    "Pace",
     "Read",
     "Retry",
     "Table",
@@ -54,6 +56,7 @@ _HOMES = {
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.sensor": ("change_sensor",),
+    "dagster.tick": ("Pace",),
     "dagster.validation": ("validate",),
     "declare.read": ("Read",),
     "declare.retry": ("Retry",),

@@ -8,7 +8,7 @@ this machine and of an object store are read alike (ADR 34).
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -82,6 +82,29 @@ class FileLog:
                     return
                 yield commit
                 version -= 1
+
+    def partition_values(self) -> list[Mapping[str, str | None]]:
+        """The values of the partition columns that the table has rows of now, each combination once."""
+        delta = self._newest or self._open()
+        return [] if delta is None else [*delta.partitions()]
+
+    def partition_values_in(self, version: int) -> list[Mapping[str, str | None]]:
+        """The values of the partition columns whose rows a commit may have changed, each combination once.
+
+        Raises:
+            UnreadableLogError: The commit cannot be read.
+        """
+        values = dict[tuple[tuple[str, str | None], ...], None]()
+        try:
+            for line in self._files.lines(f"{version:020}.json"):
+                if "partitionValues" in line:
+                    actions: dict[str, Any] = json.loads(line)
+                    for action in actions.values():
+                        named: dict[str, str | None] = action.get("partitionValues") or {}
+                        values[tuple(named.items())] = None
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        return [dict(combination) for combination in values]
 
     def epoch(self, application_id: str, version: int) -> int | None:
         # As of the version whose marks the cursor reads: a twin may have committed since.

@@ -13,16 +13,17 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table, change_sensor, checks
 from tests.support.house import House
 from tests.support.interleave import just_before
-from tests.support.tables import ASSETS, DAY_1, carried, copies, number, orders
+from tests.support.tables import DAY_1, carried, copies, number, orders, totals
+from tests.support.ticks import tick
 
 pytestmark = pytest.mark.served
 
 
 def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -> None:
-    sensor = change_sensor("carry_on", ASSETS, root=str(house.root))
+    sensor = change_sensor("carry_on", [orders, copies, totals], root=str(house.root))
 
     def look() -> dg.RunRequest | dg.SkipReason:
-        return sensor(dg.build_sensor_context(instance=house.instance))
+        return tick(sensor, house.instance)
 
     first = look()
     assert isinstance(first, dg.RunRequest)
@@ -42,7 +43,7 @@ def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -
 
 def looked(house: House) -> dg.RunRequest | dg.SkipReason:
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
-    return sensor(dg.build_sensor_context(instance=house.instance))
+    return tick(sensor, house.instance)
 
 
 def run_of(house: House, sensor: str, status: dg.DagsterRunStatus) -> dg.DagsterRun:
@@ -86,7 +87,7 @@ def test_the_sensor_asks_again_for_what_was_undone(house: House) -> None:
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
 
     def look() -> str | None:
-        asked = sensor(dg.build_sensor_context(instance=house.instance))
+        asked = tick(sensor, house.instance)
         return asked.run_key if isinstance(asked, dg.RunRequest) else None
 
     keys = [look()]
@@ -108,7 +109,7 @@ def test_a_table_that_is_written_elsewhere_is_not_asked_for_without_end(house: H
     shutil.copytree(house.root / "orders", tmp_path / "elsewhere" / "orders")
     keys = set[str | None]()
     for _ in range(3):
-        request = sensor(dg.build_sensor_context(instance=house.instance))
+        request = tick(sensor, house.instance)
         assert isinstance(request, dg.RunRequest)
         keys.add(request.run_key)  # Dagster starts no second run for a key that it has seen
         house.run("copies")
@@ -180,7 +181,7 @@ def asked_until_done(house: House, name: str) -> int:
     """How often the sensor asks for a run, where each is carried out."""
     sensor = change_sensor("carry_on", house.assets, root=str(house.root))
     for times in range(4):
-        if isinstance(sensor(dg.build_sensor_context(instance=house.instance)), dg.SkipReason):
+        if isinstance(tick(sensor, house.instance), dg.SkipReason):
             return times
         house.run(name)
     raise AssertionError("the sensor asks for ever")
@@ -201,7 +202,7 @@ def test_a_table_that_the_sensor_cannot_read_does_not_stop_the_others(house: Hou
     house.run("copies")
     log = house.root / "copies" / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('\\"epoch\\":1', '\\"epoch\\":\\"x\\"'))
-    asked = sensor(dg.build_sensor_context(instance=house.instance))
+    asked = tick(sensor, house.instance)
     assert isinstance(asked, dg.RunRequest)
     assert asked.asset_selection == [dg.AssetKey("others")]
 
@@ -225,7 +226,7 @@ def test_what_cannot_run_is_not_asked_for_behind_what_can(house: House) -> None:
     log = house.root / "damaged" / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('\\"epoch\\":1', '\\"epoch\\":\\"x\\"'))
     house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
-    asked = change_sensor("carry_on", defined, root=str(house.root))(dg.build_sensor_context(instance=house.instance))
+    asked = tick(change_sensor("carry_on", defined, root=str(house.root)), house.instance)
     assert isinstance(asked, dg.RunRequest)
     assert asked.asset_selection == [dg.AssetKey("behind"), dg.AssetKey("copies")]
 
@@ -245,6 +246,6 @@ def test_a_directory_that_may_not_be_entered_does_not_stop_the_others(
 
     monkeypatch.setattr(Path, "is_dir", is_dir)
     sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root))
-    asked = sensor(dg.build_sensor_context(instance=house.instance))
+    asked = tick(sensor, house.instance)
     assert isinstance(asked, dg.RunRequest)
     assert asked.asset_selection == [dg.AssetKey("others")]

@@ -1,0 +1,138 @@
+"""Which partitions of an asset the rows of a source map to, by the partition values in the source's log."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self, TypeAlias
+from zoneinfo import ZoneInfo
+
+import dagster as dg
+
+from lakehouse.dagster.code_location import partition_columns
+from lakehouse.declare.table import Table
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.log import Head
+
+Definition: TypeAlias = dg.PartitionsDefinition[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartitions:
+    """How a source's rows map to the partitions of one asset.
+
+    Args:
+        own: The asset's partitions.
+        log: The source's log.
+        keys: The partition of the source that rows with some values belong to, and the asset's partitions of each;
+            None: each row may be any partition's.
+        note: What is worth saying of it, as a sentence.
+    """
+
+    own: frozenset[str]
+    log: FileLog
+    keys: "_Mapped | None" = None
+    note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        asset: dg.AssetsDefinition,
+        source: dg.AssetKey,
+        source_def: Definition | None,
+        table: Table,
+        log: FileLog,
+        head: Head,
+    ) -> Self:
+        """As Dagster maps them, where the source's files are partitioned by the columns that it declares."""
+        own_def = asset.partitions_def
+        assert own_def is not None
+        own, name = frozenset(own_def.get_partition_keys()), source.to_user_string()
+        by_column = table.partition_columns and set(table.partition_columns) <= set(head.partition_columns)
+        if source_def is None or not by_column or head.maps_columns:  # mapped, the log has other names than the table
+            note = (
+                f"Its log does not say to which partitions the rows of {name} belong, so each of them may be concerned."
+            )
+            return cls(own, log, note=note)
+        mapping = asset.get_partition_mapping_for_dep(source) or _usual(own_def, source_def)
+        mapped = {key: _downstream(mapping, key, source_def, own_def) for key in source_def.get_partition_keys()}
+        return cls(own, log, _Mapped(source_def, partition_columns(name, table, source_def), mapped))
+
+    def present(self) -> frozenset[str]:
+        """The asset's partitions that rows of the source map to now."""
+        return self.own if self.keys is None else self.keys.of(self.log.partition_values()) & self.own
+
+    def concerns(self, partition: str, commits: Iterable[Commit]) -> bool:
+        """Whether one of the commits may have changed rows that map to a partition."""
+        return self.keys is None or any(
+            partition in self.keys.of(self.log.partition_values_in(commit.version)) for commit in commits
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """The asset's partitions of each of the source's, and how the source's are found in its log."""
+
+    definition: Definition
+    columns: Mapping[str, str]
+    mapped: Mapping[str, frozenset[str]]
+
+    def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
+        keys = (key_of(self.definition, self.columns, values) for values in combinations)
+        return frozenset(own for key in keys if key is not None for own in self.mapped.get(key, ()))
+
+
+def rows_of(asset: dg.AssetsDefinition, table: Table, log: FileLog) -> frozenset[str]:
+    """The partitions of an asset that its table has rows of."""
+    definition = asset.partitions_def
+    assert definition is not None
+    columns = partition_columns(asset.key.to_user_string(), table, definition)
+    keys = (key_of(definition, columns, values) for values in log.partition_values())
+    return frozenset(key for key in keys if key is not None) & frozenset(definition.get_partition_keys())
+
+
+def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[str, str | None]) -> str | None:
+    """The partition that rows with some values of the partition columns belong to; None where it is none.
+
+    Args:
+        definition: How the table is partitioned.
+        columns: The column of each dimension; that of a single one is named "".
+        values: The values by column, as Delta's log writes them.
+    """
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        parts = {
+            dimension.name: _key_of(dimension.partitions_def, values.get(columns[dimension.name]))
+            for dimension in definition.partitions_defs
+        }
+        known = {name: key for name, key in parts.items() if key is not None}
+        return dg.MultiPartitionKey(known) if len(known) == len(parts) else None
+    return _key_of(definition, values.get(columns[""]))
+
+
+def _key_of(definition: Definition, value: str | None) -> str | None:
+    if value is None or not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        return value
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return value
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=ZoneInfo(definition.timezone or "UTC"))
+    if moment.timestamp() < definition.start.timestamp():
+        return None
+    return definition.get_partition_key_for_timestamp(moment.timestamp())
+
+
+def _usual(own: Definition, source: Definition) -> dg.PartitionMapping:
+    """The mapping that Dagster uses where none is named."""
+    multi = isinstance(own, dg.MultiPartitionsDefinition) != isinstance(source, dg.MultiPartitionsDefinition)
+    if multi:
+        return dg.MultiToSingleDimensionPartitionMapping()
+    if all(isinstance(definition, dg.TimeWindowPartitionsDefinition) for definition in (own, source)):
+        return dg.TimeWindowPartitionMapping()
+    return dg.IdentityPartitionMapping()
+
+
+def _downstream(mapping: dg.PartitionMapping, key: str, source: Definition, own: Definition) -> frozenset[str]:
+    subset = source.subset_with_partition_keys([key])
+    return frozenset(mapping.get_downstream_partitions_for_partitions(subset, source, own).get_partition_keys())

@@ -1,0 +1,245 @@
+"""One tick of the sensor: which runs it asks for, and what it says of the tables that it looked at."""
+
+import hashlib
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import dagster as dg
+from dagster import DagsterRunStatus, RunsFilter
+
+from lakehouse.dagster.watch import LeftOut, Look, Unread, Watch
+
+SENSOR = "lakehouse/change_sensor"
+_UNDER_WAY = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.SUSPENDED,
+    DagsterRunStatus.CANCELING,
+]
+SILENT = 3600.0
+"""Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a sensor asks for runs.
+
+    Args:
+        debounce: Seconds for which the sources of a table must have been still; a table whose oldest unread change is
+            ten times as old is asked for anyway.
+        max_runs: How many of the sensor's runs may be under way before it asks for another.
+        max_partitions: How many partitions of a table it asks for in one tick, each a run of its own.
+        silent: Seconds without an event after which a run counts as dead, and is not waited for.
+
+    Raises:
+        ValueError: A number that would never let a run start.
+    """
+
+    debounce: float = 0
+    max_runs: int = 1
+    max_partitions: int = 20
+    silent: float = SILENT
+
+    def __post_init__(self) -> None:
+        if self.debounce < 0:
+            raise ValueError(f"debounce is a number of seconds from 0, not {self.debounce}.")
+        for name in ("max_runs", "max_partitions", "silent"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is above 0, not {getattr(self, name)}.")
+
+    def is_early(self, unread: Unread, now: float) -> bool:
+        """Whether more changes may be on their way, and the first may still wait for them."""
+        if unread.newest is None or unread.oldest is None:
+            return False
+        still, waited = now - unread.newest / 1000, now - unread.oldest / 1000
+        return still < self.debounce and waited < 10 * self.debounce
+
+
+class Tick:
+    """One look at the tables, and what is made of it."""
+
+    def __init__(
+        self,
+        context: dg.SensorEvaluationContext,
+        watch: Watch,
+        name: str,
+        pace: Pace,
+        asked: Collection[dg.AssetKey],
+    ) -> None:
+        self._context, self._instance, self._watch = context, context.instance, watch
+        self._name, self._pace, self._asked = name, pace, asked
+        self._now = time.time()
+        self._dead = list[str]()
+
+    def result(self) -> dg.SensorResult:
+        """The runs that are asked for, or why none is, and what was observed."""
+        runs = self._under_way()
+        looked = self._watch.look()
+        looks = looked.tables
+        requests: list[dg.RunRequest] = []
+        waits = dict[dg.AssetKey, str]()
+        if len(runs) < self._pace.max_runs:
+            requests = self._requests(looks, runs, waits)
+        sentence = self._sentence(looks, runs, waits, requests)
+        self._context.log.info(sentence)
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else sentence,
+            asset_events=self._observations(looked.data_versions),
+            cursor=self._cursor(looked.data_versions),
+        )
+
+    def _observations(self, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetObservation]:
+        """An observation of each foreign table whose data version is another than at the last tick."""
+        known: dict[str, str] = json.loads(self._context.cursor or "{}")
+        return [
+            dg.AssetObservation(key, tags={"dagster/data_version": version})
+            for key, version in sorted(versions.items())
+            if known.get(key.to_user_string()) != version
+        ]
+
+    def _cursor(self, versions: Mapping[dg.AssetKey, str]) -> str:
+        return json.dumps({key.to_user_string(): version for key, version in sorted(versions.items())})
+
+    def _sentence(
+        self,
+        looks: Mapping[dg.AssetKey, Look],
+        runs: Sequence[dg.DagsterRun],
+        waits: Mapping[dg.AssetKey, str],
+        requests: Sequence[dg.RunRequest],
+    ) -> str:
+        """What was looked at, what was asked for, and what was left out and why."""
+        unread = {key: look for key, look in looks.items() if isinstance(look, Unread)}
+        out = {key: look.reason for key, look in looks.items() if isinstance(look, LeftOut)} | self._watch.left_out
+        parts = [f"Looked at {_tables(len(looks))}."] if looks else ["This sensor can look at no table."]
+        if unread:
+            parts.append(f"Unread changes: {_listed(unread)}.")
+        elif looks and len(out) < len(looks) + len(self._watch.left_out):
+            parts.append("Every table that could be looked at has read every change of its sources.")
+        if runs and len(runs) >= self._pace.max_runs:
+            ids = ", ".join(run.run_id[:8] for run in runs)
+            parts.append(
+                f"A run that this sensor asked for is still under way: {ids}. Until then it asks for no other."
+            )
+        elif requests:
+            parts.append(f"Asks for {len(requests)} run{'s' if len(requests) > 1 else ''}.")
+        conditions = sorted(key for key in unread if key not in self._asked)
+        if conditions:
+            parts.append(f"Left to their automation conditions: {_listed(conditions)}.")
+        parts += [f"{key.to_user_string()} waits: {why}." for key, why in sorted(waits.items())]
+        parts += self._dead
+        parts += sorted({look.note for look in unread.values() if look.note})
+        parts += _left_out(out)
+        return " ".join(parts)
+
+    def _under_way(self) -> list[dg.DagsterRun]:
+        """The sensor's runs that are under way; those without a sign of life are only named."""
+        alive: list[dg.DagsterRun] = []
+        for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=_UNDER_WAY)):
+            run = record.dagster_run
+            last = self._instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+            heard = max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in last)])
+            if run.status is not DagsterRunStatus.QUEUED and self._now - heard > self._pace.silent:
+                hours = (self._now - heard) / 3600
+                self._dead.append(
+                    f"Run {run.run_id[:8]} has not been heard of for {hours:.1f} h and is not waited for: terminate it."
+                )
+            else:
+                alive.append(run)
+        return alive
+
+    def _requests(
+        self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun], waits: dict[dg.AssetKey, str]
+    ) -> list[dg.RunRequest]:
+        """A run of every table without partitions that is behind and all that follow, and one of each partition."""
+        taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
+        ready = dict[dg.AssetKey, Unread]()
+        for key, look in looks.items():
+            if not isinstance(look, Unread) or key not in self._asked:
+                continue
+            if key in taken:
+                waits[key] = "a run of it is under way"
+            elif self._pace.is_early(look, self._now):
+                waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
+            else:
+                ready[key] = replace(look, state=f"{look.state} after {self._last_run(key)}")
+        whole = {key: unread for key, unread in ready.items() if not unread.partitions}
+        requests = [self._request(whole, self._downstream(whole, looks, taken))] if whole else []
+        for key, unread in ready.items():
+            wanted = unread.partitions[: self._pace.max_partitions]
+            if len(wanted) < len(unread.partitions):
+                waits[key] = f"{len(unread.partitions) - len(wanted)} of its partitions are left to the next tick"
+            requests += [self._request({key: unread}, [key], partition) for partition in wanted]
+        return requests
+
+    def _request(
+        self, unread: Mapping[dg.AssetKey, Unread], selection: Sequence[dg.AssetKey], partition: str | None = None
+    ) -> dg.RunRequest:
+        names = sorted(key.to_user_string() for key in unread)
+        state = ";".join(f"{key.to_user_string()}:{each.state}" for key, each in sorted(unread.items()))
+        return dg.RunRequest(
+            run_key=hashlib.sha256(f"{state} {partition}".encode()).hexdigest()[:16],
+            asset_selection=list(selection),
+            partition_key=partition,
+            asset_check_keys=[],  # a full recompute after every step is not what incremental means
+            tags={SENSOR: self._name, "lakehouse/unread": ", ".join(names)[:200]},
+        )
+
+    def _downstream(
+        self, unread: Collection[dg.AssetKey], looks: Mapping[dg.AssetKey, Look], taken: Collection[dg.AssetKey]
+    ) -> list[dg.AssetKey]:
+        """The tables and all that read them, directly or not, and can run: nothing of them is missing or unclear."""
+        selected = set(unread)
+        able = {
+            key: table
+            for key, table in self._watch.tables.items()
+            if key in self._asked and key not in taken and table.asset.partitions_def is None
+        }
+        while True:
+            more = {
+                key
+                for key, table in able.items()
+                if key not in selected and not selected.isdisjoint(table.sources) and _can_follow(looks[key], selected)
+            }
+            if not more:
+                return sorted(selected)
+            selected |= more
+
+    def _last_run(self, key: dg.AssetKey) -> str | None:
+        """The run that last materialized the table: what it did may be undone since, and is then asked for again.
+
+        Not where it did so in another place than the sensor looks at, whose state it leaves as it was.
+        """
+        event = self._instance.get_latest_materialization_event(key)
+        if event is None or event.asset_materialization is None:
+            return None
+        written = event.asset_materialization.metadata.get("dagster/uri")
+        return event.run_id if written is None or written.value == self._watch.tables[key].ref.location else None
+
+
+def _can_follow(look: Look, selected: Collection[dg.AssetKey]) -> bool:
+    """Whether a table can run behind those that are selected: all that it misses is made by them."""
+    return not isinstance(look, LeftOut) or bool(look.missing and look.missing <= frozenset(selected))
+
+
+_SHOWN = 10
+
+
+def _tables(count: int) -> str:
+    return "1 table" if count == 1 else f"{count} tables"
+
+
+def _listed(keys: Collection[dg.AssetKey]) -> str:
+    names = sorted(key.to_user_string() for key in keys)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _left_out(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
+    """A sentence for each table that is left out, up to so many; a tick's text is for people."""
+    told = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
+    return told[:_SHOWN] + ([f"And {len(told) - _SHOWN} more."] if len(told) > _SHOWN else [])

@@ -1,4 +1,4 @@
-"""Who can conflict with whom on one table, as data.
+"""Which writers of one table can conflict, as data.
 
 In: what a code location declares. Out: pairs of writers with a verdict, its reason and its remedy.
 Law: the rules answer as Delta answers; tests/upstream put the same pairs to a real Delta.

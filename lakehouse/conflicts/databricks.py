@@ -1,4 +1,4 @@
-"""What Databricks documents of write conflicts: its two matrices, and what keeps row-level concurrency off.
+"""What Databricks documents about write conflicts: its two matrices, and what keeps row-level concurrency off.
 
 Documented, not measured: this project runs on open-source Delta. The pages, each also on learn.microsoft.com:
 
@@ -76,13 +76,13 @@ _ROWS = "Keep each writer to rows of its own."
 
 
 def row_level(loser: Writing, winner: Writing, table: Layout) -> bool:
-    """Whether the rows of the two are compared, and not their files."""
+    """Whether the rows of the two writes are compared, and not their files."""
     possible = table.row_level and table.deletion_vectors and not table.partitioned
     return possible and not (loser.limits | winner.limits) - {Limit.Z_ORDER}
 
 
 def by_matrix(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
-    """The cell of two data writes that are not kept apart by partitions.
+    """The cell of two data writes whose partitions do not separate them.
 
     The matrices speak of pairs. A blind append reads nothing, so of its pairs it is the other one that fails.
     """
@@ -118,5 +118,5 @@ def _files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
 
 
 def _vague(loser: Writing, winner: Writing, table: Layout) -> bool:
-    """Whether they could be kept apart by partitions that one of them does not name."""
+    """Whether partitions would separate the two writes, if both named theirs."""
     return table.partitioned and (loser.within is None or winner.within is None)

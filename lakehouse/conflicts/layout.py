@@ -6,9 +6,9 @@ from lakehouse.declare.table import VECTORS, Table
 
 
 def layout(table: Table, engine: Engine) -> Layout:
-    """The layout of a table as far as it is declared; the rest is what a new table is given.
+    """The layout of a table as declared; the rest has the defaults of a new table.
 
-    Databricks gives deletion vectors to a clustered table; to others only as the workspace is set, so not here.
+    Databricks gives deletion vectors to a clustered table. For other tables a workspace setting decides, so not here.
     """
     properties = {name.lower(): value for name, value in table.all_properties.items()}
     databricks = engine is Engine.DATABRICKS

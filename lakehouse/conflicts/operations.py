@@ -1,4 +1,4 @@
-"""What a commit does to a table, as far as conflicts go: the words in which `lakehouse.conflicts.rules` answers."""
+"""What matters for conflicts in a commit: the words in which `lakehouse.conflicts.rules` answers."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,14 +7,14 @@ from lakehouse.declare.isolation import Isolation
 
 
 class Engine(Enum):
-    """Who commits: the two do not answer alike."""
+    """The engine that commits. The two engines have different rules."""
 
     OPEN_SOURCE = "open-source Delta 4.4"
     DATABRICKS = "Databricks"
 
 
 class Operation(Enum):
-    """What a commit does to a table, as far as conflicts go."""
+    """What a commit does to a table, as far as it matters for conflicts."""
 
     BLIND_APPEND = "blind append"
     READING_APPEND = "append that reads the table"
@@ -41,8 +41,8 @@ class Limit(Enum):
 class Verdict(Enum):
     """The closed set of answers, mildest first.
 
-    AVOIDABLE: the two conflict unless each keeps to a part of its own, or the table was made ahead of both. CAN: on
-    this table they conflict however they are stated; only taking turns helps.
+    AVOIDABLE: the two conflict unless each writes its own part, or the table is created before both. CAN: on this table
+    they conflict however the statements are written; only taking turns helps.
     """
 
     CANNOT = "cannot conflict"
@@ -52,7 +52,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What an operation's commit holds for the checks: what it read, and the actions that it writes."""
+    """What Delta's checks see of an operation's commit: what it read, and the actions that it writes."""
 
     reads: bool = False
     adds: bool = False
@@ -81,7 +81,7 @@ WRITES_ROWS = frozenset({Operation.BLIND_APPEND, Operation.READING_APPEND, Opera
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a table says of itself that conflicts depend on.
+    """The properties of a table on which conflicts depend.
 
     Args:
         partitioned: Whether it has partition columns.
@@ -114,7 +114,7 @@ class Writing:
 
     Args:
         operation: What it does.
-        within: The partitions that its statement names as literals and that all its rows are in; None where it names
+        within: The partitions that its statement names as literals and that all its rows are in; None if it names
             none. A join on the partition column names none.
         application: Its application id (`txnAppId`), where it commits with one.
         evolves: Whether it changes the schema besides (a column is added).
@@ -135,7 +135,7 @@ class Writing:
 
     @property
     def declares(self) -> bool:
-        """Whether its commit holds the table's metadata, whatever the rows are."""
+        """Whether its commit contains the table's metadata, whatever its rows are."""
         return self.traits.metadata or self.evolves
 
     @property

@@ -81,8 +81,8 @@ def conflict_pairs(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURC
 def pools(writers: Iterable[Writer]) -> dict[str, str]:
     """The pool of each location whose writers have to take turns.
 
-    A table whose only writer is a partitioned asset gets none: its partitions do not conflict, and a pool would make
-    them wait for each other. The engine is the stricter one, open-source Delta.
+    A table whose only writer is a partitioned asset has no pool: its partitions do not conflict, and a pool would make
+    them wait for each other. The rules are those of the stricter engine, open-source Delta.
     """
     return {
         table[0].location: pool_name(table[0])
@@ -92,7 +92,7 @@ def pools(writers: Iterable[Writer]) -> dict[str, str]:
 
 
 def pool_name(writer: Writer) -> str:
-    """The pool of a writer's table: one word for whoever writes it."""
+    """The pool of a writer's table, the same for every writer of the table."""
     return "table:" + "_".join((writer.declared.name or writer.name).split())
 
 
@@ -121,7 +121,7 @@ def _warnings(writer: Writer, writers: Sequence[Writer]) -> Iterator[str]:
 
 
 def _conflict(writer: Writer, rival: Writer) -> bool:
-    """Whether two runs side by side are likely to cost an attempt, repeated runs of one partition left out."""
+    """Whether two concurrent runs can conflict. Two runs of the same partition do not count."""
     table = layout(writer.declared, Engine.OPEN_SOURCE)
     loser, winner = _side_by_side(writer, rival)
     return foresee(loser, winner, table).verdict is not Verdict.CANNOT

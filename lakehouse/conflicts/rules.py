@@ -30,7 +30,7 @@ def foresee(
         loser: The write that commits second.
         winner: The write that committed first.
         table: The table; without one, an open-source table as it is made by default.
-        engine: Who commits.
+        engine: The engine that commits.
     """
     table = table or Layout()
     declared = _declared(loser, winner, table, engine)
@@ -56,7 +56,7 @@ def _same_application(loser: Writing, winner: Writing) -> Foreseen | None:
 
 
 def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen:
-    """What comes last: the files, or on Databricks the rows, that the loser has read and the winner changed."""
+    """The last check: the files, or on Databricks the rows, that the loser has read and the winner changed."""
     if not (loser.traits.reads and (winner.traits.adds or winner.traits.removes)):
         nothing = "has read nothing of the table" if not loser.traits.reads else "finds every file as it was"
         return Foreseen(Verdict.CANNOT, f"The write {nothing}.")
@@ -68,7 +68,7 @@ def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> For
 
 
 def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen | None:
-    """The checks that come before data: replacement, creation, protocol, metadata, the clustering columns."""
+    """The checks before the check of data: replacement, creation, protocol, metadata, the clustering columns."""
     if loser.operation is Operation.REPLACEMENT:
         why = "It writes the very next version or none: whatever was committed meanwhile defeats it."
         return Foreseen(Verdict.CAN, why, ("ConcurrentWriteException",), ALONE)
@@ -95,8 +95,9 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
 def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> bool:
     """Whether the winner's metadata defeats the loser.
 
-    Open-source Delta lets a writer follow some features; a RESTORE repeats the metadata, which only defeats a loser
-    with metadata of its own; and so does an insert that moves the high-water mark of an identity column.
+    Open-source Delta lets a writer commit after the enabling of some features. A RESTORE repeats the metadata, which
+    defeats only a loser with metadata of its own. The same holds for an insert that moves the high-water mark of an
+    identity column.
     """
     own = loser.declares or (table.identity and loser.numbers_rows)
     match winner.operation:
@@ -111,7 +112,7 @@ def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engi
 
 
 def _by_files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
-    """By the files of the partitions that the loser read; predicates on other columns do not count."""
+    """The answer from the files of the partitions that the loser read. Predicates on other columns do not count."""
     follows_blind = table.isolation is Isolation.WRITE_SERIALIZABLE and not loser.declares
     blind = winner.operation is Operation.BLIND_APPEND
     added = winner.traits.adds and not loser.traits.same_rows and not (blind and follows_blind)

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Isolation(Enum):
-    """The levels that `delta.isolationLevel` names; open-source Delta lets a table have the first one only."""
+    """The levels that `delta.isolationLevel` names; open-source Delta creates tables with the first one only."""
 
     SERIALIZABLE = "Serializable"
     WRITE_SERIALIZABLE = "WriteSerializable"

@@ -15,7 +15,7 @@ class Declared(Mapping[str, Any]):
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """What some metadata declares; nothing declared is the defaults."""
+        """The declaration in an asset's metadata. What is not declared has its default."""
         options = {f.name for f in fields(cast("Any", cls)) if f.init}
         declared = {
             name.removeprefix(cls._PREFIX): getattr(value, "value", value)
@@ -25,7 +25,7 @@ class Declared(Mapping[str, Any]):
         return cls(**{name: value for name, value in declared.items() if name in options})
 
     def _keep(self) -> None:
-        """Keeps what differs from the defaults; the last line of `__post_init__`."""
+        """Stores the fields that differ from their defaults. Call it in the last line of `__post_init__`."""
         values = [(f, getattr(self, f.name)) for f in fields(cast("Any", self)) if f.init]
         kept = {self._PREFIX + f.name: _plain(value) for f, value in values if value not in (f.default, (), {})}
         object.__setattr__(self, "_stored", kept)

@@ -63,12 +63,12 @@ class Read(Declared):
 
     @property
     def is_whole(self) -> bool:
-        """Whether every change of the source is read, sooner or later: none is before the start, none left out."""
+        """Whether every change of the source is read sooner or later: the read has no late start and no exclusions."""
         return self.start == "snapshot" and not self.excludes
 
     @property
     def excludes(self) -> bool:
-        """Whether commits may be left out."""
+        """Whether the options leave out commits."""
         return bool(self.exclude_operations or self.exclude_metadata)
 
     def leaves_out(self, operation: str, metadata: str | None) -> bool:

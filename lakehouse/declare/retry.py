@@ -55,5 +55,5 @@ class Retry:
         return full * (1 - self.jitter * random())
 
     def allows(self, attempt: int, elapsed: float) -> bool:
-        """Whether another attempt may start after `attempt` of them and `elapsed` seconds."""
+        """Whether another attempt may start after `attempt` attempts and `elapsed` seconds."""
         return attempt < self.attempts and elapsed < self.deadline

@@ -36,13 +36,13 @@ class Table(Declared):
             key deletion vectors are, unless they are switched off here.
         name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
         path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`).
-        on_gap: What to do when a source can no longer say what changed: `"reconcile"` compares the full
+        on_gap: What to do if the changes of a source can no longer be read: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
-        on_same_rows: What to do when an attempt was lost to another program that changed rows which this write is
-            about (of touched keys; else of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
-        statement: `"auto"` replaces the rows that differ where that takes less than a MERGE, and shows an update in
-            the table's feed as a delete and an insert; `"merge"` always merges, so that the feed has the images
-            before and after.
+        on_same_rows: What to do if an attempt was lost to another program that changed the same rows (those of touched
+            keys, or of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
+        statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
+            shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
+            post-images.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
 
     Raises:
@@ -96,7 +96,7 @@ class Table(Declared):
         return cast("tuple[str, ...]", self.partition_by)
 
     def partitioned_by(self, head: Head | None) -> tuple[str, ...]:
-        """The columns that the table is partitioned by as it stands, or will be when it is created."""
+        """The partition columns of the existing table, or of the table that will be created."""
         return self.partition_columns if head is None else head.partition_columns
 
     @property
@@ -105,24 +105,24 @@ class Table(Declared):
 
     @property
     def all_properties(self) -> dict[str, str]:
-        """The properties of a new table: its feed is on and, with a key, vectors are, unless declared off (ADR 15)."""
+        """The properties of a new table: as declared, else with a feed and, with a key, deletion vectors (ADR 15)."""
         defaults = {FEED: "true"} | ({VECTORS: "true"} if self.key else {})
-        said = self.properties_in_lower_case
-        return {name: on for name, on in defaults.items() if name.lower() not in said} | dict(self.properties or {})
+        declared = self.properties_in_lower_case
+        return {name: on for name, on in defaults.items() if name.lower() not in declared} | dict(self.properties or {})
 
     @property
     def maps_columns(self) -> bool:
-        """Whether a new table's columns have other names in its files: any text may then be a column's name."""
+        """Whether a new table maps its columns to other names in its files, so that any text can be a column's name."""
         return self.properties_in_lower_case.get("delta.columnmapping.mode", "none").lower() != "none"
 
     @property
     def properties_in_lower_case(self) -> dict[str, str]:
-        """The declared properties as Delta looks them up: their names do not depend on case."""
+        """The declared properties under their names in lower case, because Delta ignores the case."""
         return {name.lower(): value for name, value in (self.properties or {}).items()}
 
     @property
     def isolation(self) -> Isolation | None:
-        """The isolation level that it declares; None leaves it to the engine."""
+        """The declared isolation level; None leaves the level to the engine."""
         return _isolation(self.properties_in_lower_case)
 
     @property

@@ -1,4 +1,4 @@
-"""One version of a Delta table as its `commitInfo` tells of it, and what Delta's operations do to rows and columns."""
+"""One version of a Delta table as its `commitInfo` describes it, and what Delta's operations do to rows and columns."""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ WITHOUT_ROWS = frozenset(
         "Empty Commit",
     }
 )
-"""Operations that change no row, by Delta's names for them. Everything unknown is taken to change some."""
+"""Operations that change no row, by Delta's names. An unknown operation is assumed to change rows."""
 
 COMPACTING = frozenset({"OPTIMIZE", "REORG"})
 """Operations that Delta may add after a commit of its own accord, with that commit's `userMetadata`."""
@@ -78,7 +78,7 @@ class Commit:
         operation: Delta's name of the operation: MERGE, WRITE, OPTIMIZE, RESTORE, ...
         parameters: The operation's parameters, as text.
         metrics: The operation's metrics.
-        user_metadata: What the writer said; ours is a mark.
+        user_metadata: What the writer recorded; in our own commits, a mark.
     """
 
     version: int
@@ -90,7 +90,7 @@ class Commit:
 
     @classmethod
     def of(cls, version: int, timestamp: int, info: Mapping[str, Any]) -> Self:
-        """A commit by its `commitInfo`, whoever has read it, with its metrics that are numbers."""
+        """A commit from its `commitInfo`, with the metrics that are numbers."""
         parameters: Mapping[str, Any] = info.get("operationParameters") or {}
         metrics: Mapping[str, Any] = info.get("operationMetrics") or {}
         return cls(
@@ -123,7 +123,7 @@ class Commit:
 
     @property
     def _mode(self) -> str | None:
-        """How a write of whole files treats the rows that are there; None for every other operation."""
+        """How a write of whole files treats the existing rows; None for every other operation."""
         match self.operation:
             case "WRITE":
                 return self.parameters.get("mode")
@@ -157,7 +157,7 @@ class Commit:
 
     @property
     def renamed(self) -> tuple[str, str] | None:
-        """The old and the new name of the column that the commit renamed; a field within one is told as a path."""
+        """The old and the new name of the column that the commit renamed; a field within a column is a path."""
         if self.operation != "RENAME COLUMN":
             return None
         old, new = (str(self.parameters.get(name)) for name in ("oldColumnPath", "newColumnPath"))
@@ -165,18 +165,18 @@ class Commit:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of rows the commit added, by its own metrics; 0 where it does not say, or changed no row."""
+        """Bytes of the rows that the commit added, by its metrics; 0 if they do not say, or if it changed no row."""
         names = () if self.is_quiet else ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
         return next((self.metrics[name] for name in names if self.metrics.get(name)), 0)
 
     @property
     def files_added(self) -> int:
-        """Files that the commit added, by its own metrics; 0 where it does not say."""
+        """Files that the commit added, by its metrics; 0 if they do not say."""
         return next((self.metrics[name] for name in _FILES_ADDED if name in self.metrics), 0)
 
     @property
     def files_removed(self) -> int:
-        """Files that the commit removed, by its own metrics; 0 where it does not say."""
+        """Files that the commit removed, by its metrics; 0 if they do not say."""
         return next((self.metrics[name] for name in _FILES_REMOVED if name in self.metrics), 0)
 
     @property
@@ -197,7 +197,7 @@ class Commit:
 
     @property
     def _is_dynamic(self) -> bool:
-        """Whether an overwrite replaced only partitions that it has rows for; Delta says so of every table, though."""
+        """Whether an overwrite replaced only partitions that it has rows for. Delta says so of every table."""
         return (self.parameters.get("isDynamicPartitionOverwrite") or "").lower() == "true"
 
     @property
@@ -208,7 +208,7 @@ class Commit:
 
     @property
     def may_change_layout(self) -> bool:
-        """Whether the commit may have changed rows and, in one with that, the partitioning or the columns' types."""
+        """Whether the commit may have changed rows together with the partitioning or the types of columns."""
         free = self.parameters.get("canOverwriteSchema") or ""
         return not self.is_first and (
             self.operation == "RESTORE"
@@ -218,17 +218,17 @@ class Commit:
 
     @property
     def overwrites_all(self) -> bool:
-        """Whether the commit wrote the whole table anew; Delta before 4.1, streams and others do not say how freely."""
+        """Whether the commit replaced the whole table. Delta before 4.1 and streams do not record what else changed."""
         return self._mode is not None and self.empties
 
     @property
     def restored(self) -> int | None:
-        """The version that a RESTORE went back to; None where it gave a timestamp."""
+        """The version that a RESTORE restored; None if the statement gave a timestamp."""
         version = self.parameters.get("version")
         return int(version) if version is not None and version.isdecimal() else None
 
 
 def _one_part(path: str) -> str:
-    """A path as a name, where it is one: Delta quotes those with a dot, and no others."""
+    """A path of one part as a name: Delta quotes names with a dot, and no others."""
     inner = path[1:-1]
     return inner if path == f"`{inner}`" and "`" not in inner else path

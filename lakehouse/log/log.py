@@ -1,4 +1,4 @@
-"""A Delta table's log, as much of it as we need: where the table stands, and its commits."""
+"""The log of a Delta table: where the table stands, and its commits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from lakehouse.log.size import Size
 from lakehouse.sql.text import folded
 
 BRING_IT_BACK = "Restore the missing files of _delta_log from a backup, or recreate the table."
-"""The remedy where commits are missing."""
+"""The remedy if commits are missing."""
 READ_IT_LATER = (
     "Run it again when the log can be read: see to the files' rights, the storage's credentials, or the version of the "
     "program that is told not to know a feature of the table."
 )
-"""The remedy where commits cannot be read."""
+"""The remedy if commits cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Head:
 
     @property
     def maps_columns(self) -> bool:
-        """Whether columns can be dropped and renamed: their names are then not those in the files."""
+        """Whether columns can be dropped and renamed, because their names in the files are others."""
         return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
 
     @property
@@ -46,7 +46,7 @@ class Head:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether a row can be deleted without its file being written again."""
+        """Whether a row can be deleted without rewriting its file."""
         return self.properties.get("delta.enableDeletionVectors", "false").lower() == "true"
 
     @property
@@ -55,17 +55,17 @@ class Head:
 
 
 NO_TABLE = -1
-"""In place of a version, where there is no table: the first commit is the one after it."""
+"""The version of a table that does not exist: its first commit has the next version."""
 
 
 def version_of(head: Head | None) -> int:
-    """Where a table stands; `NO_TABLE` where there is none."""
+    """The version of a table; `NO_TABLE` if it does not exist."""
     return NO_TABLE if head is None else head.version
 
 
 @dataclass(frozen=True, slots=True)
 class FileSchema:
-    """By what the files of one version of a table are read.
+    """What is needed to read the files of one version of a table.
 
     Args:
         partition_columns: What it is partitioned by.
@@ -76,41 +76,41 @@ class FileSchema:
     types: Mapping[str, str]
 
     def reads_as(self, older: Self) -> bool:
-        """Whether files of the older version say the same when they are read by this one."""
+        """Whether files of the older version have the same meaning if they are read with this schema."""
         now, then = (folded(of.partition_columns) for of in (self, older))
         return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
 
 
 class Log(Protocol):
-    """A table's log: no row is read, so it costs what commits are asked for; its `size`, what files the table has."""
+    """The log of a table. No row is read: the cost depends on the commits read, and for `size` on the files."""
 
     def head(self) -> Head | None:
-        """Where the table stands now; None where there is no Delta table."""
+        """Where the table stands now; None if there is no Delta table."""
         ...
 
     def size(self) -> Size | None:
-        """How much the table holds now, nothing where there is none; None: this log cannot say."""
+        """How much the table holds now, nothing if there is none. None: this log does not know."""
         ...
 
     def file_schema(self, version: int) -> FileSchema | None:
-        """By what the files of a version are read; None: this log cannot say, or not any more."""
+        """How the files of a version are read. None: this log does not know, or no longer knows."""
         ...
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        """The commits from `newest` down to `oldest`, lazily; it ends early where older ones were cleaned up."""
+        """The commits from `newest` down to `oldest`, lazily; fewer if older commits were cleaned up."""
         ...
 
     def epoch(self, application_id: str, version: int) -> int | None:
-        """The highest `txnVersion` of an application id as of a version, 0 where there is none; None: it cannot say."""
+        """The highest `txnVersion` of an application id at a version; 0 if there is none, None if unknown."""
         ...
 
 
 def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:
-    """The commits `(after, upto]` in order; None where the oldest of them were cleaned up.
+    """The commits `(after, upto]` in order; None if the oldest of them were cleaned up.
 
     Raises:
-        UnreadableLogError: One in the middle is missing: Delta itself only logs that (`CDCReader`), and
-            its changes would be lost.
+        UnreadableLogError: A commit in the middle is missing. Delta itself only logs this (`CDCReader`), and the
+            changes of that commit would be lost.
     """
     if after >= upto:
         return ()
@@ -129,10 +129,10 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
 
 
 def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:
-    """The commits from `newest` down to `oldest`, asking `read` for the latest so many, ever more of them.
+    """The commits from `newest` down to `oldest`, in pages of the latest commits that `read` returns.
 
-    The first page is small because the cursor is nearly always near; the pages grow so that a long walk
-    stays linear in what it reads.
+    The first page is small, because the cursor is nearly always near. The pages grow, so that the cost of a long walk
+    stays linear.
     """
     seen, page = newest + 1, 32
     while seen > oldest:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows a commit inserted, updated and deleted; None where it does not say."""
+    """How many rows a commit inserted, updated and deleted; None if it does not say."""
 
     inserted: int | None
     updated: int | None
@@ -21,12 +21,12 @@ class Rows:
 
     @property
     def total(self) -> int:
-        """All of them that are known."""
+        """The sum of the counts that are known."""
         return sum(count or 0 for count in (self.inserted, self.updated, self.deleted))
 
     @property
     def images(self) -> int | None:
-        """How many rows of the feed tell of them; None where a count is not known."""
+        """How many rows of the feed describe these changes; None if a count is not known."""
         if self.inserted is None or self.updated is None or self.deleted is None:
             return None
         return self.inserted + 2 * self.updated + self.deleted

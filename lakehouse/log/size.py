@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What the files of a table hold, rows that were deleted from them included."""
+    """What the files of a table hold, with the rows that deletion vectors hide."""
 
     rows: int
     bytes: int
@@ -16,11 +16,11 @@ class Size:
         return Size(self.rows + other.rows, self.bytes + other.bytes, self.files + other.files)
 
     def fits(self, most: "Size") -> bool:
-        """Whether it is no more than `most` in either way."""
+        """Whether neither rows nor bytes exceed `most`."""
         return self.rows <= most.rows and self.bytes <= most.bytes
 
 
 def total(sizes: Sequence[Size | None]) -> Size | None:
-    """All of them together; None where there is none, or one is not known."""
+    """The sum of the sizes; None if there are none, or if one of them is not known."""
     present = [size for size in sizes if size is not None]
     return sum(present, Size(0, 0)) if present and len(present) == len(sizes) else None

@@ -10,11 +10,11 @@ class VersionRange:
     """The versions `(after, upto]` of one table: `after` exclusive, `upto` inclusive, never open-ended.
 
     Args:
-        after: The last version read before; `NOTHING_READ` where nothing was.
+        after: The last version read before; `NOTHING_READ` if nothing was read.
         upto: The last version of this range, pinned before anything is read.
 
     Raises:
-        ValueError: It ends before it starts, or starts before there can be a version.
+        ValueError: The range ends before it starts, or starts before the first possible version.
     """
 
     after: int

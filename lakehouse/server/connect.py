@@ -39,7 +39,7 @@ _connected: dict[Path, _Connected] = {}
 
 
 def session_on(server: Server) -> SparkSession:
-    """This process's session on the server of a root; a new one where the server of the old one has gone.
+    """This process's session on the server of a root; a new session if the server of the old session has ended.
 
     Raises:
         ServerError: See `find_or_start`.
@@ -64,7 +64,7 @@ def session_on(server: Server) -> SparkSession:
 
 
 def _leave(root: Path) -> None:
-    """Gives the session back, so that the server need not wait for its time to be up; without a word where it hangs."""
+    """Releases the session, so that the server need not wait for its timeout. A server that hangs is ignored."""
     connected = _connected.pop(root)
     connected.used.let_go()
     connected.session.release_session_on_close = _answers(connected.channel, LEAVES_WITHIN)
@@ -73,7 +73,7 @@ def _leave(root: Path) -> None:
 
 
 def leave_all() -> None:
-    """Gives every session of this process back, as its end does."""
+    """Releases every session of this process, as the end of the process does."""
     with _lock:
         for root in list(_connected):
             _leave(root)
@@ -90,7 +90,7 @@ class Channel(DefaultChannelBuilder):
         self.add_interceptor(self._alive)
 
     def leave(self) -> None:
-        """Nobody calls through it from now on but to give the session back: gRPC crashes where a closed one is used."""
+        """Allows no call except the release of the session, because gRPC crashes if a closed channel is used."""
         self._alive.left = True
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802  (PySpark's name)
@@ -101,7 +101,7 @@ class Channel(DefaultChannelBuilder):
 
 
 class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
-    """Asks before every call whether the server still lives: PySpark would try to reach a dead one for ten minutes."""
+    """Checks before every call that the server lives: PySpark would try to reach a dead server for ten minutes."""
 
     def __init__(self, server: Server, state: State) -> None:
         self._server, self._state, self.left = server, state, False
@@ -125,7 +125,7 @@ class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
 
 
 def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
-    """Whether the server says its version, which takes the token, within so many seconds."""
+    """Whether the server answers with its version, which requires the token, within a time limit."""
     asked = messages.AnalyzePlanRequest(session_id=channel.session_id or "", client_type="lakehouse")
     asked.user_context.user_id = channel.userId or ""
     asked.spark_version.SetInParent()

@@ -16,7 +16,7 @@ from lakehouse.errors import LakehouseError
 
 
 class SetupError(LakehouseError):
-    """Spark cannot be started here as asked. No table was looked at and nothing was written."""
+    """Spark cannot be started here as requested. No table was read and nothing was written."""
 
 
 class NotInstalledError(SetupError):
@@ -38,14 +38,14 @@ class ServerError(SetupError):
 class ServerLostError(LakehouseError, ConnectionError):
     """The Spark server of a root ended while this process used it.
 
-    A commit that was under way is in the table or it is not, never in part; its run has looked, and the next run goes
-    on from what is there, on a new server.
+    A commit in progress is in the table or not, never in part. The next run finds out from the log and continues, on a
+    new server.
     """
 
     def __init__(self, root: Path, said: str) -> None:
         self.root, self.said = root, said
         super().__init__(
-            f"The Spark server of {root} ended while it was used: {said} Whatever was committed stays, nothing is half "
+            f"The Spark server of {root} ended while it was used: {said} What was committed stays, and nothing is half "
             f"done. Run this again: a new server starts by itself."
         )
 

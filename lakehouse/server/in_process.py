@@ -57,7 +57,7 @@ def _alone(root: Path) -> Lock:
 
 
 def _start(settings: Mapping[str, str], lock: Lock) -> None:
-    """Starts the JVM, which inherits the lock: should this process be killed, it holds the root as long as it lives."""
+    """Starts the JVM, which inherits the lock. If this process is killed, the JVM holds the root while it lives."""
     for problem in (java_problem(), fetch()):
         if problem is not None:
             raise NotInstalledError(problem)
@@ -68,7 +68,7 @@ def _start(settings: Mapping[str, str], lock: Lock) -> None:
 
 
 def _stay_at_home() -> None:
-    """Makes Spark start as the lock file has it, whatever other Spark this machine is set up for."""
+    """Makes Spark start from the installed packages, whatever other Spark this machine is set up for."""
     os.environ["SPARK_HOME"] = str(spark_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

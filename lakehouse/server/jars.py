@@ -85,7 +85,7 @@ def class_path(directory: Path = DIRECTORY) -> str:
 
 
 def jars_problem(directory: Path = DIRECTORY) -> str | None:
-    """Which jars are missing or are not the pinned ones, in one sentence; None where all are right."""
+    """Which jars are missing or are not the pinned ones, in one sentence; None if all are right."""
     wrong = [jar.file_name for jar in JARS if not _is_pinned(jar, directory)]
     if not wrong:
         return None
@@ -96,10 +96,9 @@ def jars_problem(directory: Path = DIRECTORY) -> str | None:
 
 
 def fetch(directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ) -> str | None:
-    """Brings every jar that is not there; None on success, else what failed.
+    """Fetches every missing jar. None on success, otherwise what failed.
 
-    A jar that is already there with the right content stays, so on a machine that reaches no repository the
-    files can be put there by hand.
+    A jar with the right content stays, so the files can be copied by hand if the machine reaches no repository.
 
     Args:
         directory: Where the jars are to be.

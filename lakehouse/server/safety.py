@@ -1,4 +1,4 @@
-"""Spark settings that are refused at start: what they do shows up much later, and as missing rows.
+"""Spark settings that are refused at start, because their effect shows up much later, as missing rows.
 
 Pure: settings in, an error or nothing out.
 """
@@ -25,9 +25,9 @@ class Rule:
     """What one setting may be.
 
     Args:
-        key: The setting; every setting below it where it ends in a dot.
-        allowed: Its harmless values, in lower case; empty where it must not be set at all.
-        because: What else would happen.
+        key: The setting; with a dot at its end, every setting below it.
+        allowed: Its harmless values, in lower case; empty if it must not be set at all.
+        because: What would happen otherwise.
     """
 
     key: str
@@ -90,7 +90,7 @@ RULES = (
 
 
 def refuse_unsafe(settings: Mapping[str, str]) -> None:
-    """Does nothing where every setting is harmless.
+    """Refuses settings that could lose rows unnoticed.
 
     Raises:
         UnsafeSettingError: With one sentence for each setting that is not.

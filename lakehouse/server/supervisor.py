@@ -1,8 +1,7 @@
-"""The process that owns a server's JVM: starts it, says where it listens, ends it when nobody needs it any more.
+"""The process that owns a server's JVM: it starts the JVM, records where it listens, and ends it when it is idle.
 
-It ends the JVM when no process has used it for the idle time, when its state file is gone (which is how `stop` asks,
-and what removing the root does), or when it is terminated itself. Only the standard library, and no package of ours
-but `rendezvous`.
+It ends the JVM if no process has used it for the idle time, if its state file is gone (`stop` removes the file, and so
+does removing the root), or if it is terminated itself. It imports the standard library and `rendezvous` only.
 """
 
 import json
@@ -67,7 +66,7 @@ def _leave(_signal: int, _frame: object) -> None:
 
 
 def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvous) -> str:
-    """Why the server is to end, or has ended; returns when that is so."""
+    """Returns when the server should end or has ended, with the reason."""
     with rendezvous.log.open("rb") as log:
         port = _port(jvm, log)
     if port is None:
@@ -95,7 +94,7 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
 
 
 def _port(jvm: subprocess.Popen[bytes], log: IO[bytes]) -> int | None:
-    """The port that the JVM says it listens on; None where it ended before, or does not come to it."""
+    """The port on which the JVM reports that it listens; None if the JVM ends or the time is up before."""
     output, deadline = b"", time.monotonic() + _LISTENS_WITHIN
     while True:
         ended = jvm.poll() is not None

@@ -40,7 +40,7 @@ class KeyPredicate:
 
 
 def is_literal(column_type: str) -> bool:
-    """Whether values of a type (`DataType.simpleString()`) can be said as literals."""
+    """Whether values of a type (`DataType.simpleString()`) have literals."""
     return column_type in LITERALS or column_type.startswith("decimal(")
 
 
@@ -81,7 +81,7 @@ def _of_one_column(name: str, values: "_Values") -> KeyPredicate:
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """The distinct values of one column: those that are not NULL in Spark's order, and few ranges over them."""
+    """The distinct values of one column: the values that are not NULL in Spark's order, and a few ranges over them."""
 
     not_null: Sequence[Literal]
     ranges: Sequence[tuple[Literal, Literal]]
@@ -96,7 +96,7 @@ class _Values:
 
     @property
     def are_whole(self) -> bool:
-        """Whether the ranges hold no other value: of days, say, or of numbers that were given out in turn."""
+        """Whether the ranges hold no other value, as for consecutive days or numbers."""
         return sum(_count(low, high) for low, high in self.ranges) == len(self.not_null)
 
     def within(self, name: str) -> str:
@@ -120,7 +120,7 @@ def _is(name: str, value: Literal, kind: str) -> str:
 
 
 def _count(low: Literal, high: Literal) -> int:
-    """How many values a range can hold; 0 where they cannot be counted."""
+    """How many values a range can hold; 0 if they cannot be counted."""
     if isinstance(low, date) and isinstance(high, date):
         return high.toordinal() - low.toordinal() + 1
     if isinstance(low, int) and isinstance(high, int):
@@ -129,7 +129,7 @@ def _count(low: Literal, high: Literal) -> int:
 
 
 def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
-    """At most `RANGES` ranges over sorted values, apart where the gaps between neighbours are widest."""
+    """At most `RANGES` ranges over sorted values, separated at the widest gaps between neighbours."""
     if not values:
         return []
     gaps = ((gap, -index) for index, gap in enumerate(_gaps(values), 1) if gap > 1)
@@ -138,7 +138,7 @@ def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
 
 
 def _gaps(values: Sequence[Literal]) -> list[float]:
-    """How far neighbours are apart; of texts only that they are, so the first ones are cut."""
+    """The distances between neighbours. The distance of texts is unknown, so all of them count the same."""
     numbers = [
         value.toordinal() if isinstance(value, date) else float(value) if isinstance(value, int | Decimal) else None
         for value in values

@@ -1,7 +1,7 @@
 """A run's partitions as a literal predicate on the table's columns.
 
-Literal, because that is what Delta prunes files by and what its conflict check looks at: a join on the partition
-column defeats both (tests/upstream).
+Literal, because Delta prunes files by literals and its conflict check looks at literals. A join on the partition column
+defeats both (tests/upstream).
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class PartitionKey:
-    """One partition: its key, and for each column the text, and the time window where it has one."""
+    """One partition: its key, and for each column the text and, if it has one, the time window."""
 
     key: str
     values: Mapping[str, str]
@@ -47,7 +47,7 @@ class Slice:
 
     @property
     def digest(self) -> str:
-        """A short text that another set of keys does not have."""
+        """A short text that is different for another set of keys."""
         return hashlib.sha256(json.dumps(sorted(self.keys)).encode()).hexdigest()[:16]
 
     @property
@@ -62,7 +62,7 @@ class Slice:
             prefix: What stands before each column name ("t." for example).
 
         Raises:
-            WriteError: A key that is no value of its column's type, or finer than its column can tell.
+            WriteError: A key that is not a value of its column's type, or a window finer than the values of its column.
         """
         if not self.partitions:
             return "FALSE"
@@ -111,7 +111,7 @@ def _joined(partitions: tuple[PartitionKey, ...]) -> list[PartitionKey]:
 
 
 def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
-    """Refuses a window whose rows the column cannot tell from those of others."""
+    """Refuses a window that is finer than the values of its column."""
     for column, window in partition.windows.items():
         if types[column] == "date" and window.end - window.start < _SHORTEST_DAY:
             raise WriteError(

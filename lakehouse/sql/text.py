@@ -9,7 +9,7 @@ Literal: TypeAlias = str | int | float | bool | Decimal | date | datetime | None
 
 
 def folded(names: Iterable[str]) -> frozenset[str]:
-    """Names as Spark and Delta compare them: their case does not matter."""
+    """Names in lower case, because Spark and Delta compare them without case."""
     return frozenset(name.lower() for name in names)
 
 
@@ -57,5 +57,5 @@ def literal(value: Literal, kind: str = "") -> str:
 
 
 def same(left: str, right: str, *, nulls: bool = True) -> str:
-    """Equality to which two NULLs are the same; where a side has none the plain one, which joins for less."""
+    """Equality under which two NULLs are the same; plain equality, a cheaper join, if a side has no NULL."""
     return f"{left} <=> {right}" if nulls else f"{left} = {right}"

@@ -49,7 +49,16 @@ FULL_REFRESH = "lakehouse/full_refresh"
 
 
 class LakehouseError(Exception):
-    """Every failure of this package."""
+    """Every failure of this package.
+
+    Args:
+        happened: What happened, to which table, at which versions: a whole sentence.
+        then: The sentences after that: what is true now, and what to do.
+    """
+
+    def __init__(self, happened: str, *then: str) -> None:
+        self.happened = happened
+        super().__init__(" ".join((happened, *then)))
 
 
 class DefinitionError(LakehouseError):
@@ -97,9 +106,9 @@ class PartitionRangeError(ReadError):
         self.asset, self.partitions = asset, tuple(partitions)
         super().__init__(
             f"'{asset}' reads Changes, and each of its partitions has a position of its own, so one run cannot write "
-            f"{len(self.partitions)} of them ({self.partitions[0]} to {self.partitions[-1]}). Nothing was written. "
-            f"Backfill it with one run per partition: leave backfill_policy out, or give "
-            f"dg.BackfillPolicy.multi_run()."
+            f"{len(self.partitions)} of them ({self.partitions[0]} to {self.partitions[-1]}).",
+            "Nothing was written. Backfill it with one run per partition: leave backfill_policy out, or give "
+            "dg.BackfillPolicy.multi_run().",
         )
 
 
@@ -112,7 +121,7 @@ class SourceMissingError(ReadError):
         if asset == source:
             remedy = "An asset that reads its own table begins with an empty one: create that, with its columns."
         super().__init__(
-            f"'{asset}' reads '{source}', but there is no Delta table at {where}. Nothing was written. {remedy}"
+            f"'{asset}' reads '{source}', but there is no Delta table at {where}.", f"Nothing was written. {remedy}"
         )
 
 
@@ -122,7 +131,7 @@ class ColumnMissingError(ReadError):
     def __init__(self, table: str, column: str, columns: Iterable[str]) -> None:
         self.table, self.column, self.columns = table, column, tuple(columns)
         super().__init__(
-            f"{table} has no column {column}. Nothing was written. Its columns are: {', '.join(self.columns)}."
+            f"{table} has no column {column}.", f"Nothing was written. Its columns are: {', '.join(self.columns)}."
         )
 
 
@@ -133,8 +142,8 @@ class ChangeFeedDisabledError(ReadError):
         self.asset, self.source, self.identifier = asset, source, identifier
         self.statement = f"ALTER TABLE {identifier} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
         super().__init__(
-            f"'{asset}' reads the changes of '{source}', but that table keeps no change data feed. "
-            f"Nothing was written. Enable it once: {self.statement}"
+            f"'{asset}' reads the changes of '{source}', but that table keeps no change data feed.",
+            f"Nothing was written. Enable it once: {self.statement}",
         )
 
 
@@ -145,7 +154,8 @@ class NotAppendOnlyError(ReadError):
         self.source, self.after, self.upto, self.detail = source, after, upto, detail
         super().__init__(
             f"'{source}' updated or deleted rows in its versions ({after}, {upto}] ({detail}), so its changes "
-            f"are more than appended rows. Nothing was written. Read them with touched() or net() instead."
+            f"are more than appended rows.",
+            "Nothing was written. Read them with touched() or net() instead.",
         )
 
 
@@ -159,8 +169,8 @@ class GapError(ReadError):
         known += f" and cannot read its changes ({after}, {upto}]" if upto > after else ""
         unknown = f"'{asset}' can no longer tell how far it has read '{source}', which is at version {upto}"
         super().__init__(
-            f"{known if after >= 0 else unknown}: {_clause(reason)}. "
-            f"Nothing was written, and the table is as it was. {remedy}"
+            f"{known if after >= 0 else unknown}: {_clause(reason)}.",
+            f"Nothing was written, and the table is as it was. {remedy}",
         )
 
 
@@ -170,8 +180,9 @@ class StartError(ReadError):
     def __init__(self, asset: str, source: str, start: str, history: str) -> None:
         self.asset, self.source, self.start, self.history = asset, source, start, history
         super().__init__(
-            f"'{asset}' is to start reading '{source}' after {start}, but its history {history}. Nothing was written. "
-            f"Give a start within the history, or Read(clamp=True), which takes the nearest end of it."
+            f"'{asset}' is to start reading '{source}' after {start}, but its history {history}.",
+            "Nothing was written. "
+            "Give a start within the history, or Read(clamp=True), which takes the nearest end of it.",
         )
 
 
@@ -181,10 +192,11 @@ class MissingFileError(ReadError):
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
-            f"The result of '{asset}' needs a file that is not there: {_clause(problem)}. Nothing was written. If a "
-            f"VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
-            f"the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the "
-            f"table to a version whose files are all there."
+            f"The result of '{asset}' needs a file that is not there: {_clause(problem)}.",
+            "Nothing was written. If a "
+            "VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
+            "the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the "
+            "table to a version whose files are all there.",
         )
 
 
@@ -193,7 +205,9 @@ class UnreadableLogError(ReadError):
 
     def __init__(self, table: str, problem: str, remedy: str, damaged: int | None = None) -> None:
         self.table, self.problem, self.remedy, self.damaged = table, problem, remedy, damaged
-        super().__init__(f"The log of '{table}' cannot be trusted: {_clause(problem)}. Nothing was written. {remedy}")
+        super().__init__(
+            f"The log of '{table}' cannot be trusted: {_clause(problem)}.", f"Nothing was written. {remedy}"
+        )
 
 
 class WriteError(LakehouseError):
@@ -213,7 +227,7 @@ class BrokenPromiseError(WriteError):
 
     def __init__(self, asset: str, problem: str, remedy: str) -> None:
         self.asset, self.problem, self.remedy = asset, problem, remedy
-        super().__init__(f"The result of '{asset}' {_clause(problem)}. Nothing was written. {remedy}")
+        super().__init__(f"The result of '{asset}' {_clause(problem)}.", f"Nothing was written. {remedy}")
 
 
 _EVENT_RULES = {
@@ -250,7 +264,9 @@ class SchemaError(WriteError):
     def __init__(self, asset: str, differences: Mapping[str, str], remedy: str) -> None:
         self.asset, self.differences, self.remedy = asset, dict(differences), remedy
         listed = "; ".join(f"{column}: {difference}" for column, difference in differences.items())
-        super().__init__(f"The result of '{asset}' does not fit its table ({listed}). Nothing was written. {remedy}")
+        super().__init__(
+            f"The result of '{asset}' does not fit its table ({listed}).", f"Nothing was written. {remedy}"
+        )
 
 
 class PlanError(WriteError):
@@ -259,9 +275,10 @@ class PlanError(WriteError):
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
-            f"Spark could not compute the result of '{asset}': {_clause(problem)}. Nothing was written, and it was not "
-            f"tried again. Spark is lazy, so look for the fault in the asset's expression although it shows while "
-            f"writing."
+            f"Spark could not compute the result of '{asset}': {_clause(problem)}.",
+            "Nothing was written, and it was not "
+            "tried again. Spark is lazy, so look for the fault in the asset's expression although it shows while "
+            "writing.",
         )
 
 
@@ -271,9 +288,10 @@ class ComputeError(WriteError):
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
-            f"Spark failed while it computed the result of '{asset}': {_clause(problem)}. Nothing was written. Spark "
-            f"does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
-            f"did not answer): run it again."
+            f"Spark failed while it computed the result of '{asset}': {_clause(problem)}.",
+            "Nothing was written. Spark "
+            "does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
+            "did not answer): run it again.",
         )
 
 
@@ -283,8 +301,8 @@ class UnsafeTableError(WriteError):
     def __init__(self, table: str, identifier: str, key: str, value: str, why: str) -> None:
         self.table, self.identifier, self.key, self.value, self.why = table, identifier, key, value, why
         super().__init__(
-            f"'{table}' has {key} = {value}: {why}. Nothing was written. "
-            f"Remove it: ALTER TABLE {identifier} UNSET TBLPROPERTIES ('{key}')"
+            f"'{table}' has {key} = {value}: {why}.",
+            f"Nothing was written. Remove it: ALTER TABLE {identifier} UNSET TBLPROPERTIES ('{key}')",
         )
 
 
@@ -295,8 +313,8 @@ class IsolationLevelError(WriteError):
         self.asset, self.level = asset, level
         super().__init__(
             f"'{asset}' declares delta.isolationLevel = {level}, but open-source Delta creates tables with "
-            f"Serializable only; the other level is Databricks'. Nothing was written. Remove the property, or run "
-            f"it on Databricks."
+            f"Serializable only; the other level is Databricks'.",
+            "Nothing was written. Remove the property, or run it on Databricks.",
         )
 
 
@@ -307,8 +325,9 @@ class ForeignTableError(WriteError):
         self.asset, self.where, self.version = asset, where, version
         super().__init__(
             f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
-            f"{version}) and none of its own. Nothing was written. Give the asset another name or root; or adopt the "
-            f"table with the run tag {FULL_REFRESH}=true, which replaces its rows by the asset's result."
+            f"{version}) and none of its own.",
+            "Nothing was written. Give the asset another name or root; or adopt the "
+            f"table with the run tag {FULL_REFRESH}=true, which replaces its rows by the asset's result.",
         )
 
 
@@ -319,9 +338,10 @@ class UnregisteredTableError(WriteError):
         self.asset, self.name, self.where, self.version = asset, name, where, version
         super().__init__(
             f"'{asset}' would create {name}, which the session's catalog does not know, but its directory {where} "
-            f"holds a Delta table at version {version}. Nothing was written. If that is the asset's table, register it "
+            f"holds a Delta table at version {version}.",
+            "Nothing was written. If that is the asset's table, register it "
             f"(CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it goes on from its "
-            f"position. A catalog in memory forgets its tables when Spark ends."
+            f"position. A catalog in memory forgets its tables when Spark ends.",
         )
 
 
@@ -332,8 +352,9 @@ class OtherFileSystemError(WriteError):
         self.asset, self.where, self.version = asset, where, version
         super().__init__(
             f"'{asset}' would create its table at {where}, where this process sees no table, but Spark sees one at "
-            f"version {version}: to Spark the path is on another file system. Nothing was written. Give the root its "
-            f"scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark."
+            f"version {version}: to Spark the path is on another file system.",
+            "Nothing was written. Give the root its "
+            "scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
         )
 
 
@@ -344,7 +365,8 @@ class LateGapError(ReadError):
         self.asset, self.reason = asset, reason
         super().__init__(
             f"The changes that '{asset}' reads turned out to be unreadable while its result was computed: "
-            f"{_clause(reason)}. Nothing was written. The step runs again without their feed."
+            f"{_clause(reason)}.",
+            "Nothing was written. The step runs again without their feed.",
         )
 
 
@@ -356,9 +378,10 @@ class ForeignApplicationIdError(WriteError):
         super().__init__(
             f"Delta skipped the commit of '{asset}' as already done (application id '{application_id}', epoch "
             f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
-            f"id, or the commit was removed from the log. Nothing was written. Stop the other writer, then "
+            f"id, or the commit was removed from the log.",
+            "Nothing was written. Stop the other writer, then "
             f"materialize once with the run tag {FULL_REFRESH}=true; where only Spark can read the log, first "
-            f"SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin anew."
+            f"SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin anew.",
         )
 
 
@@ -368,8 +391,8 @@ class SessionEndedError(LakehouseError, ConnectionError):
     def __init__(self, asset: str, said: str) -> None:
         self.asset, self.said = asset, said
         super().__init__(
-            f"The Spark session in which the inputs of '{asset}' were read has ended: {said} Nothing was written. Run "
-            f"it again: it reads them anew, in a new session."
+            f"The Spark session in which the inputs of '{asset}' were read has ended: {said}",
+            "Nothing was written. Run it again: it reads them anew, in a new session.",
         )
 
 
@@ -381,8 +404,8 @@ class ConflictError(LakehouseError):
         self.unread, self.advice = unread, advice
         times = "once" if attempts == 1 else f"{attempts} times"
         super().__init__(
-            f"'{asset}' lost its commit {times} in {seconds:.1f} s, last to {lost_to}. Nothing was written; "
-            f"{unread}. {advice}"
+            f"'{asset}' lost its commit {times} in {seconds:.1f} s, last to {lost_to}.",
+            f"Nothing was written; {unread}. {advice}",
         )
 
 
@@ -401,7 +424,7 @@ class OvertakenError(StaleInputsError):
                 f"The two did not see each other, and this run's own version is {written}: some rows may be older, or "
                 f"there twice. Run it again: it writes what differs, or says why it cannot."
             )
-        super().__init__(f"Run {run} committed '{asset}' as version {version} while this run was under way. {now}")
+        super().__init__(f"Run {run} committed '{asset}' as version {version} while this run was under way.", now)
 
 
 class RolledBackError(StaleInputsError):

@@ -10,17 +10,18 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-import lakehouse.commit.commit
+import lakehouse.commit.attempt
 from benchmarks.harness.data import KEY, Pair
 from lakehouse import Changes, Merge, Retry, Table
-from lakehouse.commit.commit import Outcome
+from lakehouse.commit.execute import execute
+from lakehouse.commit.outcome import Outcome
 from lakehouse.declare.read import Read
 from lakehouse.materialization import Asset, Materialization
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import Slice
-from lakehouse.write.statements import MarkOnly, execute
+from lakehouse.write.statements import MarkOnly
 
 Laps = Callable[[str], AbstractContextManager[object]]
 PHASES = {
@@ -146,7 +147,7 @@ class Ours:
 
 @contextmanager
 def phases_of_commit(lap: Laps) -> Generator[None]:
-    """Laps around what `lakehouse.commit.commit` calls."""
+    """Laps around what `lakehouse.commit.attempt` calls."""
 
     def timed(phase: str, function: Callable[..., object]) -> Callable[..., object]:
         def call(*args: object, **options: object) -> object:
@@ -158,11 +159,11 @@ def phases_of_commit(lap: Laps) -> Generator[None]:
     if lap is untimed:
         yield
         return
-    called = {name: vars(lakehouse.commit.commit)[name] for name in PHASES}
+    called = {name: vars(lakehouse.commit.attempt)[name] for name in PHASES}
     try:
         for name, function in called.items():
-            setattr(lakehouse.commit.commit, name, timed(PHASES[name], function))
+            setattr(lakehouse.commit.attempt, name, timed(PHASES[name], function))
         yield
     finally:
         for name, function in called.items():
-            setattr(lakehouse.commit.commit, name, function)
+            setattr(lakehouse.commit.attempt, name, function)

@@ -24,7 +24,7 @@ from benchmarks.harness.lab import Lab
 from benchmarks.harness.meter import Cost
 from benchmarks.harness.report import Goal, Result
 from lakehouse import Changes, Merge, Retry, Table
-from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import LakehouseError
 from lakehouse.sql.partitions import PartitionKey, Slice
 

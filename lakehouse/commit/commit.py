@@ -1,17 +1,21 @@
-"""From a write to one Delta commit, and a second where a rival slipped in before it (ADR 2, ADR 4).
+"""From a write to one Delta commit, and a second if a rival's commit came between it and its comparison (ADR 2, 4).
+
+Two loops, each with its own ends: `_land` tries until a commit is in the table or is not needed; `_mend` looks whether
+that commit followed from what the table held just before it, and lands once more if it did not.
 
 The inputs are pinned, so a write that lost its commit may be planned and tried again. An exception never means
 "not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
-from uuid import uuid4
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, explained, is_disputed, sentence
+from lakehouse.commit.attempt import Writing, head_of, lost_to, planned, tried
+from lakehouse.commit.conflict import Kind
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, is_disputed, sentence
 from lakehouse.commit.superseded import refuse_unsafe, refuse_unseen, superseded_by
 from lakehouse.cursor.find import Known
 from lakehouse.cursor.mark import Mark
@@ -22,22 +26,15 @@ from lakehouse.errors import (
     ForeignApplicationIdError,
     LakehouseError,
     LateGapError,
-    RolledBackError,
     StaleInputsError,
-    UnknownOutcomeError,
     UnsettledError,
 )
-from lakehouse.log.commit_info import COMPACTING, Commit
-from lakehouse.log.log import Head, Log, version_of
+from lakehouse.log.log import Head
 from lakehouse.log.size import total
 from lakehouse.read.run import Run
 from lakehouse.spark.codegen import interpreted
-from lakehouse.spark.diagnosis import Conflict, Kind, classify, first_line
 from lakehouse.spark.progress import doing, heard
-from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.difference import broken_promise
-from lakehouse.write.plan import plan
-from lakehouse.write.statements import Skip, Statement, execute, is_compared
+from lakehouse.write.statements import Skip, Statement
 from lakehouse.write.writes import Write
 
 
@@ -50,32 +47,19 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """The write is in the table, as `commit`."""
+class _Landed:
+    """An attempt is in the table."""
 
-    commit: Commit
-    statement: Statement
-    lost: tuple[LostAttempt, ...] = ()
-    recovered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyApplied:
-    """Another run, or an earlier attempt that was taken for dead, had committed the same changes."""
-
+    committed: Committed
     mark: Mark
-    commit: Commit
-    lost: tuple[LostAttempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
-    """There was nothing to commit; the table stays at `version`."""
+class _Defeated:
+    """The last attempt that is allowed was lost; `error` is what it raised, if it raised anything."""
 
-    version: int
-
-
-Outcome: TypeAlias = Committed | AlreadyApplied | Unchanged
+    last: LostAttempt
+    error: Exception | None
 
 
 def commit(
@@ -86,7 +70,7 @@ def commit(
     clock: Clock = REAL_CLOCK,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Makes the write true of its table in one commit, and a second where a rival slipped in; or says why not.
+    """Makes the write true of its table in one commit, and a second where a rival came between; or says why not.
 
     Args:
         spark: The session.
@@ -105,209 +89,147 @@ def commit(
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
-    writing = _Attempts(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
+    writing = Writing(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
     with heard(spark):
-        while (outcome := writing.tried()) is None:
-            pass
-    return outcome
+        match _land(writing):
+            case _Landed() as landed:
+                return _mend(writing, landed)
+            case _Defeated() as defeat:
+                raise _defeat(writing, defeat) from defeat.error
+            case outcome:
+                return outcome
 
 
-@dataclass(slots=True)
-class _Attempts:
-    """A write until its outcome is known: what it lost on the way, and what of that still holds."""
+def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied | Unchanged | _Defeated:
+    """Tries until one attempt is in the table, another run has done its work, or there is nothing to write.
 
-    spark: SparkSession
-    run: Run
-    write: Write
-    retry: Retry
-    clock: Clock
-    tell: Callable[[str], None]
-    log: Log
-    began: float
-    lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
-    slips: int = 0
-    stale_base: Changed = Changed.UNKNOWN
+    Args:
+        writing: The write.
+        done: The version of this run's commit that is to be mended, if there is one.
+    """
     kept: _Kept | None = None
-    done: Committed | None = None
+    while True:
+        head = head_of(writing)
+        refuse_unsafe(writing.run, head)
+        other = superseded_by(writing.log, head, writing.run, writing.write, done)
+        if other is not None:
+            commit_ = next(writing.log.commits(other.version, other.version))
+            return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
+        with interpreted(writing.spark, total((writing.run.inputs, writing.log.size()))):
+            doing(f"comparing its result with {writing.run.asset}")
+            statement = kept.statement if kept is not None and kept.head == head else planned(writing, head)
+            if isinstance(statement, Skip):
+                assert head is not None
+                return Unchanged(head.version)
+            doing(f"writing {writing.run.asset}")
+            attempt = tried(writing, statement, head)
+        if attempt.own is not None:
+            recovered = attempt.error is not None
+            return _Landed(Committed(attempt.own, statement, tuple(writing.lost), recovered), attempt.mark)
+        lost, head = lost_to(writing, attempt)
+        if _is_the_last(writing, lost):
+            # Unless a twin has done this run's work, which the next look at the log tells.
+            if superseded_by(writing.log, head, writing.run, writing.write, done) is None:
+                return _Defeated(lost, attempt.error)
+            kept = None
+            continue
+        kept = _Kept(statement, head) if _still_holds(attempt.mark, lost) else None
+        _wait(writing, lost)
 
-    def tried(self) -> Outcome | None:
-        """What one attempt came to; None where another is due."""
+
+def _mend(writing: Writing, landed: _Landed) -> Committed:
+    """The commit that stands: the landed one if it followed from the table just before it, else one behind it.
+
+    Raises:
+        UnsettledError: Rivals came between too often, the table says that they are not to be overruled, or the second
+            commit failed.
+        OvertakenError: The rival is one of the asset's own runs, and to compare once more would not be enough.
+    """
+    times, rows = 0, Changed.UNKNOWN
+    while True:
+        version = landed.committed.commit.version
         try:
-            return self._tried()
+            stale = _stale_base(writing, landed)
+            if stale is None:
+                return landed.committed
+            times, rows = times + 1, stale
+            if is_disputed(writing.run, stale) or not writing.retry.allows(times, writing.elapsed):
+                raise UnsettledError(writing.run.asset, version, times, stale.value)
+            writing = _behind(writing, landed, times)
+            match _land(writing, version):
+                case _Landed() as again:
+                    landed = again
+                case _Defeated(last=last, error=error):
+                    lost = len(writing.lost)
+                    raise UnsettledError(writing.run.asset, version, lost, last.changed.value) from error
+                case AlreadyApplied() | Unchanged():
+                    return landed.committed
         except (UnsettledError, StaleInputsError, LateGapError):
             raise
         except LakehouseError as error:
-            if self.done is None:
-                raise
-            # "Nothing was written", it says. So it is, by the second commit.
-            version, problem = self.done.commit.version, first_line(error).partition(" Nothing was written")[0]
-            raise UnsettledError(self.run.asset, version, max(1, self.slips), self.stale_base.value, problem) from error
+            # What it says is true now holds of the second commit alone; what happened, of the run.
+            raise UnsettledError(writing.run.asset, version, max(1, times), rows.value, error.happened) from error
 
-    def _tried(self) -> Outcome | None:
-        head = self._head()
-        refuse_unsafe(self.run, head)
-        settled = self._superseded(head)
-        if settled is not None:
-            return self.done or _already_applied(self.log, settled, self.lost)
-        with interpreted(self.spark, total((self.run.inputs, self.log.size()))):
-            doing(f"comparing its result with {self.run.asset}")
-            statement = self._statement(head)
-            if isinstance(statement, Skip):
-                assert head is not None
-                return self.done or Unchanged(head.version)
-            mark = self._mark(head, statement)
-            doing(f"writing {self.run.asset}")
-            started, error = self.clock.now(), _attempt(self.spark, statement, self.run, mark)
-        own = _find_attempt(self.log, mark, self.run, error)
-        if own is None:
-            self._lose(statement, mark, error, self.clock.now() - started)
-            return None
-        self.done = Committed(own, statement, tuple(self.lost), recovered=error is not None)
-        stale_base = self._stale_base(mark, own)
-        if stale_base is None:
-            return self.done
-        self._mend(mark, own, stale_base)
+
+def _is_the_last(writing: Writing, lost: LostAttempt) -> bool:
+    disputed = bool(lost.rivals) and is_disputed(writing.run, lost.changed)
+    return disputed or not writing.retry.allows(len(writing.lost), writing.elapsed)
+
+
+def _still_holds(mark: Mark, lost: LostAttempt) -> bool:
+    """Whether the comparison need not be made again; sums are added only to what no rival wrote to, whichever rows."""
+    compared = mark.compared and mark.aggregate is None
+    return compared and lost.conflict.kind is Kind.FILES and lost.changed is Changed.OTHER_ROWS
+
+
+def _wait(writing: Writing, lost: LostAttempt) -> None:
+    number = len(writing.lost)
+    wait = writing.retry.wait(number, writing.clock.random)
+    writing.tell(f"{sentence(writing.run, lost, number)} Attempt {number + 1} in {wait:.1f} s.")
+    writing.clock.sleep(wait)
+
+
+def _defeat(writing: Writing, defeat: _Defeated) -> LakehouseError:
+    run, last = writing.run, defeat.last
+    if last.conflict.kind is Kind.SAME_ASSET and defeat.error is None and _is_skipped(writing):
+        return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
+    unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
+    inputs = unread or "its inputs are as they were"
+    return ConflictError(run.asset, len(writing.lost), writing.elapsed, describe(last), inputs, advice(run, last))
+
+
+def _is_skipped(writing: Writing) -> bool:
+    """Whether Delta took the attempt for done. It also commits nothing where a rival has deleted the same rows."""
+    head = writing.log.head()
+    epoch = None if head is None else writing.log.epoch(writing.run.application_id, head.version)
+    return epoch is None or epoch > writing.run.cursor.epoch
+
+
+def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
+    """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
+
+    Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
+
+    Raises:
+        OvertakenError: It is one of the asset's own runs, and to compare once more would not be enough.
+    """
+    run, mark, own = writing.run, landed.mark, landed.committed.commit
+    if own.version == mark.base + 1:
         return None
-
-    def _superseded(self, head: Head | None) -> Known | None:
-        done = None if self.done is None else self.done.commit.version
-        return superseded_by(self.log, head, self.run, self.write, done)
-
-    def _head(self) -> Head | None:
-        """Where the table stands.
-
-        Raises:
-            RolledBackError: It is another table than the one whose position this run has read on from.
-        """
-        head, was = self.log.head(), self.run.table_id
-        if was is not None and (head is None or head.table_id != was):
-            raise RolledBackError(self.run.asset, head and head.version)
-        return head
-
-    def _mark(self, head: Head | None, statement: Statement) -> Mark:
-        base, compared = version_of(head), is_compared(statement)
-        digest = self.write.digest if isinstance(self.write, Aggregate) else None
-        return self.run.mark(uuid4().hex, base, compared=compared, aggregate=digest)
-
-    def _statement(self, head: Head | None) -> Statement | Skip:
-        if self.kept is not None and self.kept.head == head:
-            return self.kept.statement
-        try:
-            return plan(self.spark, self.run, self.write, head, self.tell)
-        except LakehouseError:
-            raise
-        except Exception as error:
-            raise explained(self.run, error) from error
-
-    def _lose(self, statement: Statement, mark: Mark, error: Exception | None, seconds: float) -> None:
-        """Takes down to what the attempt was lost, and waits for the next.
-
-        Raises:
-            ConflictError, UnsettledError, ForeignApplicationIdError: It was the last.
-            LakehouseError: It was no conflict.
-        """
-        conflict = Conflict(Kind.SAME_ASSET) if error is None else _classified(self.run, error)
-        head = self._head()
-        rivals = () if head is None else tuple(self.log.commits(head.version, mark.base + 1))
-        said = first_line(error)[:200] if error is not None and conflict.kind is Kind.UNKNOWN else ""
-        attempt = LostAttempt(conflict, rivals, changed_by(self.spark, self.run, self.write, rivals), seconds, said)
-        self.lost.append(attempt)
-        number, elapsed = len(self.lost), self.clock.now() - self.began
-        if (rivals and is_disputed(self.run, attempt.changed)) or not self.retry.allows(number, elapsed):
-            if self._superseded(head) is not None:
-                self.kept = None
-                return  # a twin has done this run's work, which the next look at the log tells
-            raise self._defeat(attempt, elapsed, error) from error
-        # Sums are added only to what no rival has written to, whichever rows.
-        may_hold = mark.compared and mark.aggregate is None and conflict.kind is Kind.FILES
-        holds = may_hold and attempt.changed is Changed.OTHER_ROWS
-        self.kept = _Kept(statement, head) if holds else None
-        wait = self.retry.wait(number, self.clock.random)
-        self.tell(f"{sentence(self.run, attempt, number)} Attempt {number + 1} in {wait:.1f} s.")
-        self.clock.sleep(wait)
-
-    def _defeat(self, attempt: LostAttempt, elapsed: float, error: Exception | None) -> LakehouseError:
-        run = self.run
-        if self.done is not None:
-            return UnsettledError(run.asset, self.done.commit.version, len(self.lost), attempt.changed.value)
-        if attempt.conflict.kind is Kind.SAME_ASSET and error is None and self._is_skipped():
-            return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
-        unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
-        inputs = unread or "its inputs are as they were"
-        return ConflictError(run.asset, len(self.lost), elapsed, describe(attempt), inputs, advice(run, attempt))
-
-    def _is_skipped(self) -> bool:
-        """Whether Delta took the attempt for done. It also commits nothing where a rival has deleted the same rows."""
-        head = self.log.head()
-        epoch = None if head is None else self.log.epoch(self.run.application_id, head.version)
-        return epoch is None or epoch > self.run.cursor.epoch
-
-    def _stale_base(self, mark: Mark, own: Commit) -> Changed | None:
-        """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
-
-        Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
-
-        Raises:
-            OvertakenError: It is one of the asset's own runs, and to compare once more would not be enough.
-        """
-        if own.version == mark.base + 1:
-            return None
-        refuse_unseen(self.log, self.run, mark, own)
-        if not mark.compared:
-            return None
-        rivals = self.log.commits(own.version - 1, mark.base + 1)
-        between = tuple(rival for rival in rivals if may_concern(rival, self.run.asset, self.run.partitions))
-        judged = changed_by(self.spark, self.run, self.write, between) if between else Changed.OTHER_ROWS
-        return None if judged is Changed.OTHER_ROWS else judged
-
-    def _mend(self, mark: Mark, own: Commit, stale_base: Changed) -> None:
-        """Makes the next attempt compare with the table as it is after our own commit.
-
-        Raises:
-            UnsettledError: Rivals have slipped in too often, or the table says that it is not to be overruled.
-        """
-        self.slips, self.stale_base = self.slips + 1, stale_base
-        elapsed = self.clock.now() - self.began
-        if is_disputed(self.run, stale_base) or not self.retry.allows(self.slips, elapsed):
-            raise UnsettledError(self.run.asset, own.version, self.slips, stale_base.value)
-        self.tell(f"A rival changed rows of {self.run.asset} just before version {own.version}; writing them again.")
-        # Our own commit's epoch, so that a twin is noticed; the positions before it, so that nothing is skipped.
-        cursor = replace(Known.of(mark, own.version), reads=self.run.cursor.reads)
-        self.run, self.kept = replace(self.run, cursor=cursor), None
-        self.clock.sleep(self.retry.wait(self.slips, self.clock.random))
+    refuse_unseen(writing.log, run, mark, own)
+    if not mark.compared:
+        return None
+    rivals = writing.log.commits(own.version - 1, mark.base + 1)
+    between = tuple(rival for rival in rivals if may_concern(rival, run.asset, run.partitions))
+    judged = changed_by(writing.spark, run, writing.write, between) if between else Changed.OTHER_ROWS
+    return None if judged is Changed.OTHER_ROWS else judged
 
 
-def _attempt(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> Exception | None:
-    """Executes once. Whatever is raised is evidence, not yet an outcome."""
-    try:
-        execute(spark, statement, run, mark)
-    except Exception as error:
-        return error
-    return None
-
-
-def _already_applied(log: Log, known: Known, lost: Sequence[LostAttempt]) -> AlreadyApplied:
-    return AlreadyApplied(known.mark, next(log.commits(known.version, known.version)), tuple(lost))
-
-
-def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
-    """Our commit, if this attempt landed; its version is its own, whatever rivals committed since."""
-    try:
-        head = log.head()
-        if head is None:
-            return None
-        for found in log.commits(head.version, mark.base + 1):
-            if found.user_metadata and mark.attempt in found.user_metadata and found.operation not in COMPACTING:
-                return found
-    except Exception as unreadable:
-        raise UnknownOutcomeError(run.asset, mark.attempt, first_line(unreadable)) from (error or unreadable)
-    return None
-
-
-def _classified(run: Run, error: Exception) -> Conflict:
-    if isinstance(error, LakehouseError):
-        raise error
-    conflict = classify(error)
-    if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
-        raise explained(run, error) from error
-    return conflict
+def _behind(writing: Writing, landed: _Landed, times: int) -> Writing:
+    """The same write, to be compared with the table as it is after our own commit."""
+    run, version = writing.run, landed.committed.commit.version
+    writing.tell(f"A rival changed rows of {run.asset} just before version {version}; writing them again.")
+    writing.clock.sleep(writing.retry.wait(times, writing.clock.random))
+    # Our own commit's epoch, so that a twin is noticed; the positions before it, so that nothing is skipped.
+    cursor = replace(Known.of(landed.mark, version), reads=run.cursor.reads)
+    return replace(writing, run=replace(run, cursor=cursor))

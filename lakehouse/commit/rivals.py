@@ -1,12 +1,12 @@
 """An attempt that did not commit: the rivals that it lost to, and whether they changed its rows."""
 
-import re
 from dataclasses import dataclass
 from enum import Enum
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from lakehouse.commit.conflict import Conflict
 from lakehouse.declare.isolation import Isolation
 from lakehouse.errors import (
     ComputeError,
@@ -18,18 +18,13 @@ from lakehouse.errors import (
     SessionEndedError,
 )
 from lakehouse.log.commit_info import Commit
-from lakehouse.read.resolve import why_unreadable
 from lakehouse.read.run import Run
-from lakehouse.spark.diagnosis import Conflict, causes, first_line, is_of_the_asset, message
+from lakehouse.spark.diagnosis import Meaning, diagnose, why_unreadable
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write.difference import broken_promise
 from lakehouse.write.writes import Merge, Write
-
-_ENDED = re.compile(r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]")
-"""What Spark Connect says of a session that its server no longer has, and of rows that belong to another one."""
-
-_MISSING = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|DELTA_FILE_NOT_FOUND")
 
 
 class Changed(Enum):
@@ -117,15 +112,17 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     broken = broken_promise(run.asset, error)
     if broken is not None:
         return broken
-    if any(_ENDED.search(message(cause)) for cause in causes(error)):
+    said = diagnose(error)
+    if Meaning.SESSION_ENDED in said:
         return SessionEndedError(run.asset, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.asset, reason)
-    if reason is not None and _MISSING.search(reason):
+    if reason is not None and Meaning.FILE_GONE in said:
         return MissingFileError(run.asset, first_line(error))
     level = run.table.isolation
-    if level is Isolation.WRITE_SERIALIZABLE and "must be Serializable" in first_line(error):
+    if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in said:
         return IsolationLevelError(run.asset, level.value)  # only Delta knows: on Databricks the definition works
     of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
-    return (PlanError if of_the_asset else ComputeError)(run.asset, first_line(error))
+    at_fault = of_the_asset and Meaning.VERSION_EXPIRED not in said  # the next run pins the version of that time
+    return (PlanError if at_fault else ComputeError)(run.asset, first_line(error))

@@ -24,7 +24,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.recomputed import recomputed_rows, whole
 from lakehouse.declare.table import Table
 from lakehouse.log.log import Head, Log
-from lakehouse.read.resolve import why_unreadable
+from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import fit

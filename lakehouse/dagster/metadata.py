@@ -7,7 +7,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.commit.commit import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.walk import may_concern
 from lakehouse.log.log import Log
@@ -15,16 +15,7 @@ from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.write.statements import (
-    Create,
-    DeleteMatched,
-    Insert,
-    MarkOnly,
-    MergeRows,
-    Replace,
-    ReplaceMatched,
-    ReplaceRows,
-)
+from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 
 _DATA_VERSION = "dagster/data_version"
 
@@ -102,7 +93,7 @@ def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
-            how = _written(outcome) + _among(outcome, log)
+            how = outcome.statement.describe() + _among(outcome, log)
             metadata = _counts(commit.version, rows) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
@@ -128,32 +119,8 @@ def _rows(outcome: Committed) -> Rows:
 
 def _among(outcome: Committed, log: Log) -> str:
     """Of how many rows and files a change was; rows that were deleted from the files count until they are purged."""
-    match outcome.statement:
-        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched():
-            size = log.size()
-            return "" if size is None else f", of about {size.rows:,} in {size.files:,} files"
-        case _:
-            return ""
-
-
-def _written(outcome: Committed) -> str:
-    match outcome.statement:
-        case Create():
-            return "create"
-        case Insert(why=why):
-            return why
-        case MergeRows(counts=counts):
-            return f"merge of {counts.total:,} rows that differ"
-        case ReplaceRows(counts=counts):
-            return f"replace of the {counts.total:,} rows that differ"
-        case ReplaceMatched(counts=counts):
-            return f"replace of the {counts.total:,} rows that differ in one pass"
-        case DeleteMatched(counts=counts):
-            return f"delete of the {counts.total:,} rows that differ"
-        case Replace(where=where):
-            return f"replace where {where}" if where else "replace"
-        case MarkOnly():
-            return "position only: no row differs"
+    size = None if outcome.statement.counts is None else log.size()
+    return "" if size is None else f", of about {size.rows:,} in {size.files:,} files"
 
 
 def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ The feed puts what a commit added to a file's vector into a text of at most 64 K
 there, or for a bit for each of 420,000. Beyond that it fails, see delta-io/delta#5662.
 """
 
-import re
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -13,18 +12,11 @@ from pyspark.sql import functions as F
 from lakehouse.log.commit_info import Commit
 from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.spark.compare import MORE, bag_difference
-from lakehouse.spark.diagnosis import causes, message
+from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import conformed
 from lakehouse.sql.text import quote
-
-_TOO_LARGE = re.compile(r"encoded string .*too long|UTFDataFormatException", re.DOTALL)
-
-
-def is_too_large(error: BaseException) -> bool:
-    """Whether the feed failed for the size of a deletion vector."""
-    return any(_TOO_LARGE.search(message(cause)) or _TOO_LARGE.search(str(cause)) for cause in causes(error))
 
 
 def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
@@ -45,7 +37,7 @@ def _told(at: TableVersion, commit: Commit) -> DataFrame:
     try:
         is_empty(told)
     except Exception as error:
-        if not is_too_large(error):
+        if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
             raise
         return _compared(at, commit)
     return told

@@ -1,192 +1,129 @@
-"""What an exception of Spark or Delta means for a commit.
+"""What an error of Spark, Delta or the wire says, as rows of a table: a pattern of its text, and what that means.
 
-Delta's seven conflict classes share no base in Python and carry no condition in classic mode, and they arrive
-wrapped in Spark, Py4J or streaming errors; so the causes are walked and the texts are read, once, here. TableVersion
-by tests/upstream.
-
-A text is evidence only where Spark, Delta or the wire wrote it: what an asset's own expression or function says
-(a UDF's traceback, `raise_error`, a value that cannot be cast) may contain any word and means nothing here.
+A new quirk is a new row, with an example in tests/spark/test_diagnosis.py. What an error means for a commit is decided
+in lakehouse/commit/conflict.py.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+
+from lakehouse.spark.evidence import Evidence, causes, first_line
 
 
-class Kind(Enum):
-    """The closed set of answers that a failed commit can have."""
+class Meaning(Enum):
+    """The closed set of what this library needs to know of an error."""
 
-    FILES = "a rival changed files that this write had read"
-    SAME_ASSET = "another run of this asset committed"
-    METADATA = "the table's schema or properties were changed"
-    PROTOCOL = "the table was created or upgraded by a rival"
-    UNKNOWN = "the outcome is not known"
-    NOT_A_CONFLICT = "not a conflict"
+    FEED_GONE = "the change data feed of these versions cannot be read"
+    VECTORS_TOO_LARGE = "a commit's deletion vectors are too large for the feed"
+    VERSION_EXPIRED = "the version is older than the retention of its files"
+    FILE_GONE = "a file that a version names is not there"
+    FILE_REFUSED = "a file is there, and the system does not give it"
+    LOG_BROKEN = "a commit is missing in the table's log"
+    TABLE_MISSING = "there is no Delta table of this name, or at this path"
+    NAME_TAKEN = "the table, or its directory, was there before"
+    ISOLATION_REFUSED = "this Delta creates tables with Serializable only"
+    SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
+    ANSWER_LOST = "whether the statement was carried out is not known"
 
 
-_BY_CLASS = {
-    "ConcurrentAppendException": Kind.FILES,
-    "ConcurrentDeleteReadException": Kind.FILES,
-    "ConcurrentDeleteDeleteException": Kind.FILES,
-    "ConcurrentTransactionException": Kind.SAME_ASSET,
-    "MetadataChangedException": Kind.METADATA,
-    "ProtocolChangedException": Kind.PROTOCOL,
-    "ConcurrentWriteException": Kind.UNKNOWN,
-}
-_BY_CONDITION = {
-    "DELTA_CONCURRENT_APPEND": Kind.FILES,
-    "DELTA_CONCURRENT_DELETE_READ": Kind.FILES,
-    "DELTA_CONCURRENT_DELETE_DELETE": Kind.FILES,
-    "DELTA_CONCURRENT_TRANSACTION": Kind.SAME_ASSET,
-    "DELTA_METADATA_CHANGED": Kind.METADATA,
-    "DELTA_PROTOCOL_CHANGED": Kind.PROTOCOL,
-    "DELTA_CONCURRENT_WRITE": Kind.UNKNOWN,
-    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": Kind.UNKNOWN,
-    "DELTA_CANNOT_CREATE_LOG_PATH": Kind.NOT_A_CONFLICT,
-    "TABLE_OR_VIEW_ALREADY_EXISTS": Kind.PROTOCOL,
-    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": Kind.PROTOCOL,
-    "DELTA_TABLE_ALREADY_EXISTS": Kind.PROTOCOL,
-    "DELTA_PATH_EXISTS": Kind.PROTOCOL,
-}
-_LOST_ANSWER = re.compile(
-    r"Py4JNetworkError|Connection reset|Connection refused|Answer from Java side is empty|StatusCode\.UNAVAILABLE|"
-    r"StatusCode\.DEADLINE_EXCEEDED|Stream removed|Socket closed|RST_STREAM|FileAlreadyExistsException|"
-    r"RemoteFileChangedException|java\.io\.(?:IO|EOF|InterruptedIO)Exception|java\.net\.\w+Exception|"
-    r"\bAWS\w*IOException|TimeoutException|CommitFailedException|SESSION_CLOSED|INVALID_HANDLE|"
-    r"SparkContext was shut down|stopped SparkContext|RetriesExceeded",
+SENTENCES: tuple[tuple[str, Meaning], ...] = (
+    (
+        r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)",
+        Meaning.FILE_REFUSED,
+    ),
+    (r"DELTA_(?:TRUNCATED_TRANSACTION_LOG|LOG_FILE_NOT_FOUND|VERSIONS_NOT_CONTIGUOUS)", Meaning.LOG_BROKEN),
+    (r"TABLE_OR_VIEW_NOT_FOUND|\bPATH_(?:DOES_NOT_EXIST|NOT_FOUND)", Meaning.TABLE_MISSING),
+    (r"DELTA_(?:MISSING_DELTA_TABLE|TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST|TABLE_ONLY_OPERATION)", Meaning.TABLE_MISSING),
+    (r"is not a Delta table|DELTA_NOT_A_DELTA_TABLE", Meaning.TABLE_MISSING),
+    # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
+    (r"TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Meaning.NAME_TAKEN),
+    (r"must be Serializable", Meaning.ISOLATION_REFUSED),
+    (r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]", Meaning.SESSION_ENDED),
+    (r"Py4JNetworkError|Answer from Java side is empty", Meaning.ANSWER_LOST),
+    (r"Connection re(?:set|fused)|Socket closed|Stream removed|RST_STREAM|RetriesExceeded", Meaning.ANSWER_LOST),
+    (r"StatusCode\.(?:UNAVAILABLE|DEADLINE_EXCEEDED)|SESSION_CLOSED|INVALID_HANDLE", Meaning.ANSWER_LOST),
+    (r"SparkContext was shut down|stopped SparkContext", Meaning.ANSWER_LOST),
+    (r"FileAlreadyExistsException|RemoteFileChangedException|CommitFailedException", Meaning.ANSWER_LOST),
+    (r"java\.io\.(?:IO|EOF|InterruptedIO)Exception|java\.net\.\w+Exception", Meaning.ANSWER_LOST),
+    (r"\bAWS\w*IOException|TimeoutException", Meaning.ANSWER_LOST),
 )
-_WIRE = frozenset({"pyspark", "py4j", "grpc", "delta"})
-_PYTHON = re.compile(r"[\w.]*python\.PythonException|Traceback \(most recent call last\)")
-_OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42|P0)")
-"""SQL's classes for faults of data, constraints, functions and names: they come with the expression."""
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
-_PARTITION = re.compile(r"partition(?:\(s\))? (\[[^\]]+\])")
-_METADATA_DOMAIN = "conflicting metadata domain"
+"""Patterns of the sentence that the error says."""
+TRACES: tuple[tuple[str, Meaning], ...] = (
+    (r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_TABLE_FEED_DISABLED", Meaning.FEED_GONE),
+    (r"DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|PARQUET_COLUMN_DATA_TYPE_MISMATCH", Meaning.FEED_GONE),
+    (r"DELTA_VERSION_NOT_FOUND|DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA", Meaning.FEED_GONE),
+    (r"_change_data/|inline deletion vector", Meaning.FEED_GONE),
+    # delta-io/delta#5662: the feed puts a vector into a text of at most 64 KB.
+    (r"encoded string .*too long|UTFDataFormatException", Meaning.VECTORS_TOO_LARGE),
+    (r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION", Meaning.VERSION_EXPIRED),
+    (r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND", Meaning.FILE_GONE),
+    (r"FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException", Meaning.FILE_GONE),
+)
+"""Patterns that count as well where only the Java stack trace below the sentence has them."""
+_UNREADABLE = (Meaning.FEED_GONE, Meaning.VERSION_EXPIRED, Meaning.LOG_BROKEN, Meaning.FILE_GONE)
+
+
+class OtherFieldsError(Exception):
+    """Rows whose fields within a column are not those of the source: a cast would go by their place, not their name."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        super().__init__(f"the fields within column {column} were changed")
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
-    """What Delta said about a commit that failed.
+class _Row:
+    pattern: re.Pattern[str]
+    meaning: Meaning
+    in_trace: bool
 
-    Args:
-        kind: What it means.
-        partition: The rival's partition ("[day=2013-01-01]"), where the message names it.
-        condition: Delta's or Spark's error condition.
-    """
-
-    kind: Kind
-    partition: str | None = None
-    condition: str | None = None
+    def found_in(self, said: Evidence) -> str | None:
+        """What the row recognises; of an error that comes with the asset's expression only the condition counts."""
+        text = said.condition or "" if said.of_the_asset else said.sentence
+        found = self.pattern.search(text)
+        if found is None and self.in_trace and not said.of_the_asset:
+            found = self.pattern.search(said.trace)
+        return None if found is None else found.group(0)
 
 
-def classify(error: BaseException) -> Conflict:
-    """What an exception from a write means; the first cause that says anything decides."""
-    answer_lost = False
-    first_condition: str | None = None
+_ROWS = tuple(
+    _Row(re.compile(pattern, re.DOTALL), meaning, table is TRACES)
+    for table in (SENTENCES, TRACES)
+    for pattern, meaning in table
+)
+
+
+def said_by(error: BaseException) -> Mapping[Meaning, str]:
+    """What one exception says, without its causes: each meaning with the words that say so."""
+    said = Evidence.of(error)
+    meanings: dict[Meaning, str] = {}
+    if isinstance(error, ConnectionError | TimeoutError):
+        meanings[Meaning.ANSWER_LOST] = type(error).__name__
+    for row in _ROWS:
+        words = row.found_in(said)
+        if words is not None:
+            meanings.setdefault(row.meaning, f"{words} ({first_line(error)[:160]})")
+    return meanings
+
+
+def diagnose(error: BaseException) -> Mapping[Meaning, str]:
+    """What an exception and its causes say; of two that say the same the outer one's words."""
+    meanings: dict[Meaning, str] = {}
     for cause in causes(error):
-        text, of_the_asset = _evidence(cause)
-        condition = _condition(cause, text)
-        first_condition = first_condition or condition
-        kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((condition or "").split(".")[0])
-        if kind is None and of_the_asset:
-            break
-        kind = kind or _named_in(text)
-        if kind is Kind.SAME_ASSET and _METADATA_DOMAIN in text:
-            kind = Kind.METADATA
-        if kind is not None:
-            return Conflict(kind, _partition(text), condition)
-        answer_lost = answer_lost or _lost_the_answer(cause, text)
-    return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
+        meanings = {**said_by(cause), **meanings}
+    return meanings
 
 
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and all of its causes, outermost first, each once."""
-    seen: set[int] = set()
-    queue: list[Any] = [error]
-    while queue:
-        current = queue.pop(0)
-        if not isinstance(current, BaseException) or id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        queue += [current.__cause__, getattr(current, "_cause", None), current.__context__]
-        if isinstance(current, BaseExceptionGroup):
-            queue += current.exceptions  # pyright: ignore[reportUnknownMemberType]
-
-
-def message(error: BaseException) -> str:
-    """The exception's own sentence, without a JVM stack trace where the class keeps it apart."""
-    description = getattr(error, "_desc", None)
-    if description:
-        return str(description)
-    try:
+def why_unreadable(error: BaseException) -> str | None:
+    """Why the feed, or an old version, cannot be read; None where the error says something else."""
+    if isinstance(error, OtherFieldsError):
         return str(error)
-    except Exception:  # Py4J and PySpark ask the JVM for the text, and the JVM may be what was lost.
-        return f"{type(error).__name__}{error.args}"
-
-
-def first_line(error: BaseException) -> str:
-    """The line that says what went wrong, for a message of ours: of a Python function its own, of a JVM the deepest."""
-    text = message(error).strip()
-    python = _TRACEBACK.search(text)
-    if python is not None:
-        return python.group(1)[:400]
-    lines = text.splitlines() or [type(error).__name__]
-    if lines[0].startswith("An error occurred while calling"):
-        lines = [line.split(": ", 1)[1] for line in lines if line.startswith((": ", "Caused by: "))][-1:] or lines
-    return lines[0][:400]
-
-
-def _condition(error: BaseException, text: str) -> str | None:
-    getter = getattr(error, "getCondition", None)
-    try:
-        condition = getter() if callable(getter) else None
-    except Exception:  # It asks the JVM.
-        condition = None
-    if isinstance(condition, str):
-        return condition
-    found = _CONDITION.search(text)
-    return None if found is None else ".".join(part for part in found.groups() if part)
-
-
-def is_of_the_asset(error: BaseException) -> bool:
-    """Whether Spark says that the asset's own expression or function failed."""
-    return any(_evidence(cause)[1] for cause in causes(error))
-
-
-def _evidence(error: BaseException) -> tuple[str, bool]:
-    """What Spark, Delta or the wire say, and whether they say that the asset's own expression or function failed."""
-    if type(error).__name__ == "PythonException":
-        return "", True
-    if type(error).__module__.split(".", maxsplit=1)[0] not in _WIRE:
-        return "", False
-    text = message(error)
-    python = _PYTHON.search(text)
-    return (text, _OF_THE_ASSET.search(text) is not None) if python is None else (text[: python.start()], True)
-
-
-def _lost_the_answer(error: BaseException, text: str) -> bool:
-    if isinstance(error, (ConnectionError, TimeoutError)):
-        return True
-    return _LOST_ANSWER.search(f"{type(error).__name__}: {text}") is not None
-
-
-def _named_in(text: str) -> Kind | None:
-    """The conflict that a text names: in a Py4J or Spark wrapper the class survives only as text."""
-    for name, kind in _BY_CLASS.items():
-        if f"io.delta.exceptions.{name}" in text or f"org.apache.spark.sql.delta.{name}" in text:
-            return kind
-    for prefix, kind in _BY_CONDITION.items():
-        if f"[{prefix}]" in text or f"[{prefix}." in text:
-            return kind
-    return None
-
-
-def _partition(text: str) -> str | None:
-    found = _PARTITION.search(text)
-    return None if found is None else found.group(1)
+    said = diagnose(error)
+    # Java says "not found" of a file that it is not allowed to read, too, and of one that it cannot write.
+    if Meaning.FILE_REFUSED in said:
+        return None
+    if Meaning.VECTORS_TOO_LARGE in said:
+        return Meaning.VECTORS_TOO_LARGE.value
+    return next((said[meaning] for meaning in _UNREADABLE if meaning in said), None)

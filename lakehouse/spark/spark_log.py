@@ -3,7 +3,6 @@
 SQL only, so it is the same on classic Spark, through Spark Connect and on a cluster.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +14,10 @@ from lakehouse.errors import LakehouseError, UnreadableLogError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, newest_first
 from lakehouse.log.size import Size
-from lakehouse.spark.diagnosis import first_line, message
+from lakehouse.spark.diagnosis import Meaning, said_by
+from lakehouse.spark.evidence import first_line
 
-_MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST")
-_HOLE = re.compile(r"DELTA_VERSIONS_NOT_CONTIGUOUS|DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_LOG_FILE_NOT_FOUND")
 _OF_THE_HEAD = ("id", "properties", "partitionColumns")
-_NO_DELTA = re.compile(r"is not a Delta table|DELTA_PATH_DOES_NOT_EXIST|DELTA_TABLE_ONLY_OPERATION|PATH_NOT_FOUND")
 
 
 class SparkLog:
@@ -71,7 +68,7 @@ class SparkLog:
         except LakehouseError:
             raise
         except PySparkException as error:
-            if _MISSING.search(message(error)) or _NO_DELTA.search(message(error)):
+            if Meaning.TABLE_MISSING in said_by(error):
                 return None
             raise self._unreadable(error) from error
         detail = row.asDict()
@@ -88,7 +85,7 @@ class SparkLog:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
-        missing = _HOLE.search(message(error)) is not None
+        missing = Meaning.LOG_BROKEN in said_by(error)
         return UnreadableLogError(self._table, first_line(error), BRING_IT_BACK if missing else READ_IT_LATER)
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from lakehouse.errors import BadEventError, BrokenPromiseError
 from lakehouse.read.touched import Touched, require
 from lakehouse.spark.compare import MORE, bag_difference
-from lakehouse.spark.diagnosis import causes, message
+from lakehouse.spark.evidence import causes, message
 from lakehouse.spark.promises import BROKEN
 from lakehouse.spark.types import comparable, typed
 from lakehouse.sql.text import folded, literal, quote, same

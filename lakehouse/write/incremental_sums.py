@@ -16,11 +16,11 @@ from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
 from lakehouse.log.commit_info import SCHEMA_CHANGES
 from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.read.changes import Feed
-from lakehouse.read.resolve import why_unreadable
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.spark.diagnosis import first_line, is_of_the_asset
+from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, computed, is_empty
+from lakehouse.spark.evidence import first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_padding, fit
 from lakehouse.sql.text import folded, quote

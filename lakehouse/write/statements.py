@@ -1,33 +1,11 @@
-"""The statements that a write can become, and how each is executed as one Delta commit."""
+"""The statements that a write can become, each saying of itself what it does; lakehouse/commit/execute.py has how."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import ClassVar, TypeAlias
 
-import pyarrow as pa
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql import DataFrame
 
-from lakehouse.cursor.find import OWNER
-from lakehouse.cursor.mark import Mark
-from lakehouse.declare.table import Table
-from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.log.rows import Rows
-from lakehouse.read.run import Run
-from lakehouse.spark.driver_rows import SMALL_BYTES
-from lakehouse.spark.session import handed_over
-from lakehouse.spark.snapshot import TableRef
-from lakehouse.spark.spark_log import SparkLog
-from lakehouse.sql.text import folded, literal, quote, quote_all, same
-from lakehouse.write.difference import (
-    AGAIN,
-    DELETE,
-    ELSEWHERE,
-    INSERT,
-    OPERATION,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +13,11 @@ class Create:
     """The table does not exist: it is created with its rows, in one commit; empty first, where columns are mapped."""
 
     rows: DataFrame
+    compared: ClassVar[bool] = False
+    counts: ClassVar[None] = None
+
+    def describe(self) -> str:
+        return "create"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +27,10 @@ class Insert:
     rows: DataFrame
     why: str
     compared: bool = False
+    counts: ClassVar[None] = None
+
+    def describe(self) -> str:
+        return self.why
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +50,10 @@ class MergeRows:
     within: str | None
     few: bool
     nulls: bool
+    compared: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        return f"merge of {self.counts.total:,} rows that differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +63,10 @@ class ReplaceRows:
     rows: DataFrame
     where: str
     counts: Rows
+    compared: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        return f"replace of the {self.counts.total:,} rows that differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +76,10 @@ class ReplaceMatched:
     rows: DataFrame
     on: str
     counts: Rows
+    compared: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        return f"replace of the {self.counts.total:,} rows that differ in one pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +89,10 @@ class DeleteMatched:
     keys: DataFrame
     counts: Rows
     nulls: bool
+    compared: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        return f"delete of the {self.counts.total:,} rows that differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +101,22 @@ class Replace:
 
     rows: DataFrame
     where: str | None
+    compared: ClassVar[bool] = False
+    counts: ClassVar[None] = None
+
+    def describe(self) -> str:
+        return f"replace where {self.where}" if self.where else "replace"
 
 
 @dataclass(frozen=True, slots=True)
 class MarkOnly:
     """No row differs: the commit brings its mark alone."""
+
+    compared: ClassVar[bool] = True
+    counts: ClassVar[None] = None
+
+    def describe(self) -> str:
+        return "position only: no row differs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,213 +124,10 @@ class Skip:
     """No row differs and no position moves: no statement, for there is nothing to commit."""
 
 
-_DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
-"""What a source's column says of its default: the rows that are written have their values."""
-# Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
-_DIRECTORY_IS_THERE = {"TABLE_OR_VIEW_ALREADY_EXISTS", "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION"}
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | MarkOnly
+"""Each has `compared` (it follows from a comparison with the table, and so holds only for what was compared), `counts`
+(the rows that differ, where a comparison has counted them) and `describe()`."""
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
 """Delta's own `replaceOn` deletes so; elsewhere it is off, for a source that is not computed alike twice. Ours is."""
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 """What the condition of a `ReplaceMatched` calls the table and the rows."""
-
-
-def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> None:
-    """Runs the statement as one commit that carries the mark.
-
-    Args:
-        spark: The session.
-        statement: What to do.
-        run: The run.
-        mark: What the commit says of itself.
-    """
-    match statement:
-        case Create(rows=rows):
-            _create(rows, run, mark)
-        case Insert(rows=rows):
-            _write(rows, run, mark, "append")
-        case ReplaceRows(rows=rows, where=where) | Replace(rows=rows, where=where):
-            # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
-            _write(rows, run, mark, "overwrite", replaceWhere=where or "true")
-        case ReplaceMatched(rows=rows, on=on):
-            taken = F.broadcast(rows).alias(TAKEN_BY)
-            _write(taken, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
-        case MarkOnly():
-            _write(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
-        case DeleteMatched(keys=keys, nulls=nulls):
-            with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
-                own.conf.set(DELETE_WHERE_EXISTS, "true")
-                one = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
-                own.sql(f"DELETE FROM {run.ref.identifier} t WHERE EXISTS ({one})").collect()
-        case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
-            with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
-                if few:
-                    # Few rows: broadcast to an inner join; in an outer one hashed, so the table need not be sorted.
-                    own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
-                    own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
-                own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
-        case _:
-            assert_never(statement)
-
-
-def is_compared(statement: Statement) -> bool:
-    """Whether the statement follows from a comparison with the table, and so holds only for what was compared."""
-    match statement:
-        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched() | MarkOnly():
-            return True
-        case Insert(compared=compared):
-            return compared
-        case Create() | Replace():
-            return False
-        case _:
-            assert_never(statement)
-
-
-def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool, nulls: bool) -> str:
-    """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update.
-
-    Without inserts it is an inner join, for which few rows are sent to the table's instead of shuffling both.
-    """
-    columns = [column for column in difference_.columns if column != OPERATION]
-    on = _on_key(run, nulls=nulls)
-    on = f"({within}) AND {on}" if within else on
-    # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
-    on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
-    keys = folded(run.table.key_columns)
-    changed = [c for c in columns if c.lower() not in keys]
-    updates = changed or columns[:1]
-    operation = f"s.{quote(OPERATION)}"
-    refused = f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_refused(run, difference_)} "
-    inserted = f"INSERT ({quote_all(columns)}) VALUES ({quote_all(columns, 's.')})"
-    return (
-        f"MERGE WITH SCHEMA EVOLUTION INTO {run.ref.identifier} t USING {view} s ON {on} "
-        f"WHEN MATCHED AND {operation} = '{DELETE}' THEN DELETE {refused if inserts else ''}"
-        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{quote(c)} = s.{quote(c)}' for c in updates)}"
-        + (f" WHEN NOT MATCHED AND {operation} <> '{DELETE}' THEN {inserted}" if inserts else "")
-    )
-
-
-def _on_key(run: Run, *, nulls: bool) -> str:
-    return " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
-
-
-def _refused(run: Run, difference_: DataFrame) -> str:
-    """An assignment that fails: the row is new among the touched keys, yet its key is elsewhere in the table."""
-    name = run.table.key_columns[0]
-    kind = next(c.dataType for c in difference_.schema.fields if c.name.lower() == name.lower()).simpleString()
-    return f"t.{quote(name)} = CAST(raise_error({literal(ELSEWHERE)}) AS {kind})"
-
-
-def _write(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
-    writer = (
-        rows.write.format("delta")
-        .mode(mode)
-        .option("txnAppId", mark.application_id)
-        .option("txnVersion", str(mark.epoch))
-        .option("userMetadata", mark.to_json())
-        .option("mergeSchema", "true")
-        .options(**which)
-    )
-    _save(writer.partitionBy(*by) if by else writer, rows.sparkSession, run.ref)
-
-
-def _save(writer: DataFrameWriter, spark: SparkSession, ref: TableRef) -> None:
-    if ref.path is not None:
-        writer.save(ref.path)
-        return
-    # On a thread without an active session classic Spark takes the table for a new one and finds that it exists.
-    spark.createDataFrame(pa.table({"active": [True]}))
-    writer.saveAsTable(ref.identifier)
-
-
-def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in one commit."""
-    table = run.table
-    if table.cluster_columns:
-        rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
-    described = rows.select(*(_described(column, table) for column in rows.schema.fields))
-    if table.maps_columns:
-        _create_mapped(described, run, mark)
-        return
-    told = {**table.all_properties, OWNER: run.asset}
-    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in told.items())
-    layout = ""
-    if table.partition_columns:
-        layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "
-    elif table.cluster_columns:
-        layout = f"CLUSTER BY ({quote_all(table.cluster_columns)}) "
-    rest = f"{run.ref.identifier} USING delta {layout}TBLPROPERTIES ({properties}) AS SELECT * FROM"
-    with handed_over(described, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
-        try:
-            own.sql(f"CREATE TABLE {rest} {view}").collect()
-        except AnalysisException as error:
-            if error.getCondition() not in _DIRECTORY_IS_THERE or run.ref.log(lambda: own).head() is not None:
-                raise
-            _refuse_unregistered(own, run, error)
-            _refuse_unseen(own, run, error)
-            # A directory without a log: of a writer that died before its first commit, or of one that is about to
-            # make it.
-            if mark.partitions and run.ref.path is not None:
-                # Of other partitions, perhaps, or of these among others: it makes the table, or finds that it is there.
-                _write(described, run, mark, "error", table.partition_columns, **table.all_properties)
-                return
-            # Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
-            own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
-
-
-def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """A table without rows, and after it the commit: Delta refuses rows together with a mapping and a feed.
-
-    A run that dies between the two leaves an empty table, which the next one takes for a new one.
-    Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.
-    """
-    table = run.table
-    writer = rows.limit(0).write.format("delta").mode("error").options(**table.all_properties)
-    writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
-    writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
-    _save(writer, rows.sparkSession, run.ref)
-    within = run.within(rows.schema)
-    if within is None:
-        _write(rows, run, mark, "append")
-    else:  # another set of partitions may have been written to it by now
-        _write(rows, run, mark, "overwrite", replaceWhere=within)
-
-
-def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
-    """Refuses to replace a table only because the catalog has no name for it; Delta says that it is no table.
-
-    Raises:
-        UnregisteredTableError: The directory of the name holds a Delta table.
-    """
-    where = (error.getMessageParameters() or {}).get("tableLocation")
-    if run.ref.path is not None or where is None:
-        return
-    held = TableRef.at_path(run.asset, where).log(lambda: spark).head()
-    if held is not None:
-        raise UnregisteredTableError(run.asset, run.ref.identifier, where, held.version) from error
-
-
-def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> None:
-    """Refuses to replace a table that Spark sees at the path where this process sees none.
-
-    Raises:
-        OtherFileSystemError: The path means another file system to Spark.
-    """
-    seen = SparkLog(spark, run.ref.identifier, run.asset).head()
-    if seen is None:
-        return
-    if run.ref.log(lambda: spark).head() is not None:  # of a twin, made this moment
-        raise error
-    raise OtherFileSystemError(run.asset, run.ref.location, seen.version) from error
-
-
-def _described(column: StructField, table: Table) -> Column:
-    """The column with its comment, and without a default of the source: the rows that are written have values."""
-    comment = table.descriptions.get(column.name)
-    kept = {name: value for name, value in column.metadata.items() if name not in _DEFAULTS}
-    metadata = kept | ({"comment": comment} if comment else {})
-    value = F.col(quote(column.name))
-    if metadata == column.metadata:
-        return value
-    # An alias of a column has its metadata, unless it is given some; that of an expression has none.
-    return value.alias(column.name, metadata=metadata) if metadata else F.coalesce(value).alias(column.name)

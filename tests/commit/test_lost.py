@@ -10,11 +10,11 @@ import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import functions as F
 
-import lakehouse.commit.commit
+import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
+from lakehouse.commit.conflict import Kind
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import ConflictError, SchemaError
-from lakehouse.spark.diagnosis import Kind
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
@@ -44,7 +44,7 @@ def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(
         behind.insert("copy", [(90, "z", 0)])
         raise ConcurrentAppendException("a rival has appended")
 
-    monkeypatch.setattr(lakehouse.commit.commit, "execute", lost)
+    monkeypatch.setattr(lakehouse.commit.attempt, "execute", lost)
     clock = Clock(now=lambda: time[0], sleep=lambda _: None, random=lambda: 0.0)
     step, write = ready(behind)
     with pytest.raises(ConflictError, match="Nothing was written") as raised:

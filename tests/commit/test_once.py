@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
 from tests.support.lake import NO_WAIT, Lake
@@ -113,7 +113,7 @@ def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: La
 
 def test_a_lost_answer_is_found_in_the_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit lands and the caller is told that the connection broke."""
-    from lakehouse.commit import commit as module
+    from lakehouse.commit import attempt as module
 
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -207,7 +207,7 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     zombie = lake.begin(copy, Table(key="id"))
     write = copy(**lake.read(zombie, copy))
     lake.sql("RESTORE TABLE {copy} TO VERSION AS OF 0")
-    from lakehouse.commit import commit as module
+    from lakehouse.commit import attempt as module
 
     run = zombie.pinned()
     head = lake.ref("copy").log(lambda: lake.spark).head()

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-import lakehouse.commit.commit
+import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
-from lakehouse.commit.commit import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.commit.execute import execute
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.cursor.find import Known
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
 from lakehouse.log.rows import NO_ROWS
 from lakehouse.sql.partitions import PartitionKey, Slice
-from lakehouse.write.statements import execute
 from tests.support.contended import KEYED, SRC, committed, copy, log, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake, cleaned
@@ -71,7 +71,7 @@ def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_diff
         execute(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(lakehouse.commit.commit, "execute", gone_by_then)
+        patched.setattr(lakehouse.commit.attempt, "execute", gone_by_then)
         with pytest.raises(RolledBackError):
             lake.materialize(asset, table)
     if asset is copy:
@@ -181,8 +181,8 @@ def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
             raise PlanError("copy", "its second plan fails")
         return real(*given)
 
-    real = lakehouse.commit.commit.plan
-    monkeypatch.setattr(lakehouse.commit.commit, "plan", planned)
+    real = lakehouse.commit.attempt.plan
+    monkeypatch.setattr(lakehouse.commit.attempt, "plan", planned)
     with (
         rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
         pytest.raises(UnsettledError, match=r"committed as version 2.* its second plan fails"),

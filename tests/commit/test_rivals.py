@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from lakehouse import Retry, Table
+from lakehouse.commit.conflict import Kind
 from lakehouse.commit.rivals import Changed
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import RolledBackError
 from lakehouse.log.log import Head
-from lakehouse.spark.diagnosis import Kind
 from lakehouse.sql.keys import KeyPredicate
 from lakehouse.write import by_key as keyed
 from lakehouse.write.statements import ReplaceMatched, ReplaceRows

@@ -7,13 +7,14 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
-from lakehouse.commit.commit import AlreadyApplied, Committed
+from lakehouse.commit.execute import execute
+from lakehouse.commit.outcome import AlreadyApplied, Committed
 from lakehouse.errors import GapError, OvertakenError
 from lakehouse.log.file_log import FileLog
 from lakehouse.materialization import Materialization
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.plan import plan
-from lakehouse.write.statements import Skip, execute
+from lakehouse.write.statements import Skip
 from lakehouse.write.writes import Write
 from tests.support.contended import SRC, committed, ready
 from tests.support.interleave import rivals

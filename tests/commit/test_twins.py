@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Table
-from lakehouse.commit.commit import AlreadyApplied
+from lakehouse.commit.conflict import Kind
+from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
-from lakehouse.spark.diagnosis import Kind
 from lakehouse.sql.partitions import PartitionKey, Slice
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
 from tests.support.interleave import rivals

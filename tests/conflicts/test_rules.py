@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.commit.conflict import classify
 from lakehouse.conflicts.databricks import GROUP, MATRICES, Documented, row_level
 from lakehouse.conflicts.operations import TRAITS, Engine, Foreseen, Layout, Limit, Operation, Verdict, Writing
 from lakehouse.conflicts.rules import foresee
 from lakehouse.declare.isolation import Isolation
-from lakehouse.spark.diagnosis import classify
 
 SEVERITY = list(Verdict)
 APPEND, READ, DELETE = "ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException"

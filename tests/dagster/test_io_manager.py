@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Read, Table
+from lakehouse.commit.conflict import Kind
 from lakehouse.errors import UnreadableLogError
-from lakehouse.spark.diagnosis import Kind
-from tests.spark.test_diagnosis import APPEND as DELTA_SAYS
-from tests.spark.test_diagnosis import DELTA, raised
+from tests.commit.test_conflict import APPEND as DELTA_SAYS
 from tests.support.house import House, failure, metadata
 from tests.support.interleave import just_before
 from tests.support.lake import Lake
+from tests.support.spark_errors import DELTA, raised
 from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, orders, slow
 
 pytestmark = pytest.mark.served

@@ -10,7 +10,7 @@ from dagster._core.execution.api import execute_run
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame
 
-import lakehouse.commit.commit
+import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.io_manager import STALE_RETRIES
 from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
@@ -191,7 +191,7 @@ def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(
         return carried(orders)
 
     house.assets = [orders, copied]
-    monkeypatch.setattr("lakehouse.commit.commit.plan", stale)
+    monkeypatch.setattr("lakehouse.commit.attempt.plan", stale)
     result = house.run("copied", raise_on_error=False)
     assert not result.success
     assert len(calls) == 1 + STALE_RETRIES
@@ -240,7 +240,7 @@ def test_a_source_that_is_not_whole_any_more_ends_the_run(
 def test_a_retry_policy_repeats_what_may_pass(
     lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    planned, calls = lakehouse.commit.commit.plan, list[int]()
+    planned, calls = lakehouse.commit.attempt.plan, list[int]()
 
     def flaky(*given: Any) -> Any:
         calls.append(1)
@@ -254,6 +254,6 @@ def test_a_retry_policy_repeats_what_may_pass(
         return Merge(touched.rows, touched)
 
     lake.create("orders", [(1, DAY_1, 10)], EVENTS)
-    monkeypatch.setattr("lakehouse.commit.commit.plan", flaky)
+    monkeypatch.setattr("lakehouse.commit.attempt.plan", flaky)
     assert House(lake, [orders, copied], instance).run("copied").success
     assert len(calls) == 2

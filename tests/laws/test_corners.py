@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
-from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.declare.retry import Retry
 from lakehouse.errors import OvertakenError, StaleInputsError, UnsettledError
 from lakehouse.log.rows import Rows

@@ -11,7 +11,7 @@ from benchmarks.harness.data import Pair
 from benchmarks.harness.log_files import Files
 from benchmarks.harness.meter import Cost, Meter
 from lakehouse import Changes, Overwrite, Read
-from lakehouse.commit.commit import Committed, Unchanged
+from lakehouse.commit.outcome import Committed, Unchanged
 from tests.support.lake import Lake
 
 FILES, ROWS_PER_FILE, PAGE, FOOTER = 8, 2_000, 100, 1_200

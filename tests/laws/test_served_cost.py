@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.contestants.ours import Ours
 from benchmarks.harness import data
-from lakehouse.commit.commit import Committed
+from lakehouse.commit.outcome import Committed
 from lakehouse.spark.session import is_connect
 from tests.laws.test_cost import paired
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from lakehouse.commit.commit import AlreadyApplied, Committed
+from lakehouse.commit.outcome import AlreadyApplied, Committed
 from lakehouse.errors import StaleInputsError
 from tests.reliability.cases import Case
 from tests.reliability.checker import Ack, behind, check, check_ledger

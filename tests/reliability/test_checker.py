@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from lakehouse.commit import commit as module
+from lakehouse.commit import attempt as module
 from lakehouse.errors import StaleInputsError
 from tests.reliability.broken import FilteredFeed, LatestTwice, NettedAway, NoEpoch, Plain, SideFile, SourceVersion
 from tests.reliability.checker import check

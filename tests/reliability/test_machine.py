@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyspark.sql import SparkSession
 
 from lakehouse import Read
-from lakehouse.commit import commit as module
+from lakehouse.commit import attempt as module
 from lakehouse.errors import ChangeFeedDisabledError, GapError, LakehouseError, StaleInputsError
 from tests.reliability import quick
 from tests.reliability.checker import Asset, check

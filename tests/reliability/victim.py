@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.commit import commit as module
+from lakehouse.commit import attempt as module
 from lakehouse.materialization import Materialization
 from lakehouse.server.settings import local_settings
 from lakehouse.write.statements import Insert, Statement

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import ForeignTableError, UnregisteredTableError
 from lakehouse.write.statements import Create, Insert, ReplaceRows
 from tests.support.lake import NO_WAIT

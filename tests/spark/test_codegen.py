@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import lakehouse.commit.commit
+import lakehouse.commit.attempt
 import lakehouse.read.feed_reader
 from lakehouse import Changes, Merge, Overwrite, Table
 from lakehouse.log.size import Size
@@ -66,13 +66,13 @@ def test_a_session_that_says_otherwise_keeps_its_word(undecided: SparkSession) -
 def modes(undecided: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """How code was to be made each time that a statement was planned."""
     seen: list[str | None] = []
-    plan = lakehouse.commit.commit.plan
+    plan = lakehouse.commit.attempt.plan
 
     def watched(*arguments: Any) -> Statement:
         seen.append(undecided.conf.get(FACTORY_MODE))
         return plan(*arguments)
 
-    monkeypatch.setattr(lakehouse.commit.commit, "plan", watched)
+    monkeypatch.setattr(lakehouse.commit.attempt, "plan", watched)
     return seen
 
 

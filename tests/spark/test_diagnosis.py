@@ -1,286 +1,134 @@
-"""What a failed commit means: each conflict of Delta, in every wrapping it arrives in, and what only looks like one."""
+"""What an error says: each row of the table has an example, and an asset's own words say nothing."""
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lakehouse.spark.diagnosis import Conflict, Kind, causes, classify, first_line, message
+from lakehouse.spark.diagnosis import SENTENCES, TRACES, Meaning, OtherFieldsError, diagnose, said_by, why_unreadable
+from tests.support.spark_errors import CLASSIC, CONNECT, PY4J, SPEAKERS, py4j, raised
 
-DELTA = "delta.exceptions.captured"
-CLASSIC = "pyspark.errors.exceptions.captured"
-CONNECT = "pyspark.errors.exceptions.connect"
-PY4J = "py4j.protocol"
-GRPC = "grpc._channel"
-
-
-def raised(
-    name: str, text: str = "", *, module: str = CLASSIC, condition: str | None = None, cause: Any = None
-) -> Exception:
-    """An exception as PySpark's classes look: classic ones keep the text in `_desc` and know a condition only at times."""
-
-    def condition_(_: Exception) -> str | None:
-        return condition
-
-    members: dict[str, Any] = {"__module__": module, "getCondition": condition_, "_cause": cause}
-    if module in (DELTA, CLASSIC):
-        members |= {
-            "_desc": text,
-            "__str__": lambda self: f"{self._desc}\n\nJVM stacktrace:\njava.io.IOException: noise",
-        }
-    return type(name, (Exception,), members)(text)
-
-
-def py4j(text: str) -> Exception:
-    return raised("Py4JJavaError", f"An error occurred while calling o42.sql.\n: {text}", module=PY4J)
-
-
-APPEND = (
-    "[DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT] Transaction conflict detected. a concurrent MERGE added data to table "
-    "delta.`/lake/flights` committed at version 118. The concurrent operation modified data in the partition "
-    "[day=2013-01-01] that should have been read by this operation. Please retry the operation. SQLSTATE: 2D521"
-)
-DELETE_READ = (
-    "[DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT] Transaction conflict detected, a concurrent OPTIMIZE deleted data from "
-    "table delta.`/lake/flights` (committed at version 7) that this transaction read. SQLSTATE: 2D521"
-)
-DELETE_DELETE = DELETE_READ.replace("DELETE_READ", "DELETE_DELETE")
-COMMIT = 'Conflicting commit: {"timestamp":1,"operation":"SET TBLPROPERTIES","readVersion":4,"isBlindAppend":true}'
-TRANSACTION = (
-    f"[DELTA_CONCURRENT_TRANSACTION] ConcurrentTransactionException: This error occurs when\n{COMMIT} SQLSTATE: 2D521"
-)
-METADATA = f"[DELTA_METADATA_CHANGED] MetadataChangedException: The metadata of the Delta table was changed.\n{COMMIT}"
-PROTOCOL = (
-    f"[DELTA_PROTOCOL_CHANGED] ProtocolChangedException: The protocol version of the Delta table was changed.\n{COMMIT}"
-)
-WRITE = f"[DELTA_CONCURRENT_WRITE] ConcurrentWriteException: A concurrent transaction has written new data.\n{COMMIT}"
-DOMAIN = "A conflicting metadata domain delta.clustering is added."
-
-CONFLICTS = [
-    ("ConcurrentAppendException", APPEND, Kind.FILES),
-    ("ConcurrentDeleteReadException", DELETE_READ, Kind.FILES),
-    ("ConcurrentDeleteDeleteException", DELETE_DELETE, Kind.FILES),
-    ("ConcurrentTransactionException", TRANSACTION, Kind.SAME_ASSET),
-    ("ConcurrentTransactionException", DOMAIN, Kind.METADATA),
-    ("MetadataChangedException", METADATA, Kind.METADATA),
-    ("ProtocolChangedException", PROTOCOL, Kind.PROTOCOL),
-    ("ConcurrentWriteException", WRITE, Kind.UNKNOWN),
+ROWS = dict((*SENTENCES, *TRACES))
+EXAMPLES = [
+    "java.io.FileNotFoundException: /lake/t/part-0.parquet (Permission denied)",
+    "java.io.FileNotFoundException: /lake/t/part-0.parquet (Read-only file system)",
+    "java.io.FileNotFoundException: /lake/t/part-0.parquet (Too many open files)",
+    "java.io.FileNotFoundException: /lake/t/part-0.parquet (No space left on device)",
+    "[DELTA_TRUNCATED_TRANSACTION_LOG] Unable to reconstruct state at version 9. SQLSTATE: 42K03",
+    "[DELTA_LOG_FILE_NOT_FOUND] Unable to retrieve the delta log files. SQLSTATE: 42K03",
+    "[DELTA_VERSIONS_NOT_CONTIGUOUS] Versions (3, 5) are not contiguous. SQLSTATE: KD00C",
+    "[TABLE_OR_VIEW_NOT_FOUND] The table or view `t` cannot be found. SQLSTATE: 42P01",
+    "[PATH_NOT_FOUND] Path does not exist: file:/lake/t. SQLSTATE: 42K03",
+    "[PATH_DOES_NOT_EXIST] Path does not exist: file:/lake/t. SQLSTATE: 42K03",
+    "[DELTA_MISSING_DELTA_TABLE] t is not there. SQLSTATE: 42P01",
+    "[DELTA_TABLE_NOT_FOUND] Delta table t does not exist. SQLSTATE: 42P01",
+    "[DELTA_PATH_DOES_NOT_EXIST] /lake/t does not exist. SQLSTATE: 42K03",
+    "[DELTA_TABLE_ONLY_OPERATION] t: DESCRIBE DETAIL is for Delta tables. SQLSTATE: 0AKDD",
+    "`/lake/t` is not a Delta table.",
+    "[DELTA_NOT_A_DELTA_TABLE] t is none. SQLSTATE: 42K03",
+    "[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table `t`. SQLSTATE: 42P07",
+    "[DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION] Cannot create table. SQLSTATE: 42601",
+    "[DELTA_INVALID_ISOLATION_LEVEL] delta.isolationLevel must be Serializable",
+    "[NO_ACTIVE_SESSION] No active Spark session found. SQLSTATE: HY000",
+    "[SESSION_NOT_SAME] Both Datasets must belong to the same session. SQLSTATE: HY000",
+    "[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid. SQLSTATE: HY000",
+    "Py4JNetworkError: x",
+    "Answer from Java side is empty",
+    "Connection reset by peer",
+    "Connection refused",
+    "Socket closed",
+    "Stream removed",
+    "Received RST_STREAM",
+    "RetriesExceeded",
+    "status = StatusCode.UNAVAILABLE",
+    "status = StatusCode.DEADLINE_EXCEEDED",
+    "SESSION_CLOSED",
+    "INVALID_HANDLE",
+    "Job 7 cancelled because SparkContext was shut down",
+    "Cannot call methods on a stopped SparkContext",
+    "org.apache.hadoop.fs.FileAlreadyExistsException: 00000000000000000118.json",
+    "org.apache.hadoop.fs.s3a.RemoteFileChangedException: x",
+    "io.delta.storage.commit.CommitFailedException: x",
+    "java.io.IOException: x",
+    "java.io.EOFException: x",
+    "java.io.InterruptedIOException: x",
+    "java.net.SocketTimeoutException: Read timed out",
+    "org.apache.hadoop.fs.s3a.AWSClientIOException: x",
+    "java.util.concurrent.TimeoutException: x",
+    "[DELTA_MISSING_CHANGE_DATA] Error getting change data for range [1 , 2]. SQLSTATE: KD002",
+    "[DELTA_CHANGE_TABLE_FEED_DISABLED] Cannot read it. SQLSTATE: 42807",
+    "[DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE] Retrieving table changes. SQLSTATE: 0AKDC",
+    "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Error while reading file. SQLSTATE: KD001",
+    "[DELTA_VERSION_NOT_FOUND] Cannot time travel. SQLSTATE: 22003",
+    "[DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA] x. SQLSTATE: 42KD1",
+    "File file:/lake/t/_change_data/cdc-0.parquet is not a Parquet file",
+    "Can't read an inline deletion vector",
+    "encoded string (abc...) too long: 70000 bytes",
+    "java.io.UTFDataFormatException: x",
+    "[DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION] Cannot time travel beyond. SQLSTATE: 0AKDC",
+    "[FAILED_READ_FILE.FILE_NOT_EXIST] Error while reading file. SQLSTATE: KD001",
+    "[DELTA_FILE_NOT_FOUND] File path file:/lake/t/part-0. SQLSTATE: 42K03",
+    "[FAILED_READ_FILE.NO_HINT] Error while reading file.\nCaused by: FileNotFound",
+    "java.io.FileNotFoundException: File file:/lake/t/part-0.parquet does not exist",
 ]
-WRAPPINGS: dict[str, Callable[[str, str], BaseException]] = {
-    "its own class": lambda name, text: raised(name, text, module=DELTA),
-    "a Connect class": lambda name, text: raised(name, text, module="delta.connect.exceptions"),
-    "a Py4J error, as text": lambda name, text: py4j(f"io.delta.exceptions.{name}: {text}\n\tat org.apache.spark.Foo"),
-    "a Spark error, as text": lambda name, text: raised(
-        "SparkException", f"Job aborted. Caused by: io.delta.exceptions.{name}: {text}"
-    ),
-    "a streaming query's error": lambda name, text: raised(
-        "StreamingQueryException",
-        f"[STREAM_FAILED] Query [id = x] terminated with exception: io.delta.exceptions.{name}: {text} SQLSTATE: XXKST",
-        condition="STREAM_FAILED",
-    ),
-    "the `_cause` of a Spark error": lambda name, text: raised(
-        "SparkException", "Job aborted.", cause=raised(name, text, module=DELTA)
-    ),
-    "the cause of a library's error": lambda name, text: caused_by(
-        RuntimeError("write failed"), raised(name, text, module=DELTA)
-    ),
-    "the context of another error": lambda name, text: in_context_of(
-        ValueError("clean-up failed"), raised(name, text, module=DELTA)
-    ),
-    "a group": lambda name, text: ExceptionGroup("several", [ValueError("x"), raised(name, text, module=DELTA)]),
-}
 
 
-def caused_by(error: BaseException, cause: BaseException) -> BaseException:
-    error.__cause__ = cause
-    return error
+def _alternatives(pattern: str) -> list[str]:
+    """The words that a row lists, each a pattern of its own."""
+    depth, words = 0, [""]
+    for letter in pattern:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        words = [*words, ""] if letter == "|" and depth == 0 else [*words[:-1], words[-1] + letter]
+    return words
 
 
-def in_context_of(error: BaseException, context: BaseException) -> BaseException:
-    error.__context__ = context
-    return error
+@pytest.mark.parametrize(("words", "meaning"), [(w, m) for p, m in ROWS.items() for w in _alternatives(p)])
+def test_each_row_is_met_by_an_example_that_means_what_the_row_says(words: str, meaning: Meaning):
+    met = [text for text in EXAMPLES if re.search(words, text, re.DOTALL)]
+    assert met
+    for text in met:
+        for error in (raised("SparkException", text), raised("X", text, module=CONNECT), py4j(text)):
+            assert meaning in diagnose(error)
 
 
-@pytest.mark.parametrize("wrapped", WRAPPINGS.values(), ids=WRAPPINGS)
-@pytest.mark.parametrize(
-    ("name", "text", "kind"), CONFLICTS, ids=[f"{name} {kind.name}" for name, _, kind in CONFLICTS]
-)
-def test_a_conflict_is_recognised_in_every_wrapping(
-    wrapped: Callable[[str, str], BaseException], name: str, text: str, kind: Kind
-):
-    assert classify(wrapped(name, text)).kind is kind
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_each_example_is_of_a_row(text: str):
+    assert diagnose(py4j(text))
 
 
-@pytest.mark.parametrize(("name", "kind"), {name: kind for name, text, kind in CONFLICTS if text != DOMAIN}.items())
-def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: Kind):
-    assert classify(raised(name, "", module="delta.connect.exceptions")) == Conflict(kind)
+@pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+def test_the_assets_own_words_say_nothing(speaker: Callable[[str], BaseException]):
+    assert [text for text in EXAMPLES if diagnose(speaker(text))] == []
+
+
+def test_a_file_that_is_gone_may_show_in_the_stack_trace_alone_and_a_lost_answer_may_not():
+    class TracedError(Exception):
+        __module__ = CLASSIC
+        _desc = "Job aborted."
+
+        def __str__(self) -> str:
+            return "Job aborted.\nCaused by: java.io.FileNotFoundException: x\nCaused by: java.io.IOException: y"
+
+    assert list(diagnose(TracedError())) == [Meaning.FILE_GONE]
+
+
+def test_what_a_cause_says_is_the_errors_own_only_where_the_causes_are_asked():
+    outer = raised("SparkException", "Job aborted.", cause=py4j("[DELTA_MISSING_CHANGE_DATA] x"))
+    assert Meaning.FEED_GONE in diagnose(outer) and not said_by(outer)
 
 
 @pytest.mark.parametrize(
-    ("condition", "kind"),
+    ("text", "why"),
     [
-        ("DELTA_CONCURRENT_APPEND.WITHOUT_HINT", Kind.FILES),
-        ("DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", Kind.FILES),
-        ("DELTA_CONCURRENT_DELETE_DELETE", Kind.FILES),
-        ("DELTA_CONCURRENT_TRANSACTION", Kind.SAME_ASSET),
-        ("DELTA_METADATA_CHANGED", Kind.METADATA),
-        ("DELTA_PROTOCOL_CHANGED", Kind.PROTOCOL),
-        ("DELTA_CONCURRENT_WRITE", Kind.UNKNOWN),
-        ("DELTA_MAX_COMMIT_RETRIES_EXCEEDED", Kind.UNKNOWN),
-        ("TABLE_OR_VIEW_ALREADY_EXISTS", Kind.PROTOCOL),
-        ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Kind.PROTOCOL),
-        ("DELTA_TABLE_ALREADY_EXISTS", Kind.PROTOCOL),
-        ("DELTA_PATH_EXISTS", Kind.PROTOCOL),
+        ("java.io.FileNotFoundException: /lake/_change_data/part-0 (Permission denied)", None),
+        ("java.io.UTFDataFormatException: x", Meaning.VECTORS_TOO_LARGE.value),
+        ("[DELTA_MISSING_CHANGE_DATA] x", "DELTA_MISSING_CHANGE_DATA ([DELTA_MISSING_CHANGE_DATA] x)"),
+        ("[DIVIDE_BY_ZERO] x", None),
     ],
 )
-@pytest.mark.parametrize("knows", [True, False], ids=["by condition", "by the condition in its text"])
-def test_a_conflict_is_recognised_by_its_condition(condition: str, kind: Kind, *, knows: bool):
-    text = f"[{condition}] Something happened. SQLSTATE: 42P07"
-    error = raised("AnalysisException", text, module=CONNECT, condition=condition if knows else None)
-    assert classify(error) == Conflict(kind, condition=condition)
+def test_why_a_feed_cannot_be_read_is_said_unless_a_right_is_missing(text: str, why: str | None):
+    assert why_unreadable(raised("Py4JError", text, module=PY4J)) == why
 
 
-def test_a_conflict_names_the_partition_where_delta_does():
-    of_files = classify(raised("ConcurrentAppendException", APPEND, module=DELTA))
-    assert of_files.partition == "[day=2013-01-01]"
-    assert of_files.condition == "DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT"
-    assert classify(raised("ConcurrentDeleteReadException", DELETE_READ, module=DELTA)).partition is None
-
-
-LOST = [
-    ConnectionResetError("[Errno 104] Connection reset by peer"),
-    ConnectionRefusedError(111, "Connection refused"),
-    BrokenPipeError(),
-    TimeoutError("timed out"),
-    raised("Py4JNetworkError", "Answer from Java side is empty", module=PY4J),
-    py4j("java.io.IOException: No space left on device"),
-    py4j("org.apache.hadoop.fs.FileAlreadyExistsException: 00000000000000000118.json"),
-    py4j("java.net.SocketTimeoutException: Read timed out"),
-    py4j(
-        "org.apache.hadoop.fs.s3a.AWSStatus500Exception: x\nCaused by: org.apache.hadoop.fs.s3a.AWSClientIOException: y"
-    ),
-    raised("SparkException", "Job 7 cancelled because SparkContext was shut down"),
-    raised("_MultiThreadedRendezvous", "status = StatusCode.UNAVAILABLE, details = 'Socket closed'", module=GRPC),
-    raised("SparkConnectGrpcException", "<_InactiveRpcError ... StatusCode.UNAVAILABLE", module=CONNECT),
-    raised("SparkConnectGrpcException", "[INVALID_HANDLE.SESSION_CLOSED] x SQLSTATE: HY000", module=CONNECT),
-    raised("RetriesExceeded", "", module="pyspark.errors.exceptions.base"),
-]
-
-
-@pytest.mark.parametrize("error", LOST, ids=lambda error: f"{type(error).__name__} {message(error)[:40]}")
-def test_a_lost_answer_says_nothing_about_the_outcome(error: Exception):
-    assert classify(error).kind is Kind.UNKNOWN
-    assert classify(caused_by(RuntimeError("write failed"), error)).kind is Kind.UNKNOWN
-    assert classify(caused_by(error, RuntimeError("and why"))).kind is Kind.UNKNOWN
-
-
-def test_a_conflict_behind_a_lost_answer_is_the_conflict():
-    lost = py4j("java.io.IOException: x")
-    assert classify(caused_by(lost, raised("ConcurrentAppendException", APPEND, module=DELTA))).kind is Kind.FILES
-
-
-WORDS = [
-    "java.io.IOException",
-    "Connection refused",
-    "io.delta.exceptions.ConcurrentAppendException: x",
-    "[DELTA_CONCURRENT_APPEND] x",
-    "[TABLE_OR_VIEW_ALREADY_EXISTS] x",
-    DOMAIN,
-    "FileAlreadyExistsException",
-    APPEND,
-]
-TRACEBACK = 'Traceback (most recent call last):\n  File "udf.py", line 3\nConnectionRefusedError: '
-SPEAKERS: dict[str, Callable[[str], BaseException]] = {
-    "Python on the driver": ValueError,
-    "a library": type("ApiError", (Exception,), {"__module__": "partner.client"}),
-    "a Python function, classic": lambda words: raised(
-        "PythonException", f"An exception was thrown. {TRACEBACK}{words}"
-    ),
-    "a Python function, Connect": lambda words: raised("PythonException", f"{TRACEBACK}{words}", module=CONNECT),
-    "a Python function in a failed job": lambda words: py4j(
-        f"org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times: "
-        f"org.apache.spark.api.python.PythonException: {TRACEBACK}{words}"
-    ),
-    "raise_error": lambda words: raised(
-        "SparkRuntimeException", f"[USER_RAISED_EXCEPTION] {words} SQLSTATE: P0001", condition="USER_RAISED_EXCEPTION"
-    ),
-    "raise_error in a failed job": lambda words: py4j(
-        f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {words} SQLSTATE: P0001"
-    ),
-    "a value that is no number": lambda words: raised(
-        "NumberFormatException",
-        f"[CAST_INVALID_INPUT] The value '{words}' of the type STRING cannot be cast. SQLSTATE: 22018",
-    ),
-    "a column that is not there": lambda words: raised(
-        "AnalysisException",
-        f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] `{words}` cannot be resolved. SQLSTATE: 42703",
-        module=CONNECT,
-        condition="UNRESOLVED_COLUMN.WITH_SUGGESTION",
-    ),
-    "a Java function": lambda words: raised("SparkException", f"[FAILED_EXECUTE_UDF] {words} SQLSTATE: 39000"),
-    "a constraint": lambda words: raised(
-        "SparkException", f"[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] {words} SQLSTATE: 23001"
-    ),
-}
-
-
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
-def test_the_assets_own_words_are_no_evidence(speaker: Callable[[str], BaseException], words: str):
-    """It would fail the same way again: to try it eight times and call it a conflict helps nobody."""
-    assert classify(speaker(words)).kind is Kind.NOT_A_CONFLICT
-
-
-@given(st.lists(st.sampled_from([*WORDS, TRACEBACK, "SQLSTATE: 2D521", "'", "\n"]), max_size=4).map(" ".join))
-def test_whatever_an_asset_says_is_no_conflict(text: str):
-    assert classify(RuntimeError(text)).kind is Kind.NOT_A_CONFLICT
-    assert classify(raised("PythonException", text)).kind is Kind.NOT_A_CONFLICT
-
-
-def test_what_is_no_conflict_keeps_its_condition_for_the_message():
-    error = raised(
-        "AnalysisException", "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", condition="DIVIDE_BY_ZERO"
-    )
-    assert classify(caused_by(RuntimeError("x"), error)) == Conflict(Kind.NOT_A_CONFLICT, condition="DIVIDE_BY_ZERO")
-
-
-def test_an_answer_lost_while_an_older_fault_was_handled_is_lost():
-    lost = raised("SparkConnectGrpcException", "StatusCode.UNAVAILABLE", module=CONNECT)
-    assert classify(in_context_of(lost, raised("PythonException", "x"))).kind is Kind.UNKNOWN
-
-
-def test_each_cause_is_looked_at_once_though_they_refer_to_each_other():
-    one, other = RuntimeError("one"), RuntimeError("other")
-    one.__cause__, other.__cause__ = other, one
-    assert list(causes(one)) == [one, other]
-    assert classify(one).kind is Kind.NOT_A_CONFLICT
-
-
-class Mute(Exception):  # noqa: N818
-    """As Py4J's and PySpark's are when the JVM that holds their text is gone."""
-
-    __module__ = PY4J
-
-    def __str__(self) -> str:
-        raise ConnectionRefusedError
-
-    def getCondition(self) -> str:  # noqa: N802
-        raise ConnectionRefusedError
-
-
-def test_an_exception_whose_text_went_down_with_the_jvm_is_still_classified():
-    assert classify(caused_by(Mute("o42"), ConnectionResetError())).kind is Kind.UNKNOWN
-    assert classify(Mute("o42")).kind is Kind.NOT_A_CONFLICT
-    assert first_line(Mute("o42")) == "Mute('o42',)"
-
-
-def test_a_message_is_the_first_line_and_no_stack_trace():
-    error = raised("ConcurrentAppendException", f"{APPEND}\n\tat org.apache.spark.Foo")
-    assert first_line(error) == APPEND[:400]
-    assert "JVM stacktrace" not in message(error)
-    assert first_line(RuntimeError()) == "RuntimeError"
-    assert first_line(RuntimeError("\n\n  second  \nthird")) == "second  "
-    assert re.fullmatch("x{400}", first_line(RuntimeError("x" * 5000)))
+def test_other_fields_within_a_column_are_a_reason():
+    assert why_unreadable(OtherFieldsError("c")) == "the fields within column c were changed"

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Read, Table
-from lakehouse.commit.commit import Committed, Unchanged
+from lakehouse.commit.outcome import Committed, Unchanged
 from tests.support.lake import Lake
 from tests.support.slow import slow
 

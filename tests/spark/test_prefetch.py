@@ -9,7 +9,7 @@ import lakehouse.materialization
 import lakehouse.spark.prefetch
 from benchmarks.harness.meter import Meter
 from lakehouse import Changes, Merge, Table
-from lakehouse.commit.commit import Committed
+from lakehouse.commit.outcome import Committed
 from lakehouse.spark.prefetch import prefetch
 from lakehouse.spark.snapshot import TableRef
 from tests.support.lake import Lake

@@ -17,7 +17,7 @@ from typing import Any, cast
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, LakehouseError, Merge, Table
-from lakehouse.commit.commit import Committed
+from lakehouse.commit.outcome import Committed
 from lakehouse.dagster.resources import ClusterSpark, LocalSpark
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.settings import local_settings

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Overwrite, Table
-from lakehouse.commit.commit import Committed, Outcome
+from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.cursor.mark import Mark
 from lakehouse.materialization import Materialization
 from lakehouse.write.writes import Write

@@ -14,7 +14,7 @@ import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-import lakehouse.commit.commit
+import lakehouse.commit.attempt
 
 Step = Literal["snapshot", "commit"]
 Rival = Callable[[], Any]
@@ -94,15 +94,15 @@ def just_before(monkeypatch: pytest.MonkeyPatch, step: str, act: Rival) -> None:
 
     Args:
         monkeypatch: Takes it back at the end of the test.
-        step: A function of `lakehouse.commit.commit`: "execute", when the rows are compared and no transaction has begun, or
+        step: A function of `lakehouse.commit.attempt`: "execute", when the rows are compared and no transaction has begun, or
             "_find_attempt", when the statement has ended and the log was not searched for it yet.
         act: What happens.
     """
-    function, waiting = getattr(lakehouse.commit.commit, step), [act]
+    function, waiting = getattr(lakehouse.commit.attempt, step), [act]
 
     def watched(*given: Any) -> Any:
         if waiting:
             waiting.pop()()
         return function(*given)
 
-    monkeypatch.setattr(lakehouse.commit.commit, step, watched)
+    monkeypatch.setattr(lakehouse.commit.attempt, step, watched)

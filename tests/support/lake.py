@@ -12,7 +12,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.commit.commit import Outcome
+from lakehouse.commit.outcome import Outcome
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Clock, Retry
 from lakehouse.declare.table import Table

@@ -10,10 +10,10 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Read, Retry, Table
-from lakehouse.commit.commit import Committed
+from lakehouse.commit.conflict import Kind, classify
+from lakehouse.commit.outcome import Committed
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import StaleInputsError
-from lakehouse.spark.diagnosis import Kind, classify
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.writes import Write
 from tests.support.lake import Lake

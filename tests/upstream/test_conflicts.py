@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from delta import exceptions
 
+from lakehouse.commit.conflict import Conflict, Kind, classify
 from lakehouse.conflicts.operations import Layout, Verdict, Writing
 from lakehouse.conflicts.rules import foresee
-from lakehouse.spark.diagnosis import Conflict, Kind, classify
 from tests.support.interleave import rivals
 from tests.support.lake import Lake
 from tests.upstream.acts import ACTS, FORMS, copied

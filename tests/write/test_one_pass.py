@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakehouse import Changes, Merge, Read, Retry, Table
-from lakehouse.commit.commit import Committed, Outcome
+from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.errors import ConflictError
 from lakehouse.log.rows import Rows
 from lakehouse.read.changes import Feed

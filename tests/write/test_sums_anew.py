@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Append, Changes, Merge, Read
-from lakehouse.commit.commit import Outcome, Unchanged
+from lakehouse.commit.outcome import Outcome, Unchanged
 from lakehouse.cursor.find import Known
 from lakehouse.errors import SchemaError
 from lakehouse.write.incremental_sums import _why_recomputed

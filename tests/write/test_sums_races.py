@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse.commit.commit import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import BrokenPromiseError, StaleInputsError
 from tests.commit.test_superseded import of
 from tests.support.contended import SRC, committed, ready

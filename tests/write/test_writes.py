@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Overwrite, Table
-from lakehouse.commit.commit import Committed, Unchanged
+from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.statements import Insert, MarkOnly, MergeRows, Replace, ReplaceRows

@@ -1,0 +1,172 @@
+"""One attempt of a write: planned, executed once, and looked for in the log however it ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.commit.conflict import Conflict, Kind, classify
+from lakehouse.commit.execute import execute
+from lakehouse.commit.rivals import LostAttempt, changed_by, explained
+from lakehouse.cursor.mark import Mark
+from lakehouse.declare.retry import Clock, Retry
+from lakehouse.errors import LakehouseError, RolledBackError, UnknownOutcomeError
+from lakehouse.log.commit_info import COMPACTING, Commit
+from lakehouse.log.log import Head, Log, version_of
+from lakehouse.read.archive import archive_begins
+from lakehouse.read.run import Run
+from lakehouse.spark.evidence import first_line
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.difference import broken_promise
+from lakehouse.write.plan import plan
+from lakehouse.write.statements import Skip, Statement
+from lakehouse.write.writes import Append, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A write on its way into the table, and what it has lost so far.
+
+    Args:
+        began: When it began, by the clock.
+        lost: The attempts that were lost; both loops share them, as they share the limit.
+    """
+
+    spark: SparkSession
+    run: Run
+    write: Write
+    retry: Retry
+    clock: Clock
+    tell: Callable[[str], None]
+    log: Log
+    began: float
+    lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
+
+    @property
+    def elapsed(self) -> float:
+        return self.clock.now() - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A statement that was executed once.
+
+    Args:
+        statement: The statement.
+        mark: What its commit says of itself.
+        own: Its commit; None if it is not in the table.
+        error: What was raised. It is evidence, and no outcome.
+        seconds: How long it took.
+    """
+
+    statement: Statement
+    mark: Mark
+    own: Commit | None
+    error: Exception | None
+    seconds: float
+
+
+def head_of(writing: Writing) -> Head | None:
+    """Where the table stands.
+
+    Raises:
+        RolledBackError: It is another table than the one whose position this run has read on from.
+    """
+    head, was = writing.log.head(), writing.run.table_id
+    if was is not None and (head is None or head.table_id != was):
+        raise RolledBackError(writing.run.asset, head and head.version)
+    return head
+
+
+def planned(writing: Writing, head: Head | None) -> Statement | Skip:
+    """What makes the write true of the table as `head` found it.
+
+    Raises:
+        LakehouseError: The result is no such table's, or Spark cannot compute it.
+    """
+    try:
+        return plan(writing.spark, writing.run, writing.write, head, writing.tell)
+    except LakehouseError:
+        raise
+    except Exception as error:
+        raise explained(writing.run, error) from error
+
+
+def tried(writing: Writing, statement: Statement, head: Head | None) -> Attempt:
+    """Executes the statement once, and looks for its commit.
+
+    Raises:
+        UnknownOutcomeError: The commit may have landed, and the log cannot be read.
+    """
+    mark, started = _mark(writing, head, statement), writing.clock.now()
+    error = _executed(writing, statement, mark)
+    seconds = writing.clock.now() - started
+    return Attempt(statement, mark, _find_attempt(writing.log, mark, writing.run, error), error, seconds)
+
+
+def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | None]:
+    """To what an attempt was lost, which is taken down, and where the table stands now.
+
+    Raises:
+        LakehouseError: It was no conflict.
+    """
+    conflict = Conflict(Kind.SAME_ASSET) if attempt.error is None else _classified(writing.run, attempt.error)
+    head = head_of(writing)
+    rivals = () if head is None else tuple(writing.log.commits(head.version, attempt.mark.base + 1))
+    sentence = first_line(attempt.error)[:200] if attempt.error is not None and conflict.kind is Kind.UNKNOWN else ""
+    changed = changed_by(writing.spark, writing.run, writing.write, rivals)
+    lost = LostAttempt(conflict, rivals, changed, attempt.seconds, sentence)
+    writing.lost.append(lost)
+    return lost, head
+
+
+def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
+    run, write = writing.run, writing.write
+    return run.mark(
+        uuid4().hex,
+        version_of(head),
+        compared=statement.compared,
+        aggregate=write.digest if isinstance(write, Aggregate) else None,
+        log_after=_log_after(writing, write.rows, head) if isinstance(write, Append) else None,
+    )
+
+
+def _log_after(writing: Writing, rows: DataFrame, head: Head | None) -> int | None:
+    """Since when the table is an archive of its one source; None where the rows are not that source's whole log."""
+    run = writing.run
+    if run.slice is not None or len(run.changes) != 1 or not run.changes[0].is_log(rows):
+        return None
+    return archive_begins(run.changes[0], run.cursor, writing.log, head)
+
+
+def _executed(writing: Writing, statement: Statement, mark: Mark) -> Exception | None:
+    """Executes once. Whatever is raised is evidence, not yet an outcome."""
+    try:
+        execute(writing.spark, statement, writing.run, mark)
+    except Exception as error:
+        return error
+    return None
+
+
+def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
+    """Our commit, if this attempt landed; its version is its own, whatever rivals committed since."""
+    try:
+        head = log.head()
+        if head is None:
+            return None
+        for found in log.commits(head.version, mark.base + 1):
+            if found.user_metadata and mark.attempt in found.user_metadata and found.operation not in COMPACTING:
+                return found
+    except Exception as unreadable:
+        raise UnknownOutcomeError(run.asset, mark.attempt, first_line(unreadable)) from (error or unreadable)
+    return None
+
+
+def _classified(run: Run, error: Exception) -> Conflict:
+    if isinstance(error, LakehouseError):
+        raise error
+    conflict = classify(error)
+    if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
+        raise explained(run, error) from error
+    return conflict

@@ -1,0 +1,101 @@
+"""What a failed write means for the commit: each conflict of Delta, by its class and by its condition.
+
+Delta's seven conflict classes share no base in Python and carry no condition in classic mode. Pinned by
+tests/upstream.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from lakehouse.spark.diagnosis import Meaning, said_by
+from lakehouse.spark.evidence import Evidence, causes
+
+
+class Kind(Enum):
+    """The closed set of answers that a failed commit can have."""
+
+    FILES = "a rival changed files that this write had read"
+    SAME_ASSET = "another run of this asset committed"
+    METADATA = "the table's schema or properties were changed"
+    PROTOCOL = "the table was created or upgraded by a rival"
+    UNKNOWN = "the outcome is not known"
+    NOT_A_CONFLICT = "not a conflict"
+
+
+_BY_CLASS = {
+    "ConcurrentAppendException": Kind.FILES,
+    "ConcurrentDeleteReadException": Kind.FILES,
+    "ConcurrentDeleteDeleteException": Kind.FILES,
+    "ConcurrentTransactionException": Kind.SAME_ASSET,
+    "MetadataChangedException": Kind.METADATA,
+    "ProtocolChangedException": Kind.PROTOCOL,
+    "ConcurrentWriteException": Kind.UNKNOWN,
+}
+_BY_CONDITION = {
+    "DELTA_CONCURRENT_APPEND": Kind.FILES,
+    "DELTA_CONCURRENT_DELETE_READ": Kind.FILES,
+    "DELTA_CONCURRENT_DELETE_DELETE": Kind.FILES,
+    "DELTA_CONCURRENT_TRANSACTION": Kind.SAME_ASSET,
+    "DELTA_METADATA_CHANGED": Kind.METADATA,
+    "DELTA_PROTOCOL_CHANGED": Kind.PROTOCOL,
+    "DELTA_CONCURRENT_WRITE": Kind.UNKNOWN,
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": Kind.UNKNOWN,
+    "DELTA_CANNOT_CREATE_LOG_PATH": Kind.NOT_A_CONFLICT,
+    "TABLE_OR_VIEW_ALREADY_EXISTS": Kind.PROTOCOL,
+    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": Kind.PROTOCOL,
+    "DELTA_TABLE_ALREADY_EXISTS": Kind.PROTOCOL,
+    "DELTA_PATH_EXISTS": Kind.PROTOCOL,
+}
+_PARTITION = re.compile(r"partition(?:\(s\))? (\[[^\]]+\])")
+_METADATA_DOMAIN = "conflicting metadata domain"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What Delta said about a commit that failed.
+
+    Args:
+        kind: What it means.
+        partition: The rival's partition ("[day=2013-01-01]"), where the message names it.
+        condition: Delta's or Spark's error condition.
+    """
+
+    kind: Kind
+    partition: str | None = None
+    condition: str | None = None
+
+
+def classify(error: BaseException) -> Conflict:
+    """What an exception from a write means; the first cause that says anything decides."""
+    answer_lost = False
+    first_condition: str | None = None
+    for cause in causes(error):
+        said = Evidence.of(cause)
+        first_condition = first_condition or said.condition
+        kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((said.condition or "").split(".")[0])
+        if kind is None and said.of_the_asset:
+            break
+        kind = kind or _named_in(said.sentence)
+        if kind is Kind.SAME_ASSET and _METADATA_DOMAIN in said.sentence:
+            kind = Kind.METADATA
+        if kind is not None:
+            return Conflict(kind, _partition(said.sentence), said.condition)
+        answer_lost = answer_lost or Meaning.ANSWER_LOST in said_by(cause)
+    return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
+
+
+def _named_in(text: str) -> Kind | None:
+    """The conflict that a text names: in a Py4J or Spark wrapper the class survives only as text."""
+    for name, kind in _BY_CLASS.items():
+        if f"io.delta.exceptions.{name}" in text or f"org.apache.spark.sql.delta.{name}" in text:
+            return kind
+    for prefix, kind in _BY_CONDITION.items():
+        if f"[{prefix}]" in text or f"[{prefix}." in text:
+            return kind
+    return None
+
+
+def _partition(text: str) -> str | None:
+    found = _PARTITION.search(text)
+    return None if found is None else found.group(1)

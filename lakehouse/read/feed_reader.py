@@ -16,12 +16,13 @@ from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.log.size import Size
 from lakehouse.read.changes import LOG_NAMES, Feed, Nothing
 from lakehouse.read.replaced import replaced_within
-from lakehouse.read.version_diff import feed_by_commit, is_too_large
+from lakehouse.read.version_diff import feed_by_commit
 from lakehouse.spark.codegen import interpreted
+from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
 from lakehouse.spark.driver_rows import SMALL_BYTES, Local, small
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import conformed, field_names
+from lakehouse.spark.types import conformed, field_names, padding_like
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
 """A table, its id, the version whose schema the rows have, a predicate, and the commits."""
@@ -73,7 +74,7 @@ class Feeds:
                 frame = told(at.feed)
                 found = small(frame)
             except Exception as error:
-                if not is_too_large(error):
+                if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
                     raise
                 frame, via = told(partial(feed_by_commit, at, commits)), "two versions compared, where the feed fails"
                 found = small(frame)
@@ -124,14 +125,6 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
     return names
 
 
-class OtherFieldsError(Exception):
-    """Rows whose fields within a column are not those of the source: a cast would go by their place, not their name."""
-
-    def __init__(self, column: str) -> None:
-        self.column = column
-        super().__init__(f"the fields within column {column} were changed")
-
-
 def fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
     """A piece of the feed under the column names and types of the source as it is at the end of the range.
 
@@ -143,4 +136,5 @@ def fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> Data
     for column in rows.schema.fields:
         if field_names(there.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
             raise OtherFieldsError(column.name)
-    return conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
+    told = conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
+    return padding_like(rows.schema, told)

@@ -20,12 +20,33 @@ def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, m
     """
     anew = _changed_layout(log, commits)
     if anew is not None:
-        return f"version {anew.version} ({anew.operation}) may have changed its partitioning or its columns' types"
+        return _anew(anew)
     taken = _names_taken_again(log, commits, at) if maps else None
     if not taken:
         return None
     names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
     return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
+
+
+def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> str | None:
+    """Why a feed that ends before some commits cannot be read behind them; None where it can.
+
+    Delta reads the files of an older commit with the newest version's partition columns: a column that is a
+    partition's by now is then NULL in every row (Delta: `CDCReaderBase`, legacy schema mode).
+
+    Args:
+        log: The table's log.
+        later: The commits after the feed's last one, up to the newest that Spark may have seen.
+        at: The table at the feed's last version.
+    """
+    suspects = [commit for commit in later if not commit.is_quiet and _may_lay_out_anew(commit)]
+    if not suspects:
+        return None
+    newest = max(suspects, key=lambda commit: commit.version)
+    then, now = log.file_schema(at.version), log.file_schema(newest.version)
+    if then is None or now is None:
+        return next((_anew(commit) for commit in suspects if commit.may_change_layout), None)
+    return None if now.reads_as(then) else _anew(newest)
 
 
 def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
@@ -80,7 +101,7 @@ def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
     is then NULL in the deleted rows, and a number too large for the column's new type another number.
     """
     for commit in commits:
-        if commit.is_first or commit.is_quiet or not (commit.may_change_layout or commit.overwrites_all):
+        if commit.is_first or commit.is_quiet or not _may_lay_out_anew(commit):
             continue
         before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
         if before is None or after is None:
@@ -89,6 +110,14 @@ def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
         elif not after.reads_as(before):
             return commit
     return None
+
+
+def _may_lay_out_anew(commit: Commit) -> bool:
+    return commit.may_change_layout or commit.overwrites_all
+
+
+def _anew(commit: Commit) -> str:
+    return f"version {commit.version} ({commit.operation}) may have changed its partitioning or its columns' types"
 
 
 def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:

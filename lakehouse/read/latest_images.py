@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import ArrayType, MapType, StructType
 
 from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.exactness import is_told_exactly
 
 CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
-
-_NESTED = (ArrayType, MapType, StructType)
-_FIRST_DAY, _FIRST_INSTANT = -11_676_096_000_000_000, -2_208_988_800_000_000
-"""The years 1600 and 1900 in microseconds since the epoch. Delta hands the feed out through `java.sql`: older days are
-of another calendar there, and older instants may lie where a zone's clocks were set back to standard time."""
 
 
 def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
@@ -62,18 +57,6 @@ def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
 
 
 def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
-    """Whether the feed's values are the source's: Delta hands them out as Java's objects, which cannot say all."""
+    """Whether the feed's values are the source's."""
     kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
-    return all(
-        not isinstance(kinds[column.lower()], _NESTED) and _is_exact(images.arrow.column(column)) for column in columns
-    )
-
-
-def _is_exact(column: Any) -> bool:
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return not any("\ufffd" in text for text in column.to_pylist() if text is not None)
-    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None):
-        oldest: int | None = pc.min(column.cast(pa.timestamp("us")).cast(pa.int64())).as_py()
-        return oldest is None or oldest >= (_FIRST_DAY if pa.types.is_date(kind) else _FIRST_INSTANT)
-    return True
+    return all(is_told_exactly(images.arrow.column(column), kinds[column.lower()]) for column in columns)

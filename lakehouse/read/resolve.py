@@ -6,7 +6,6 @@
 4. `GapError`, which says what to do.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -19,25 +18,13 @@ from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
-from lakehouse.read.feed_reader import Feeds, OtherFieldsError, fitted
-from lakehouse.read.feed_trust import why_retyped, why_unreliable
+from lakehouse.read.feed_reader import Feeds, fitted
+from lakehouse.read.feed_trust import why_laid_out_since, why_retyped, why_unreliable
 from lakehouse.read.uniqueness import is_unique
-from lakehouse.read.version_diff import is_too_large
-from lakehouse.spark.diagnosis import causes, first_line, message
+from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import heard
 from lakehouse.spark.snapshot import TableVersion
-
-_GAP = re.compile(
-    r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|DELTA_LOG_FILE_NOT_FOUND|"
-    r"DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_VERSION_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|"
-    r"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION|DELTA_FILE_NOT_FOUND|"
-    r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|FAILED_READ_FILE\.FILE_NOT_EXIST|FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException|"
-    r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA|DELTA_CHANGE_TABLE_FEED_DISABLED|_change_data/|"
-    r"inline deletion vector",
-)
-_IS_THERE = re.compile(r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)")
-"""Java says FileNotFoundException to these as well, and not only of files that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +153,10 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     try:
         unreliable = _why_unreliable(source, at, commits, kept, reader)
         if unreliable is None and reader.gap is None:
-            return _fed(source, at, position, commits, kept, reader)
+            changes = _fed(source, at, position, commits, kept, reader)
+            unreliable = None if changes.is_empty else _why_laid_out_meanwhile(source, at)
+            if unreliable is None:
+                return changes
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
@@ -181,9 +171,24 @@ def _why_unreliable(
 ) -> str | None:
     maps = source.head.maps_columns or any(commit.freed for commit in kept)
     unreliable = why_unreliable(source.log, kept, at, maps=maps)
+    if unreliable is None and not source.head.maps_columns:
+        unreliable = why_laid_out_since(source.log, commits[len(kept) :], at)
     if unreliable is None and reader.recomputes:
         return why_retyped(source.log, kept, source.at, source.head)
     return unreliable
+
+
+def _why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
+    """Whether the source was laid out anew after it was pinned: Spark has read the feed by the version of that moment.
+
+    A log that only Spark can read is not asked once more, which would take three statements.
+    """
+    if source.head.maps_columns or source.log.file_schema(at.version) is None:
+        return None
+    now = source.log.head()
+    if now is None or now.version <= source.head.version:
+        return None
+    return why_laid_out_since(source.log, source.log.commits(now.version, source.head.version + 1), at)
 
 
 def _fed(
@@ -224,21 +229,6 @@ def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
         if versions > 1 and commit.version > reader.furthest and (too_many or too_large):
             return commits[:index]
     return commits
-
-
-def why_unreadable(error: BaseException) -> str | None:
-    """Why the feed, or an old version, cannot be read; None where the error says something else."""
-    if isinstance(error, OtherFieldsError):
-        return str(error)
-    if any(_IS_THERE.search(message(cause)) for cause in causes(error)):
-        return None
-    if is_too_large(error):
-        return "a commit's deletion vectors are too large for the feed"
-    for cause in causes(error):
-        found = _GAP.search(message(cause)) or _GAP.search(str(cause))
-        if found:
-            return f"{found.group(0)} ({first_line(cause)[:160]})"
-    return None
 
 
 def _gap(

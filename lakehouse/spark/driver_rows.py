@@ -22,7 +22,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from lakehouse.spark.diagnosis import causes, message
+from lakehouse.spark.evidence import causes, message
+from lakehouse.spark.exactness import REPLACED
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.types import ATOMS
 from lakehouse.sql.keys import is_literal
@@ -115,8 +116,8 @@ class Local:
             distinct = list(dict.fromkeys(self.listed(columns)))
         except (OverflowError, ValueError):  # a date that Python has not: before the year 1 or after 9999
             return None
-        if any("\ufffd" in value for values in distinct for value in values if isinstance(value, str)):
-            return None  # perhaps bytes that are no UTF-8, which Python has replaced
+        if any(REPLACED in value for values in distinct for value in values if isinstance(value, str)):
+            return None
         return distinct
 
 

@@ -51,6 +51,7 @@ ATOMS = {
 """Types without parts, of which name and size are all there is to say."""
 _CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata in which Spark says that a column which it shows as STRING is a CHAR."""
+_PADDED = re.compile(r"\bchar\(")
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
@@ -83,6 +84,17 @@ def check_new(asset: str, rows: DataFrame, table: Table) -> None:
 def pads(schema: StructType) -> bool:
     """Whether a column is a CHAR, whose texts Spark pads with blanks."""
     return any(str(column.metadata.get(_CHAR)).startswith("char(") for column in schema.fields)
+
+
+def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
+    """The frame with the CHAR columns of a schema marked as such, so that Spark pads what they are compared with.
+
+    Delta's feed has the padded texts, and not that their columns are CHARs: `status = 'new'` would hold of no row.
+    """
+    for column in schema.fields:
+        if _PADDED.search(str(column.metadata.get(_CHAR))):
+            frame = frame.withMetadata(column.name, {_CHAR: column.metadata[_CHAR]})
+    return frame
 
 
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:

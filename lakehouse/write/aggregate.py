@@ -11,30 +11,19 @@ from typing import Any, cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
     DataType,
-    DateType,
     DecimalType,
-    DoubleType,
-    FloatType,
-    StringType,
     StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from lakehouse.errors import SchemaError
 from lakehouse.read.changes import Changes
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE
+from lakehouse.spark.exactness import doubts_in_sql
 from lakehouse.spark.types import INTEGERS
-from lakehouse.sql.text import literal, quote
+from lakehouse.sql.text import quote
 
 COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_inexact"
-REPLACED = "\ufffd"
-"""What Java has for bytes that are no UTF-8."""
 _TOKEN = re.compile(
     r"`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|(?P<text>\br'[^']*'|'(?:[^'\\]|\\.)*')|"
     r"(?P<comment>--[^\n]*|/\*.*?\*/)",
@@ -51,8 +40,6 @@ _NOT_OF_THE_ROW = re.compile(
 """Stars, which name columns that are not there yet, other tables, and the circumstances of a run."""
 _OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
 """Texts that Spark takes for the day of the run, and those that it takes from the session."""
-_SAFE = (*INTEGERS, BinaryType, BooleanType, DecimalType, DoubleType, FloatType, TimestampNTZType)
-"""What the feed tells exactly, whatever its value; see `lakehouse.read.latest_images`."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +117,7 @@ class Aggregate:
         exact = {name: self.exact(name) for name in self.sums}
         added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
         signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
-        inexact = [doubt for column in self._used for doubt in _inexact(quote(column.name), column.dataType)]
+        inexact = [doubt for column in self._used for doubt in doubts_in_sql(quote(column.name), column.dataType)]
         doubt = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
         own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: doubt}
         # A row that the feed tells wrong may count in the source although it does not here.
@@ -199,23 +186,3 @@ def unsummed(asset: str, source: str) -> str:
         f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude_operations=...) would leave some "
         f"out. Say by Aggregate(where=...) which rows count, or return a Merge."
     )
-
-
-def _inexact(value: str, kind: DataType) -> list[str]:
-    """When a value of the feed may be another than the source's: Delta hands it out as one of Java's objects."""
-    match kind:
-        case StringType():
-            return [f"contains({value}, {literal(REPLACED)})"]
-        case DateType():
-            return [f"{value} < DATE'1600-01-01'"]
-        case TimestampType():
-            return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
-        case StructType():
-            return [doubt for part in kind.fields for doubt in _inexact(f"{value}.{quote(part.name)}", part.dataType)]
-        case ArrayType():
-            each = _inexact("each", kind.elementType)
-            return [f"exists({value}, each -> {' OR '.join(each)})"] if each else []
-        case _ if isinstance(kind, _SAFE):
-            return []
-        case _:
-            return ["TRUE"]

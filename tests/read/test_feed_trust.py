@@ -9,7 +9,8 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Changes, Merge, Read, Table
+from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.errors import GapError
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -108,3 +109,37 @@ def test_an_overwrite_that_changes_no_layout_is_read_from_the_feed(lake: Lake) -
     assert reasons(lake) is None
     lake.materialize(counted, Table(key="g"))
     assert lake.rows("counted") == held(lake)
+
+
+def test_a_portion_that_ends_before_its_source_was_laid_out_anew_is_not_read_by_the_new_layout(lake: Lake) -> None:
+    """Delta would say that the rows of version 1 have no g: a partition's column is in no file."""
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.materialize(counted, Table(key="g"))
+    lake.insert("src", [(2, "b", 20)])
+    put(lake, lake.frame("src"), "g")
+    lake.materialize(counted, Table(key="g"), reads={"src": Read(max_versions=1)})
+    assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 1, 20)]
+
+
+def test_an_append_does_not_take_rows_of_another_layout(lake: Lake) -> None:
+    def archive(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.materialize(archive)
+    lake.insert("src", [(2, "b", 20)])
+    put(lake, lake.frame("src"), "g")
+    with pytest.raises(GapError, match=r"version 2 \(.*\) may have changed its partitioning"):
+        lake.materialize(archive, reads={"src": Read(max_versions=1)})
+    assert [row[:2] for row in lake.rows("archive")] == [(1, "a")]
+
+
+def test_a_source_that_is_laid_out_anew_while_it_is_read_is_compared(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.materialize(counted, Table(key="g"))
+    lake.insert("src", [(2, "b", 20)])
+    step, pinned = lake.begin(counted, Table(key="g")), lake.source("src")
+    put(lake, lake.frame("src").where("id = 2"), "g")
+    changes = step.changes(pinned, Read(), lake.ref)
+    assert "version 2" in str(getattr(changes.content, "reason", None))
+    assert sorted(tuple(row) for row in changes.source.collect()) == [(1, "a", 10), (2, "b", 20)]

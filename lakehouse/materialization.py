@@ -7,7 +7,8 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.commit.commit import Outcome, commit
+from lakehouse.commit.commit import commit
+from lakehouse.commit.outcome import Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.find import Cursor, Fresh, Known, Lost, find_cursor
 from lakehouse.cursor.mark import Position

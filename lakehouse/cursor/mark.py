@@ -57,6 +57,8 @@ class Mark:
         key: The columns of which that comparison left one row for each value that it touched; empty where it had none.
         aggregate: The digest of the `Aggregate` whose sums the table holds; None where it holds none.
         everything: Whether that comparison was of everything, and not of what had changed since a position.
+        log_after: The version of its one source after which the table holds every change of it, as `Changes.log()`
+            gives them and nobody has edited them; None where it is no such archive.
     """
 
     asset: str
@@ -72,6 +74,7 @@ class Mark:
     key: tuple[str, ...] = ()
     aggregate: str | None = None
     everything: bool = False
+    log_after: int | None = None
 
     @property
     def application_id(self) -> str:
@@ -109,6 +112,7 @@ class Mark:
                 | ({"key": list(self.key)} if self.key else {})
                 | ({"aggregate": self.aggregate} if self.aggregate is not None else {})
                 | ({"everything": True} if self.everything else {})
+                | ({"log_after": self.log_after} if self.log_after is not None else {})
             },
             separators=(",", ":"),
         )
@@ -154,6 +158,7 @@ class Mark:
                 key=_texts(body.get("key", [])),
                 aggregate=None if body.get("aggregate") is None else _text(body["aggregate"]),
                 everything=body.get("everything", False) is True,
+                log_after=None if body.get("log_after") is None else _number(body["log_after"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.cursor.find import Known, find_cursor
+from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.mark import Mark
+from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import VersionRange
-from lakehouse.read.changes import LOG_NAMES, VERSION
+from lakehouse.read.changes import LOG_NAMES, VERSION, Changes
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import folded
 
@@ -30,9 +32,9 @@ class Archived:
 def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> Archived | None:
     """What an archive holds of a range of its source; None where it does not answer.
 
-    It answers for a range only if it was kept by an asset of this lakehouse from the same source and no other, of no
-    fewer partitions, was already there at the range's start, has read past it, and has the source's columns: anything
-    less would skip changes.
+    It answers for a range only if an asset of this lakehouse has appended to it every change of the same source and no
+    other, of no fewer partitions, from the range's start on; if nobody else has changed its rows; and if it has the
+    source's columns: anything less would skip changes.
     """
     log = archive.log(lambda: source.spark)
     head = log.head()
@@ -44,12 +46,34 @@ def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> A
         return None
     if position.table != source.table_id or position.version <= range_.after:
         return None
-    rows = TableVersion.of(source.spark, archive, head).rows()
-    first = rows.agg(F.min(_VERSION)).collect()[0][0]
-    if first is None or first > range_.after:
+    begins = cursor.mark.log_after
+    if begins is None or begins > range_.after or not _is_untouched(cursor, log, head):
         return None
+    rows = TableVersion.of(source.spark, archive, head).rows()
     upto = min(range_.upto, position.version)
     columns = folded(replace(source, version=upto).rows().columns)
     if folded(rows.columns) != columns.union(LOG_NAMES.values()):
         return None
     return Archived(rows.where((F.col(_VERSION) > range_.after) & (F.col(_VERSION) <= upto)), upto)
+
+
+def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None) -> int:
+    """The version of the source after which a table holds every change, once the log of these changes is appended.
+
+    Args:
+        changes: What is appended: their whole log.
+        cursor: Where the table stood when the run began.
+        log: The table's log.
+        head: The table as the append finds it.
+    """
+    match cursor, head:
+        case Known(mark=Mark(log_after=int(begins))), Head() if _is_untouched(cursor, log, head):
+            return begins
+        case _:
+            return changes.range.upto if changes.is_initial else changes.range.after
+
+
+def _is_untouched(cursor: Known, log: Log, head: Head) -> bool:
+    """Whether no commit but the last own one has changed a row since that one was planned."""
+    since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
+    return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)

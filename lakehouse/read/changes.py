@@ -215,6 +215,15 @@ class Changes:
                 f"'{self.name}' already has a column {clash[0]}, which log() would add. Nothing was written. "
                 f"Rename the feed's columns in the asset instead of calling log()."
             )
+        return self._log
+
+    def is_log(self, rows: DataFrame) -> bool:
+        """Whether rows are what `log()` gave, untouched, and the log of every commit of the range."""
+        whole = not isinstance(self.content, Feed) or self.content.archived or self.content.commits == self.commits
+        return whole and rows is self._log
+
+    @cached_property
+    def _log(self) -> DataFrame:
         return self.feed.withColumnsRenamed(LOG_NAMES)
 
     @property

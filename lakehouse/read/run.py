@@ -137,7 +137,9 @@ class Run:
             if not at.lookup
         )
 
-    def mark(self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None) -> Mark:
+    def mark(
+        self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None, log_after: int | None = None
+    ) -> Mark:
         return Mark(
             asset=self.asset,
             partitions=self.partitions,
@@ -151,6 +153,7 @@ class Run:
             compared=compared,
             key=self.table.key_columns if compared else (),
             aggregate=aggregate,
+            log_after=log_after,
             everything=compared and any(changes.is_initial for changes in self.changes),
         )
 

@@ -27,6 +27,7 @@ marks = st.builds(
     key=st.lists(texts, max_size=2).map(tuple),
     aggregate=st.none() | texts,
     everything=st.booleans(),
+    log_after=st.none() | st.integers(0),
 )
 MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
 

@@ -8,19 +8,20 @@ from dataclasses import replace
 import pytest
 
 from lakehouse import Append, Changes, Read, Table
-from lakehouse.commit.commit import Committed
+from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.find import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import GapError
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.archive import archived
 from lakehouse.read.changes import Everything, Feed
-from lakehouse.read.resolve import why_unreadable
+from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.write.statements import ReplaceRows
 from tests.support.assets import copy, log
 from tests.support.lake import NO_WAIT, Lake, aged, cleaned
 from tests.support.model import SRC
 from tests.support.slow import slow
+from tests.support.spark_errors import py4j
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
@@ -208,6 +209,46 @@ def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: 
     assert lake.rows("copy") == lake.rows("src")
 
 
+def _answers(lake: Lake, after: int, upto: int) -> bool:
+    return archived(lake.ref("log"), lake.source("src").at, VersionRange(after, upto)) is not None
+
+
+def test_an_archive_answers_for_what_nobody_else_has_edited(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    for id_ in (4, 5):
+        lake.insert("src", [(id_, "c", 40)])
+        lake.materialize(log)
+    assert _answers(lake, 0, 2) and _answers(lake, 1, 2) and not _answers(lake, -1, 2)
+    lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('owner' = 'me')")
+    assert _answers(lake, 0, 2)
+    lake.sql("DELETE FROM {log} WHERE id = 4")
+    assert not _answers(lake, 0, 2) and not _answers(lake, 1, 2)
+    lake.insert("src", [(6, "c", 40)])
+    lake.materialize(log)
+    assert not _answers(lake, 1, 3) and _answers(lake, 2, 3)
+
+
+def test_an_archive_that_keeps_some_of_the_log_does_not_answer(lake: Lake) -> None:
+    def log(src: Changes) -> Append:
+        return Append(src.log().where("id <> 4"))
+
+    lake.create("src", ROWS, SRC)
+    for _ in range(2):
+        lake.materialize(log)
+        lake.insert("src", [(4, "c", 40)])
+    assert lake.rows("log") and not _answers(lake, 0, 1)
+
+
+def test_an_archive_from_which_operations_are_left_out_does_not_answer(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    for _ in range(2):
+        lake.materialize(log, reads={"src": Read(exclude_operations="DELETE")})
+        lake.sql("DELETE FROM {src} WHERE id = 1")
+        lake.insert("src", [(4, "c", 40)])
+    assert not _answers(lake, 0, 2)
+
+
 def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
     def both(src: Changes, more: Changes) -> Append:
         return Append(src.log().unionByName(more.log()))
@@ -347,6 +388,6 @@ def test_an_append_remembers_a_source_that_it_has_not_read_for_a_while(lake: Lak
 
 @pytest.mark.parametrize("cause", ["Permission denied", "Read-only file system", "Too many open files"])
 def test_a_file_that_is_there_is_no_gap(cause: str) -> None:
-    error = RuntimeError(f"java.io.FileNotFoundException: /lake/copy/_change_data/part-0.parquet ({cause})")
+    error = py4j(f"java.io.FileNotFoundException: /lake/copy/_change_data/part-0.parquet ({cause})")
     assert why_unreadable(error) is None
-    assert why_unreadable(RuntimeError("java.io.FileNotFoundException: File /lake/part-0 does not exist")) is not None
+    assert why_unreadable(py4j("java.io.FileNotFoundException: File /lake/part-0 does not exist")) is not None

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.commit.commit import Committed
+from lakehouse.commit.outcome import Committed
 from lakehouse.errors import GapError, StartError
 from tests.support.assets import copy, log
 from tests.support.lake import Lake, aged, cleaned

@@ -219,7 +219,7 @@ class EventOptionError(WriteError):
 
     def __init__(self, function: str, rule: str, problem: str, remedy: str) -> None:
         self.function, self.rule, self.problem, self.remedy = function, rule, problem, remedy
-        super().__init__(f"{function} {_clause(problem)} (rule {rule}). Nothing was written. {remedy}")
+        super().__init__(f"{function} {_clause(problem)} (rule {rule}).", f"Nothing was written. {remedy}")
 
 
 class BrokenPromiseError(WriteError):

@@ -304,7 +304,8 @@ def test_an_error_says_what_happened_what_is_true_now_and_what_to_do(case: Case)
 def test_what_happened_can_be_told_without_what_an_error_says_is_true_now(case: Case):
     """An error of a second commit says it in a sentence of its own: nothing was written by that one."""
     if case.now.startswith("Nothing was written"):
-        assert case.raised().happened == case.happened
+        how = "give LakehouseError its sentences apart: super().__init__(happened, 'Nothing was written. ...')"
+        assert case.raised().happened == case.happened, how
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)

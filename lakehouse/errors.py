@@ -16,6 +16,7 @@
     - StartError
     - MissingFileError
     - UnreadableLogError
+    - NewerMarkError
   x WriteError                  nothing was written
     - EventOptionError
     - BrokenPromiseError
@@ -46,6 +47,8 @@ from collections.abc import Iterable, Mapping
 
 FULL_REFRESH = "lakehouse/full_refresh"
 """Run tag: "true", or asset keys separated by commas; those tables are compared with everything."""
+GO_ON_FROM = "lakehouse/go_on_from/"
+"""Run tag, with the asset key after it: the version of the source that an `Append` goes on from, or "now"."""
 
 
 class LakehouseError(Exception):
@@ -210,6 +213,18 @@ class UnreadableLogError(ReadError):
         )
 
 
+class NewerMarkError(ReadError):
+    """A mark of a format that this version of the library does not know."""
+
+    def __init__(self, asset: str, version: int, number: int, known: int) -> None:
+        self.asset, self.version, self.number, self.known = asset, version, number, known
+        super().__init__(
+            f"A newer version of this library wrote version {version} of the table of '{asset}': its mark is of format "
+            f"{number}, and this version knows formats up to {known}.",
+            "Nothing was written. Install the newer version wherever this asset runs.",
+        )
+
+
 class WriteError(LakehouseError):
     """A result that cannot become the table. Nothing was written."""
 
@@ -321,13 +336,16 @@ class IsolationLevelError(WriteError):
 class ForeignTableError(WriteError):
     """A table with rows in it that this asset did not write."""
 
-    def __init__(self, asset: str, where: str, version: int) -> None:
-        self.asset, self.where, self.version = asset, where, version
+    def __init__(self, asset: str, where: str, version: int, *, appends: bool = False) -> None:
+        self.asset, self.where, self.version, self.appends = asset, where, version, appends
+        tag = f"{FULL_REFRESH}=true, which replaces its rows by the asset's result"
+        if appends:
+            tag = f"{GO_ON_FROM}{asset}=<a version of the source, or now>, which adds the rows of later versions"
         super().__init__(
             f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
             f"{version}) and none of its own.",
             "Nothing was written. Give the asset another name or root; or adopt the "
-            f"table with the run tag {FULL_REFRESH}=true, which replaces its rows by the asset's result.",
+            f"table with the run tag {tag}.",
         )
 
 

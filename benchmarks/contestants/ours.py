@@ -16,7 +16,8 @@ from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
 from lakehouse.declare.read import Read
-from lakehouse.materialization import Asset, Materialization
+from lakehouse.materialization import Materialization, begin
+from lakehouse.read.asset import Asset
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -91,9 +92,7 @@ class Lake:
     ) -> Materialization:
         name = asset.__name__
         described = Asset(name=name, table=table, ref=self._ref(target or name), appends=False, incremental=True)
-        return Materialization(
-            lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare, feeds=self.feeds
-        )
+        return begin(lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare, feeds=self.feeds)
 
     def read(
         self, step: Materialization, asset: Callable[..., Any], upto: int | None = None

@@ -30,8 +30,8 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
     Raises:
         ForeignTableError: It is one. Nothing was written.
     """
-    if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.compares_everything:
-        raise ForeignTableError(run.asset, run.ref.location, cursor.foreign)
+    if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.takes_over:
+        raise ForeignTableError(run.asset, run.ref.location, cursor.foreign, appends=run.of.appends)
 
 
 def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:

@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
 FIELD = "lakehouse"
+FORMAT = 2
+"""Of the marks that are written: 1 had no definition. A mark of a later format is never read as none."""
 _CLAIM = re.compile(rf'\s*\{{\s*"{FIELD}"\s*:')
+
+
+class NewerFormatError(Exception):
+    """A mark of a format that this version of the library does not know."""
+
+    def __init__(self, number: int, asset: str) -> None:
+        self.number, self.asset = number, asset
+        super().__init__(f"the mark of '{asset}' is of format {number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +33,8 @@ class Position:
         table: The source's table id: another table at the same path is not the same source.
         version: The last version of it that is reflected in the target.
         lookup: True where the source was read as a plain `DataFrame`: a record, not a cursor.
-        mapped: Which partitions of the source were read, as a digest of their keys; None where they were all, or those
-            that the commit wrote.
+        mapped: Which partitions of the source were read, as a digest of their windows or values; None where they were
+            all. (In format 1 also None where they were those that the commit wrote.)
     """
 
     table: str
@@ -59,6 +69,9 @@ class Mark:
         everything: Whether that comparison was of everything, and not of what had changed since a position.
         log_after: The version of its one source after which the table holds every change of it, as `Changes.log()`
             gives them and nobody has edited them; None where it is no such archive.
+        definition: What decided which rows the commit is about (`lakehouse.cursor.definition`); None in a mark of
+            format 1.
+        decided: What the run was told to do about a gap, where that decided it.
     """
 
     asset: str
@@ -75,6 +88,8 @@ class Mark:
     aggregate: str | None = None
     everything: bool = False
     log_after: int | None = None
+    definition: Mapping[str, str] | None = None
+    decided: str | None = None
 
     @property
     def application_id(self) -> str:
@@ -97,7 +112,8 @@ class Mark:
         }
         return json.dumps(
             {
-                FIELD: {
+                FIELD: ({} if self.definition is None else {"format": FORMAT})
+                | {
                     "asset": self.asset,
                     "partition": _partition_to_json(self.partitions),
                     "generation": self.generation,
@@ -113,6 +129,8 @@ class Mark:
                 | ({"aggregate": self.aggregate} if self.aggregate is not None else {})
                 | ({"everything": True} if self.everything else {})
                 | ({"log_after": self.log_after} if self.log_after is not None else {})
+                | ({} if self.definition is None else {"definition": dict(sorted(self.definition.items()))})
+                | ({"decided": self.decided} if self.decided is not None else {})
             },
             separators=(",", ":"),
         )
@@ -124,6 +142,7 @@ class Mark:
         Only a text that begins as a mark does claims to be one; another program may well mention the word.
 
         Raises:
+            NewerFormatError: The mark is of a later format.
             ValueError: The text claims to be a mark but is damaged.
         """
         if text is None or not _CLAIM.match(text):
@@ -136,6 +155,8 @@ class Mark:
             return None
         body = cast("dict[str, Any]", body)
         try:
+            if _number(body.get("format", 1)) > FORMAT:
+                raise NewerFormatError(body["format"], _text(body["asset"]))
             return cls(
                 asset=_text(body["asset"]),
                 partitions=_partition_from_json(body["partition"]),
@@ -159,6 +180,8 @@ class Mark:
                 aggregate=None if body.get("aggregate") is None else _text(body["aggregate"]),
                 everything=body.get("everything", False) is True,
                 log_after=None if body.get("log_after") is None else _number(body["log_after"]),
+                definition=None if body.get("definition") is None else _texts_by_name(body["definition"]),
+                decided=None if body.get("decided") is None else _text(body["decided"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
@@ -199,6 +222,12 @@ def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError(f"{value!r} is no list")
     return tuple(_text(item) for item in cast("list[Any]", value))
+
+
+def _texts_by_name(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is no mapping")
+    return {_text(name): _text(text) for name, text in cast("dict[Any, Any]", value).items()}
 
 
 def _text(value: Any) -> str:

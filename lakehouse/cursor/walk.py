@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Self
 
-from lakehouse.cursor.mark import Mark, Position
-from lakehouse.errors import FULL_REFRESH, UnreadableLogError
+from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, Position
+from lakehouse.errors import FULL_REFRESH, NewerMarkError, UnreadableLogError
 from lakehouse.log.commit_info import COMPACTING, Commit
 from lakehouse.log.log import Head, Log
 
@@ -146,12 +146,17 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
     """The asset's own mark in a commit, whichever partitions it wrote.
 
     Raises:
-        UnreadableLogError: It is damaged.
+        UnreadableLogError: The mark is damaged.
+        NewerMarkError: A newer version of the library wrote the mark.
     """
     if commit.operation == "RESTORE":  # whose session may say of every commit what ours said of one
         return None
     try:
         mark = Mark.from_json(commit.user_metadata)
+    except NewerFormatError as error:
+        if error.asset != asset:
+            return None
+        raise NewerMarkError(asset, commit.version, error.number, FORMAT) from error
     except ValueError as error:
         raise UnreadableLogError(
             asset,

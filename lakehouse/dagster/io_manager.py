@@ -1,16 +1,18 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 from dagster import ResourceDependency
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import (
     changes_of,
     input_kind,
@@ -26,11 +28,13 @@ from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
 from lakehouse.errors import (
     FULL_REFRESH,
+    GO_ON_FROM,
     ComputeError,
     ConflictError,
     LakehouseError,
     LateGapError,
     MissingFileError,
+    ReadError,
     SourceMissingError,
     StaleInputsError,
     UnknownOutcomeError,
@@ -38,7 +42,8 @@ from lakehouse.errors import (
     UnsettledError,
 )
 from lakehouse.log.location import Location
-from lakehouse.materialization import Asset, Materialization
+from lakehouse.materialization import Materialization, begin
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
@@ -71,9 +76,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     root: str
     storage_options: dict[str, str] | None = None
     conflicts: ResourceDependency[Retry] = Retry()  # pyright: ignore[reportAssignmentType]  (Dagster takes the value)
-    _steps: dict[tuple[str, str, int], Materialization] = PrivateAttr(
-        default_factory=dict[tuple[str, str, int], Materialization]
+    _steps: WeakKeyDictionary[Any, Materialization] = PrivateAttr(
+        default_factory=WeakKeyDictionary[Any, Materialization]
     )
+    """By Dagster's context of the step, so that a step whose asset failed leaves nothing behind."""
     _feeds: Feeds = PrivateAttr(default_factory=Feeds)
     _prepared: SparkSession | None = PrivateAttr(default=None)
 
@@ -104,7 +110,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj
         with _told_to_dagster(execution):
             step = self.step_of(execution)
-            del self._steps[_step_key(execution)]
+            del self._steps[_step_of(execution)]
             with telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             try:
@@ -129,17 +135,23 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def step_of(self, execution: dg.AssetExecutionContext) -> Materialization:
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
-        key = _step_key(execution)
+        key = _step_of(execution)
         if key not in self._steps:
             asset, partitions_def, tags = self._asset(execution), execution.assets_def.partitions_def, _tags(execution)
-            self._steps[key] = Materialization(
-                spark=self.session,
-                asset=asset,
-                run_id=execution.run.run_id,
+            self._steps[key] = begin(
+                self.session,
+                asset,
+                execution.run.run_id,
                 slice=slice_of(asset.name, asset.table, partitions_def, execution.partition_keys)
                 if partitions_def
                 else None,
+                reads={
+                    execution.assets_def.keys_by_input_name[name].to_user_string(): read
+                    for name, read in changes_of(execution.assets_def).items()
+                },
+                config=_config(execution),
                 compare=_wish_to_compare(tags, asset.name),
+                go_on_from=_wish_to_go_on(tags, asset),
                 gap=_late_gap(tags, asset.name, execution.run.run_id),
                 aliases=_unacknowledged(execution),
                 feeds=self._feeds,
@@ -178,8 +190,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if context.has_asset_partitions and (
             execution is None or maps_partitions(execution.assets_def, context.asset_key)
         ):
-            own = () if execution is None or execution.assets_def.partitions_def is None else execution.partition_keys
-            pinned = _sliced(context, table, pinned, own)
+            pinned = _sliced(context, table, pinned)
         # A key may be in several of the asset's partitions, whether or not Delta knows of them.
         return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
 
@@ -188,13 +199,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
 
 
-def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion, own: Sequence[str]) -> TableVersion:
+def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion) -> TableVersion:
     """Only the partitions that Dagster maps to this run, where the source says by which column it has them."""
     if not table.partition_columns:
         return pinned
     slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
     where = slice_.predicate(column_types(pinned.rows().schema))
-    return replace(pinned, where=where, mapped=None if set(slice_.keys) == set(own) else slice_.digest)
+    return replace(pinned, where=where, mapped=digest(partitions(slice_)))
 
 
 def _writer(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
@@ -245,6 +256,36 @@ def _wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
     return "a full refresh was asked for" if named else None
 
 
+def _wish_to_go_on(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
+    """From which version of its source the run was asked to go on.
+
+    Raises:
+        ReadError: The tag says no version, or is about an asset that can be compared instead.
+    """
+    wanted = tags.get(GO_ON_FROM + asset.name)
+    if wanted is None:
+        return None
+    if not asset.appends or not asset.incremental:
+        raise ReadError(
+            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes. Nothing was "
+            f"written. The run tag {FULL_REFRESH}=true compares everything instead."
+        )
+    if wanted == "now":
+        return "now"
+    if not wanted.isdecimal():
+        raise ReadError(
+            f"The run tag {GO_ON_FROM}{asset.name}={wanted} names no version of the source. Nothing was written. Give "
+            f"a version, whose rows are the last ones that the table has, or now."
+        )
+    return int(wanted)
+
+
+def _config(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
+    """The step's resolved config, field by field."""
+    config: Any = execution.op_execution_context.op_config
+    return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
+
+
 def _late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
     """What an earlier try of this run found; a run that repeats another one has its tags, and may find otherwise."""
     found, _, reason = tags.get(GAP + asset, "").partition(" ")
@@ -267,12 +308,8 @@ def _is_acknowledged(execution: dg.AssetExecutionContext, repeated: str) -> bool
     return any(entry.get_dagster_event().asset_key == execution.asset_key for entry in events)
 
 
-def _step_key(execution: dg.AssetExecutionContext) -> tuple[str, str, int]:
-    return (
-        execution.run.run_id,
-        execution.op_execution_context.get_step_execution_context().step.key,
-        execution.retry_number,
-    )
+def _step_of(execution: dg.AssetExecutionContext) -> Any:
+    return execution.op_execution_context.get_step_execution_context()
 
 
 def _asset_context() -> dg.AssetExecutionContext | None:

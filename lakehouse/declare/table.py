@@ -43,6 +43,8 @@ class Table(Declared):
         statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
             shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
             post-images.
+        ignore_config: Fields of the asset's config that decide no row: another value of them is no reason to compare
+            everything.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
 
     Raises:
@@ -59,12 +61,15 @@ class Table(Declared):
     on_gap: Literal["reconcile", "fail"] = "reconcile"
     on_same_rows: Literal["retry", "fail"] = "retry"
     statement: Literal["auto", "merge"] = "auto"
+    ignore_config: Columns = None
     columns: Mapping[str, str] | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("key", "partition_by", "cluster_by"):
             object.__setattr__(self, name, _columns(name, getattr(self, name)))
+        ignored = (self.ignore_config,) if isinstance(self.ignore_config, str) else tuple(self.ignore_config or ())
+        object.__setattr__(self, "ignore_config", ignored)
         object.__setattr__(self, "properties", dict(self.properties or {}))
         object.__setattr__(self, "columns", dict(self.columns or {}))
         if self.partition_by and self.cluster_by:
@@ -124,6 +129,10 @@ class Table(Declared):
     def isolation(self) -> Isolation | None:
         """The declared isolation level; None leaves the level to the engine."""
         return _isolation(self.properties_in_lower_case)
+
+    @property
+    def ignored_config(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.ignore_config)
 
     @property
     def descriptions(self) -> dict[str, str]:

@@ -76,6 +76,7 @@ class Changes:
         commits: The commits of the range; empty where everything is read, or an archive has told it.
         behind: Versions that a limit left to the next run.
         key: The columns that identify a row of the source in every version of the range; empty where none are known.
+        decided: Why the run would have been refused, had nobody decided from where it goes on; None where it was not.
     """
 
     source_at: TableVersion
@@ -84,6 +85,7 @@ class Changes:
     commits: tuple[Commit, ...] = ()
     behind: int = 0
     key: tuple[str, ...] = ()
+    decided: str | None = None
 
     @property
     def name(self) -> str:

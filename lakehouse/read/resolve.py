@@ -9,6 +9,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import Literal, assert_never
 
 from lakehouse.cursor.mark import Position
 from lakehouse.declare.read import Read
@@ -17,7 +18,9 @@ from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
+from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
 from lakehouse.read.feed_reader import Feeds, fitted
 from lakehouse.read.feed_trust import why_laid_out_since, why_retyped, why_unreliable
 from lakehouse.read.uniqueness import is_unique
@@ -46,68 +49,63 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads, and what it may do about a gap.
+    """Who reads, and by which ways.
 
     Args:
         asset: The asset that reads.
         read: The input's options.
-        recomputes: Whether the table is to be what a recompute of the whole source gives: a table that only appends,
-            or an input that leaves changes out, need not.
-        may_compare: Whether everything may be compared.
-        remedy: What to advise where it may not.
-        compare: A reason to compare everything from the start (a full refresh, changed code); None for none.
         gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
         archive: The archive's rows of a range of versions; None where the input names none.
-        furthest: How far some rows of the table may have been read: a portion that ends before would take them back.
+        furthest: How far some rows of the table may have been read: a batch that ends before would take them back.
+        go_on_from: The version of the source that an `Append` goes on from instead of being refused, or "now".
         feeds: What this run has read so far.
         ahead: Called before Spark reads a feed: what else will be needed may be fetched meanwhile.
     """
 
-    asset: str
+    asset: Asset
     read: Read
-    recomputes: bool
-    may_compare: bool
-    remedy: str
-    compare: str | None = None
     gap: str | None = None
     archive: Callable[[VersionRange], Archived | None] | None = None
     furthest: int = NOTHING_READ
+    go_on_from: int | Literal["now"] | None = None
     feeds: Feeds = field(default_factory=Feeds)
     ahead: Callable[[], None] = lambda: None
 
 
-def read_changes(source: Source, position: Position | None, reader: Reader) -> Changes:
-    """The changes of a source after a position, up to the version that the source is pinned at.
+def read_changes(source: Source, decision: Decision, position: Position | None, reader: Reader) -> Changes:
+    """The changes of a source, up to the version that the source is pinned at.
+
+    Args:
+        source: The source.
+        decision: What becomes of the input.
+        position: The table's position of the source; None if it has none.
+        reader: Who reads.
 
     Raises:
         ChangeFeedDisabledError: A first read of a source that keeps no feed.
-        StartError: A first read is to start outside the source's history.
-        GapError: The changes cannot be told, and no rung is allowed.
+        StartError: A first read, or one that goes on from a version, is to start outside the source's history.
+        GapError: The changes cannot be told, and no other way is allowed.
         UnreadableLogError: A commit in the middle of the range is missing.
     """
-    head = source.head
-    if reader.compare is not None:
-        return _everything(source, reader.compare)
-    if position is None:
-        return _first_read(source, reader)
-    if position.table != head.table_id:
-        return _gap(
-            source, position, reader, f"another table (id {head.table_id}) has taken the place of the one it read"
-        )
-    if position.mapped != source.at.mapped:
-        reason = "other partitions of it are mapped to this run than to the one before"
-        return _gap(source, position, reader, reason, archive=False)
-    if max(position.version, reader.furthest) > head.version:
-        return _gap(source, position, reader, f"the source's log now ends at version {head.version}")
-    return _continue(source, position, reader)
+    match decision:
+        case Reconcile(reason=reason):
+            return _everything(source, reason)
+        case Refuse(reason=reason, remedy=remedy):
+            return _refused(source, position, reader, reason, remedy)
+        case FirstRead():
+            return _first_read(source, reader)
+        case Continue(position=position):
+            return _continue(source, position, reader)
+        case _:
+            assert_never(decision)
 
 
 def _first_read(source: Source, reader: Reader) -> Changes:
     if not source.head.keeps_feed:
-        raise ChangeFeedDisabledError(reader.asset, source.at.ref.name, source.at.ref.identifier)
+        raise ChangeFeedDisabledError(reader.asset.name, source.at.ref.name, source.at.ref.identifier)
     if reader.read.start == "snapshot":
         return _everything(source, None)
-    start = _start_version(reader.asset, source, reader.read)
+    start = _start_version(reader.asset.name, source, reader.read)
     return _continue(source, Position(source.head.table_id, start), reader)
 
 
@@ -173,7 +171,7 @@ def _why_unreliable(
     unreliable = why_unreliable(source.log, kept, at, maps=maps)
     if unreliable is None and not source.head.maps_columns:
         unreliable = why_laid_out_since(source.log, commits[len(kept) :], at)
-    if unreliable is None and reader.recomputes:
+    if unreliable is None and recomputes(reader.asset, reader.read):
         return why_retyped(source.log, kept, source.at, source.head)
     return unreliable
 
@@ -245,11 +243,37 @@ def _gap(
         archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
         if archived is not None:
             return archived
-    if reader.may_compare:
+    if may_compare(reader.asset, reader.read):
         return _everything(source, reason)
-    raise GapError(
-        reader.asset, source.at.ref.name, position.version, source.head.version, reason, reader.remedy
-    ) from error
+    return _refused(source, position, reader, reason, remedy(reader.asset, reader.read), error)
+
+
+def _refused(
+    source: Source,
+    position: Position | None,
+    reader: Reader,
+    reason: str,
+    remedy: str,
+    error: BaseException | None = None,
+) -> Changes:
+    """The changes from where somebody has decided to go on, if somebody has.
+
+    Raises:
+        GapError: Nobody has decided, or for a version whose rows would be added a second time.
+    """
+    name, newest = source.at.ref.name, source.head.version
+    after = NOTHING_READ if position is None or position.table != source.head.table_id else position.version
+    if reader.go_on_from is None:
+        raise GapError(reader.asset.name, name, after, newest, reason, remedy) from error
+    start = newest if reader.go_on_from == "now" else reader.go_on_from
+    if start < after:
+        twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
+        raise GapError(reader.asset.name, name, after, newest, twice, remedy)
+    if start > newest:
+        raise StartError(reader.asset.name, name, f"version {start}", f"ends at version {newest}")
+    decided = replace(reader, go_on_from=None, gap=None)
+    changes = _continue(source, Position(source.head.table_id, start, mapped=source.at.mapped), decided)
+    return replace(changes, decided=reason)
 
 
 def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import StructType
 
+from lakehouse.cursor.definition import Definition
 from lakehouse.cursor.find import Cursor, Known
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.declare.table import Table
-from lakehouse.log.log import NO_TABLE
+from lakehouse.log.log import Head, version_of
 from lakehouse.log.size import Size
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Nothing
+from lakehouse.read.decide import Reconcile
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
@@ -21,43 +24,70 @@ class Run:
     """One materialization of one asset, up to its commit.
 
     Args:
-        asset: The asset key, its parts joined by "/".
-        table: What the asset declares.
-        ref: Its table.
+        of: The asset.
         run_id: Dagster's id of the run.
         aliases: Ids of runs that this one repeats and that were never acknowledged; a commit of theirs is ours.
         cursor: How far the table had read when the run began.
+        head: Where the table stood then; None if there was none.
         changes: The inputs read as changes.
         kept: The positions of sources that the asset has read and reads no longer, where its rows from them stay.
         lookups: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
-        code_version: The asset's code version.
-        compares_everything: Whether it does from the start: for it was asked to, or its position is lost, or its code
-            is another.
-        asked: Whether somebody asked for that.
-        ages: Whether the last own commit, or a position, is so old that it should be made again, should no row differ.
-        began_at: The version of the table when the run began; `NO_TABLE` where there was none.
-        table_id: The table's id then; None where there was none.
+        definition: What decides which rows the run is about, part by part.
+        reconcile: Why everything is compared from the start; None if each input goes by its own position.
+        asked: Whether somebody has said what to do, so that a damaged mark is no reason to refuse it.
+        decided: From where somebody has decided that an `Append` goes on; None if its own position says that.
+        mark_expires: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
+            commits after a position.
         inputs: How much its inputs hold together; None where there is none, or one cannot say.
     """
 
-    asset: str
-    table: Table
-    ref: TableRef
+    of: Asset
     run_id: str
     cursor: Cursor
+    head: Head | None = None
     aliases: frozenset[str] = frozenset()
     changes: tuple[Changes, ...] = ()
     kept: Mapping[str, Position] = field(default_factory=dict[str, Position])
     lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
-    code_version: str | None = None
-    compares_everything: bool = False
+    definition: Definition = field(default_factory=dict[str, str])
+    reconcile: Reconcile | None = None
     asked: bool = False
-    ages: bool = False
-    began_at: int = NO_TABLE
-    table_id: str | None = None
+    decided: str | None = None
+    mark_expires: bool = False
     inputs: Size | None = None
+
+    @property
+    def asset(self) -> str:
+        """The asset key, its parts joined by "/"."""
+        return self.of.name
+
+    @property
+    def table(self) -> Table:
+        return self.of.table
+
+    @property
+    def ref(self) -> TableRef:
+        return self.of.ref
+
+    @property
+    def began_at(self) -> int:
+        """The version of the table when the run began; `NO_TABLE` if there was none."""
+        return version_of(self.head)
+
+    @property
+    def table_id(self) -> str | None:
+        return None if self.head is None else self.head.table_id
+
+    @property
+    def compares_everything(self) -> bool:
+        return self.reconcile is not None
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether the run may write to a table that holds rows of somebody else's."""
+        return self.reconcile is not None or self.decided is not None
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -87,12 +117,20 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether a commit is due even if no row differs: a position or the code version has to be kept."""
+        """Whether a commit is due even if no row differs: a position or the definition has to be kept."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
-        if self.ages or self.cursor.stale_base or self.cursor.mark.code_version != self.code_version:
+        if self.mark_expires or self.decided is not None or self.cursor.stale_base or self._is_redefined:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
+
+    @property
+    def _is_redefined(self) -> bool:
+        """Whether the newest mark says another definition; of a run that reads no changes only its code decides."""
+        if not isinstance(self.cursor, Known):
+            return False
+        mark = self.cursor.mark
+        return mark.code_version != self.of.code_version or (bool(self.changes) and mark.definition != self.definition)
 
     @property
     def lookups_moved(self) -> bool:
@@ -105,13 +143,13 @@ class Run:
     def is_covered_by(self, known: Known) -> bool:
         """Whether the table's newest own commit leaves this run nothing to do.
 
-        Another run's does if the same code read at least as far in every source; never where this run was to compare
-        everything, which a run that reads on from a position does not, nor where it reads no changes, for then nobody
-        knows of what else its result is made.
+        Another run's does if the same definition read at least as far in every source; never where this run was to
+        compare everything, which a run that reads on from a position does not, nor where it reads no changes, for then
+        nobody knows of what else its result is made.
         """
         if self.is_own(known.mark):
             return not known.stale_base
-        if self.compares_everything or not self.changes or known.mark.code_version != self.code_version:
+        if self.compares_everything or not self.changes or not self._is_defined_as(known.mark):
             return False
         return all(
             (theirs := known.reads.get(source)) is not None
@@ -119,6 +157,10 @@ class Run:
             and theirs.version >= ours.version
             for source, ours in self.reads.items()
         )
+
+    def _is_defined_as(self, mark: Mark) -> bool:
+        same = mark.definition is None or mark.definition == self.definition
+        return same and mark.code_version == self.of.code_version
 
     def is_behind(self, known: Known) -> bool:
         """Whether the commit had read further than this run in one of its sources."""
@@ -148,13 +190,15 @@ class Run:
             run=self.run_id,
             attempt=attempt,
             base=base,
-            code_version=self.code_version,
+            code_version=self.of.code_version,
             reads=self.reads,
             compared=compared,
             key=self.table.key_columns if compared else (),
             aggregate=aggregate,
             log_after=log_after,
             everything=compared and any(changes.is_initial for changes in self.changes),
+            definition=self.definition,
+            decided=self.decided,
         )
 
 

@@ -71,7 +71,7 @@ class TableVersion:
         table_id: Its id at that version.
         version: The version.
         where: A predicate on its rows, by today's names (the partitions of the run); None for all of them.
-        mapped: Which partitions those are, as a digest of their keys; None where they are those that the run writes.
+        mapped: Which partitions those are, as a digest of their windows or values; None where they are all.
     """
 
     spark: SparkSession

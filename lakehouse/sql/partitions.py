@@ -4,8 +4,6 @@ Literal, because Delta prunes files by literals and its conflict check looks at 
 defeats both (tests/upstream).
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,11 +42,6 @@ class Slice:
     @property
     def keys(self) -> tuple[str, ...]:
         return tuple(partition.key for partition in self.partitions)
-
-    @property
-    def digest(self) -> str:
-        """A short text that is different for another set of keys."""
-        return hashlib.sha256(json.dumps(sorted(self.keys)).encode()).hexdigest()[:16]
 
     @property
     def columns(self) -> tuple[str, ...]:

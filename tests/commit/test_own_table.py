@@ -226,14 +226,14 @@ def test_a_position_is_taken_along_before_the_cleanup_of_its_source_could_reach_
     assert isinstance(lake.materialize(log, now=later(days=0.5)), Unchanged)
     assert_only_marked(lake, lake.materialize(log, now=later(days=1.5)))
     step = lake.begin(log)
-    assert step.cursor.reads["src"].version == lake.version("src")
+    assert step.run.cursor.reads["src"].version == lake.version("src")
     assert isinstance(lake.materialize(log, now=later(days=3)), Unchanged)
 
 
 def assert_only_marked(lake: Lake, outcome: Outcome) -> None:
     assert isinstance(outcome, Committed) and outcome.commit.rows == NO_ROWS
     step = lake.begin(log)
-    assert isinstance(step.cursor, Known) and step.cursor.version == lake.version("log")
+    assert isinstance(step.run.cursor, Known) and step.run.cursor.version == lake.version("log")
 
 
 @pytest.mark.slow

@@ -10,13 +10,15 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
 from lakehouse.errors import OvertakenError, RolledBackError
 from lakehouse.log.versions import VersionRange
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Feed, Nothing
+from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.writes import Merge, Overwrite
-from tests.support.commits import TABLE_ID, History, cursor, known, read_to
+from tests.support.commits import History, cursor, known, read_to
 
 AS_OF = 8
 ANY: Merge = Merge(None, None)  # type: ignore[arg-type]
@@ -31,6 +33,11 @@ def history() -> History:
     return history
 
 
+def asset_of(history: History) -> Asset:
+    table, ref = Table(key="id", partition_by="g"), TableRef.at_path(history.asset, "/table")
+    return Asset(history.asset, table, ref, appends=False, incremental=True)
+
+
 def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:
     """A run of p that reads what came after version 5, up to version 8."""
     head = history.head()
@@ -39,15 +46,12 @@ def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[s
     nothing = Feed(Local(None, None, None))  # type: ignore[arg-type]
     keys = tuple(PartitionKey(partition, {"g": partition}, {}) for partition in partitions)
     return Run(
-        asset=history.asset,
-        table=Table(key="id", partition_by="g"),
-        ref=TableRef.at_path(history.asset, "/table"),
+        of=asset_of(history),
         run_id="ours",
         cursor=find_cursor(history, head, history.asset, partitions),
         changes=(Changes(source, VersionRange(after, upto), nothing),),
         slice=Slice(keys) if keys else None,
-        began_at=head.version,
-        table_id=TABLE_ID,
+        head=head,
     )
 
 
@@ -82,7 +86,7 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
 
 def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
     """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
-    ours = replace(ours, compares_everything=everything)
+    ours = replace(ours, reconcile=Reconcile("asked for") if everything else None)
     base = history.entries[-1].version
     history.append()
     done = landed(history, ours, base)
@@ -128,7 +132,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
     history = History()
     history.own(5, ("p", "q"))
     history.own(7, ("p",))
-    ours = replace(run(history, 7), compares_everything=True)
+    ours = replace(run(history, 7), reconcile=Reconcile("asked for"))
     history.append()
     history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
@@ -161,7 +165,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     ours = run(history)
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), asked=asked)
-    ours = replace(ours, cursor=cursor, compares_everything=True, asked=asked)
+    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", asked=asked), asked=asked)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 

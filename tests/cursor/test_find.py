@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse.cursor.find import Fresh, Lost, find_cursor
 from lakehouse.cursor.mark import Position, application_id
-from lakehouse.errors import UnreadableLogError
+from lakehouse.errors import NewerMarkError, UnreadableLogError
 from tests.support.commits import WHOLE, History, cursor, known, read_to
 
 OVERWRITE = {"mode": "Overwrite"}
@@ -77,6 +77,19 @@ def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
     assert found.reason == "version 1 carries a damaged mark"
     history.own(9, partitions, found.generation, found.epoch + 1)
     assert read_to(history, *partitions) == 9
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("partitions", [WHOLE, ("a",), ("a", "b")], ids=str)
+def test_a_mark_of_a_newer_format_is_refused_and_never_read_as_none(
+    history: History, partitions: tuple[str, ...], *, asked: bool
+):
+    """Not behind commits of others either, and whoever asks to compare everything."""
+    history.say('{"lakehouse":{"format":99,"asset":"silver/flights"}}')
+    history.append()
+    with pytest.raises(NewerMarkError, match="format 99"):
+        find_cursor(history, history.head(), history.asset, partitions, asked=asked)
+    assert isinstance(find_cursor(history, history.head(), "gold/other", partitions), Fresh)
 
 
 def test_damage_behind_the_position_does_not_matter(history: History):

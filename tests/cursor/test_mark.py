@@ -1,6 +1,7 @@
 """What a commit says about itself survives the log; what others say is theirs; damage is noticed."""
 
 import json
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.mark import FIELD, Mark, Position, application_id
+from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
 positions = st.builds(Position, texts, st.integers(0, 2**60), st.booleans())
@@ -28,6 +29,8 @@ marks = st.builds(
     aggregate=st.none() | texts,
     everything=st.booleans(),
     log_after=st.none() | st.integers(0),
+    definition=st.none() | st.dictionaries(texts, texts, max_size=3),
+    decided=st.none() | texts,
 )
 MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
 
@@ -94,6 +97,9 @@ GARBLED = [
     *product(["epoch", "base"], [None, "12", 1.5, True, [1], float("inf"), float("nan")]),
     *product(["partition"], [3, [], ["x"], ["x", 3], {"x": 1}, False]),
     *product(["code_version"], [3, ["3"]]),
+    *product(["format"], [None, "2", True]),
+    *product(["definition"], [3, "key", ["key"], {"key": 1}]),
+    *product(["decided"], [3, ["x"]]),
     *product(["key"], [None, "id", 3, [1], {"id": 1}]),
     *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),
     *product(["reads"], [{"src": {"table": "t", "version": "76"}}, {"src": {"table": "t", "version": None}}]),
@@ -106,6 +112,20 @@ def test_a_mark_with_a_field_of_another_type_is_damaged(name: str, value: Any):
     body[FIELD][name] = value
     with pytest.raises(ValueError, match="lacks or garbles"):
         Mark.from_json(json.dumps(body))
+
+
+@given(marks, st.integers(FORMAT + 1, 99))
+def test_a_mark_of_a_newer_format_is_neither_none_nor_damaged(mark: Mark, number: int):
+    """Whatever else stands in it: only its number and whose it is are known."""
+    text = json.dumps({FIELD: {"format": number, "asset": mark.asset, "parts": ["of", "later"]}})
+    with pytest.raises(NewerFormatError) as raised:
+        Mark.from_json(text)
+    assert (raised.value.number, raised.value.asset) == (number, mark.asset)
+
+
+def test_a_mark_without_a_definition_is_of_the_first_format():
+    assert "format" not in json.loads(MARK.to_json())[FIELD]
+    assert json.loads(replace(MARK, definition={}).to_json())[FIELD]["format"] == FORMAT
 
 
 def test_the_damaged_text_is_shown_and_not_all_of_it():

@@ -16,19 +16,28 @@ from lakehouse.cursor.walk import may_concern
 from lakehouse.declare.table import Table
 from lakehouse.errors import StaleInputsError
 from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Everything, Feed, Nothing
+from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.writes import Merge
 from tests.conftest import EXAMPLES
-from tests.support.commits import TABLE_ID, History
+from tests.support.commits import History
 
 KEYS = ("p1", "p2", "q1", "q2")
 SETS = (("p",), ("q",))
 WRITE: Merge = Merge(None, None)  # type: ignore[arg-type]
 FEED = Feed(Local(None, None, None))  # type: ignore[arg-type]
+ASSET = Asset(
+    History().asset,
+    Table(key="id", partition_by="g"),
+    TableRef.at_path(History().asset, "/table"),
+    appends=False,
+    incremental=True,
+)
 Rows = Counter[tuple[str, int]]
 
 
@@ -91,9 +100,7 @@ class World:
         changed = set(KEYS) if compare else set(self.changed[after + 1 : upto + 1])
         self.begun += 1
         run = Run(
-            asset=self.history.asset,
-            table=Table(key="id", partition_by="g"),
-            ref=TableRef.at_path(self.history.asset, "/table"),
+            of=ASSET,
             run_id=f"run {self.begun}",
             cursor=cursor,
             changes=(
@@ -104,9 +111,8 @@ class World:
                 ),
             ),
             slice=Slice(tuple(PartitionKey(name, {"g": name}, {}) for name in partitions)),
-            compares_everything=compare is not None,
-            began_at=NOTHING_READ if head is None else head.version,
-            table_id=None if head is None else TABLE_ID,
+            reconcile=None if compare is None else Reconcile(compare),
+            head=head,
         )
         self.steps.append(Step(run, tuple(key for key in sorted(changed) if key[0] in partitions)))
 

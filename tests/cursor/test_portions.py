@@ -7,16 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.mark import Position
+from lakehouse.cursor.find import Known
+from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
 from lakehouse.errors import GapError, StartError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
-from lakehouse.read.changes import Everything
+from lakehouse.read.asset import Asset
+from lakehouse.read.decide import Continue, Found, Reconcile, of_input
 from lakehouse.read.resolve import Reader, Source, _capped, _from_archive, _start_version, read_changes
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
+
+REF = TableRef.at_path("asset", "/asset")
+MERGES = Asset("asset", Table(key="id"), REF, appends=False, incremental=True)
+APPENDS = Asset("asset", Table(), REF, appends=True, incremental=True)
 
 
 def write(version: int, size: int = 10) -> Commit:
@@ -28,7 +35,7 @@ def compaction(version: int) -> Commit:
 
 
 def read(commits: tuple[Commit, ...], limits: Read, furthest: int = NOTHING_READ) -> list[int]:
-    reader = Reader("asset", limits, recomputes=True, may_compare=True, remedy="", furthest=furthest)
+    reader = Reader(MERGES, limits, furthest=furthest)
     return [commit.version for commit in _capped(commits, reader)]
 
 
@@ -91,25 +98,26 @@ def source() -> Source:
 
 def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
-    reader = Reader("asset", Read(), recomputes=True, may_compare=True, remedy="", furthest=9)
-    found = read_changes(source, Position(TABLE_ID, 2), reader).content
-    assert isinstance(found, Everything) and "ends at version 5" in str(found.reason)
+    mark = Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, 9)})
+    stale = Known(mark, 1, "0", 1, {"src": Position(TABLE_ID, 2)}, stale_base=True)
+    head = Found(TABLE_ID, source.head.version)
+    found = of_input(MERGES, None, stale, "src", head, stale.reads["src"], Read())
+    assert isinstance(found, Reconcile) and "ends at version 5" in str(found.reason)
 
 
 def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source):
     archived = Archived(None, 3)  # type: ignore[arg-type]
-    reader = Reader(
-        "asset", Read(), recomputes=True, may_compare=True, remedy="", archive=lambda _: archived, furthest=4
-    )
+    reader = Reader(MERGES, Read(), archive=lambda _: archived, furthest=4)
     assert _from_archive(source, VersionRange(2, 5), reader) is None
 
 
 def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_once(source: Source):
     asked = list[VersionRange]()
     said = "DELTA_MISSING_CHANGE_DATA (a file of _change_data/ is gone)"
-    reader = Reader("asset", Read(), recomputes=False, may_compare=False, remedy="", gap=said, archive=asked.append)
+    reader = Reader(APPENDS, Read(), gap=said, archive=asked.append)
+    position = Position(TABLE_ID, 2)
     with pytest.raises(GapError) as told:
-        read_changes(source, Position(TABLE_ID, 2), reader)
+        read_changes(source, Continue(position), position, reader)
     assert str(told.value).count(said) == 1
     assert str(told.value).count("Nothing was written") == 1
     assert asked == [VersionRange(2, 5)]

@@ -8,7 +8,8 @@ import pytest
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError, PartitionRangeError, ReadError, WriteError
 from lakehouse.log.versions import VersionRange
-from lakehouse.materialization import Asset, Materialization
+from lakehouse.materialization import Materialization, begin
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.touched import Touched
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -43,7 +44,7 @@ def keys_of_two() -> object:
 
 def appended(slice_: Slice) -> Materialization:
     asset = Asset("landed", Table(partition_by="day"), NOWHERE, appends=True, incremental=True)
-    return Materialization(lambda: NO_SPARK, asset, "run", slice_)
+    return begin(lambda: NO_SPARK, asset, "run", slice=slice_)
 
 
 def days(*found: str) -> Slice:
@@ -77,4 +78,4 @@ def test_what_means_nothing_is_refused_in_words(
 
 
 def test_changes_are_appended_to_one_partition_in_a_run() -> None:
-    assert appended(days("2013-01-01")).slice == days("2013-01-01")
+    assert appended(days("2013-01-01")).run.slice == days("2013-01-01")

@@ -145,6 +145,14 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.NewerMarkError,
+        {"asset": "flights", "version": 7, "number": 3, "known": 2},
+        "A newer version of this library wrote version 7 of the table of 'flights': its mark is of format 3, and this "
+        "version knows formats up to 2.",
+        WRITTEN,
+        "Install the newer version wherever this asset runs.",
+    ),
+    Case(
         errors.UnsafeTableError,
         {"table": "flights", "identifier": "main.flights", "key": "delta.x", "value": "1 day", "why": "proof expires"},
         "'flights' has delta.x = 1 day: proof expires.",
@@ -219,7 +227,7 @@ CASES = [
     ),
     Case(
         errors.ForeignTableError,
-        {"asset": "flights", "where": "/lake/flights", "version": 4},
+        {"asset": "flights", "where": "/lake/flights", "version": 4, "appends": False},
         "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "
         "and none of its own.",
         WRITTEN,

@@ -49,4 +49,4 @@ def committed(outcome: Outcome) -> Committed:
 def own(lake: Lake, step: Materialization) -> list[int]:
     """The versions that carry the run's mark."""
     marks = [(commit.version, Mark.from_json(commit.user_metadata)) for commit in lake.commits(step.asset.name)]
-    return [version for version, mark in marks if mark is not None and mark.run == step.run_id]
+    return [version for version, mark in marks if mark is not None and mark.run == step.run.run_id]

@@ -17,7 +17,8 @@ from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Clock, Retry
 from lakehouse.declare.table import Table
 from lakehouse.log.commit_info import Commit
-from lakehouse.materialization import Asset, Materialization
+from lakehouse.materialization import Materialization, begin
+from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes
 from lakehouse.read.resolve import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -137,7 +138,11 @@ class Lake:
             inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),
         )
-        return Materialization(lambda: self.spark, described, options.pop("run", uuid4().hex), **options)
+        return begin(lambda: self.spark, described, options.pop("run", uuid4().hex), **options)
+
+    def _changes_of(self, asset: Callable[..., Any], reads: Mapping[str, Read] | None) -> dict[str, Read]:
+        kinds = get_annotations(asset, eval_str=True)
+        return {name: (reads or {}).get(name, Read()) for name, kind in kinds.items() if kind is Changes}
 
     def read(
         self, step: Materialization, asset: Callable[..., Any], reads: Mapping[str, Read] | None = None
@@ -171,7 +176,7 @@ class Lake:
         **options: Any,
     ) -> Outcome:
         """One run of an asset: read, compute, commit."""
-        step = self.begin(asset, table, **options)
+        step = self.begin(asset, table, reads=self._changes_of(asset, reads), **options)
         result = asset(**self.read(step, asset, reads))
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
         return step.commit(write, retry or self.retry, NO_WAIT, self.told.append)

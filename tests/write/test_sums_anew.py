@@ -107,7 +107,7 @@ def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
 def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_other(rows: Lake) -> None:
     rows.sql("UPDATE {src} SET v = v + 1")
     step, write = ready(rows, sums, BY_G)
-    known, log = step.cursor, rows.ref("sums").log(lambda: rows.spark)
+    known, log = step.run.cursor, rows.ref("sums").log(lambda: rows.spark)
     head = log.head()
     assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
     assert _why_recomputed(log, head, step.pinned(), write) is None

@@ -1,0 +1,140 @@
+"""What a position stands for: the definition that gave the rows, part by part, as the mark holds it (ADR 19).
+
+A part is a short text, or a digest of a text that is not short. Parts are named, so that a run can say what differs.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
+from lakehouse.sql.partitions import PartitionKey, Slice, Window
+
+Definition: TypeAlias = Mapping[str, str]
+"""Parts by name; a part that the definition leaves empty is not there."""
+LONGEST = 64
+"""Characters of a part, as JSON writes it; a longer text is held as its digest."""
+FIELDS = 16
+"""So many fields of a config are parts by name; the fields of a larger config are one part."""
+_KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
+_SPANS = {timedelta(hours=1): "an hour", timedelta(days=1): "a day", timedelta(days=7): "a week"}
+_MONTH = range(28, 32)
+_EACH = "\n"
+
+
+def definition(
+    table: Table, slice_: Slice | None, reads: Mapping[str, Read], config: Mapping[str, Any]
+) -> dict[str, str]:
+    """The parts that decide which rows a position is about.
+
+    Args:
+        table: What the asset declares.
+        slice_: The partitions that the run writes; None for all of the table.
+        reads: The options of each source that is read as changes.
+        config: The resolved config of the step.
+    """
+    parts = {
+        _KEY: _columns(table.key_columns),
+        _PARTITION_BY: _columns(table.partition_columns),
+        _PARTITIONS: "" if slice_ is None else partitions(slice_),
+        **{_READ + source: _EACH.join(left_out(read)) for source, read in reads.items()},
+        **_config({name: value for name, value in config.items() if name not in table.ignored_config}),
+    }
+    return {name: short(text) for name, text in parts.items() if text}
+
+
+def changed(before: Definition, now: Definition, *, appends: bool) -> str | None:
+    """Which part of a definition makes the rows of a table others than before; None where no part does.
+
+    Args:
+        before: The definition in the mark.
+        now: The definition of the run.
+        appends: Whether the table only appends: its rows have no key, and lie in the run's partitions.
+    """
+    if not appends:
+        for part, words in ((_KEY, "key"), (_PARTITION_BY, "partition columns")):
+            if before.get(part) != now.get(part):
+                return f"its {words} changed from {before.get(part, 'none')} to {now.get(part, 'none')}"
+    # A position of the whole table holds for each partition that it has got since.
+    if _PARTITIONS in before and before[_PARTITIONS] != now.get(_PARTITIONS):
+        return _other_partition(before[_PARTITIONS], now.get(_PARTITIONS, "all of the table"))
+    names = {name for name in {*before, *now} if name.startswith(_CONFIG)}
+    other = sorted(name for name in names if before.get(name) != now.get(name))
+    return f"its {' and '.join(other)} had another value" if other else None
+
+
+def left_out(read: Read) -> tuple[str, ...]:
+    """What an input leaves out of its source, one text for each option; empty where it reads all of it."""
+    if read.is_whole:
+        return ()
+    at = read.start.isoformat() if isinstance(read.start, datetime) else str(read.start)
+    start = () if at == "snapshot" else (f"start={at}",)
+    named = (("exclude_operations", read.exclude_operations), ("exclude_metadata", read.exclude_metadata))
+    return (*start, *(f"{name}={json.dumps(text)}" for name, texts in named for text in sorted(texts)))
+
+
+def read_in(before: Definition, source: str, read: Read) -> str | None:
+    """What the table left out of a source and the input does not leave out any more; None where there is nothing."""
+    was = before.get(_READ + source, "")
+    now = left_out(read)
+    if not was or was == short(_EACH.join(now)) or all(option in now for option in was.split(_EACH)):
+        return None
+    return was.replace(_EACH, ", ")
+
+
+def partitions(slice_: Slice) -> str:
+    """The windows or values of some partitions: of one of them in words, of several as a digest."""
+    texts = [", ".join(_of_column(key, column) for column in key.values) for key in slice_.partitions]
+    return texts[0] if len(texts) == 1 else digest(sorted(texts))
+
+
+def short(text: str) -> str:
+    return text if len(json.dumps(text)) <= LONGEST + 2 else digest(text)
+
+
+def digest(value: Any) -> str:
+    """A short text that another value does not have."""
+    return "#" + hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _columns(columns: tuple[str, ...]) -> str:
+    return ", ".join(sorted(column.lower() for column in columns))
+
+
+def _config(config: Mapping[str, Any]) -> dict[str, str]:
+    """Digests, because a config may hold what nobody else is to read."""
+    if len(config) > FIELDS:
+        return {_CONFIG: digest(config)}
+    return {f"{_CONFIG} {short(name)}": digest(value) for name, value in config.items()}
+
+
+def _of_column(key: PartitionKey, column: str) -> str:
+    window = key.windows.get(column)
+    if window is None:
+        return f"{column.lower()}={key.values[column]}"
+    return f"{column.lower()} {_time(window.start)}/{_time(window.end)}"
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ") if at.tzinfo is not None else at.strftime("%Y-%m-%dT%H:%M")
+
+
+def _other_partition(was: str, now: str) -> str:
+    spans = _span(was), _span(now)
+    if None not in spans and spans[0] != spans[1]:
+        return f"its partition was {spans[0]} and is {spans[1]} ({was}, {now})"
+    return f"its partition was {was} and is {now}"
+
+
+def _span(text: str) -> str | None:
+    """How long the window of a partition is, in words; None where the text holds no window."""
+    start, _, end = text.rpartition(" ")[2].partition("/")
+    try:
+        window = Window(datetime.fromisoformat(start), datetime.fromisoformat(end))
+    except ValueError:
+        return None
+    length = window.end - window.start
+    return "a month" if length.days in _MONTH else _SPANS.get(length, str(length))

@@ -1,0 +1,29 @@
+"""What one run knows of its asset from the definition."""
+
+from dataclasses import dataclass
+
+from lakehouse.declare.table import Table
+from lakehouse.spark.snapshot import TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """What an asset's definition says about its table.
+
+    Args:
+        name: The asset key, its parts joined by "/".
+        table: What it declares.
+        ref: Where the table is.
+        appends: Whether it returns an `Append`, which cannot take rows back.
+        incremental: Whether it reads changes.
+        inputs: The sources that it reads, as they are named now.
+        code_version: Its code version.
+    """
+
+    name: str
+    table: Table
+    ref: TableRef
+    appends: bool
+    incremental: bool
+    inputs: frozenset[str] = frozenset()
+    code_version: str | None = None

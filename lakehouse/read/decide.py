@@ -1,0 +1,203 @@
+"""What becomes of an input: its position is continued from, it is read first, everything is compared, or it is refused.
+
+Each decision is a value that follows from values alone: the cursor, the source's head, the options and the definition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from lakehouse.cursor.definition import changed, read_in
+from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.declare.read import Read
+from lakehouse.errors import FULL_REFRESH, GO_ON_FROM
+from lakehouse.read.asset import Asset
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Everything is compared with the table, and only what differs is written.
+
+    Args:
+        reason: Why, as the second half of a sentence.
+        asked: Whether somebody asked for it.
+    """
+
+    reason: str
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Nothing is read: the rows that are missing cannot be told, and may not be compared.
+
+    Args:
+        reason: Why, as the second half of a sentence.
+        remedy: What to do, as a sentence.
+    """
+
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRead:
+    """The table has no position of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The changes after a position are read."""
+
+    position: Position
+
+
+Decision: TypeAlias = Continue | FirstRead | Reconcile | Refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A source as a run found it: the id of its table, its newest version, and which of its partitions are read."""
+
+    table: str
+    version: int
+    mapped: str | None = None
+
+
+def of_all(
+    asset: Asset, cursor: Cursor, definition: Mapping[str, str], asked: Reconcile | None
+) -> Reconcile | Refuse | None:
+    """What is decided for all inputs together; None where each input goes by its own position.
+
+    Args:
+        asset: The asset.
+        cursor: How far its table has read.
+        definition: The definition of this run.
+        asked: What the run was asked for.
+    """
+    if asked is not None or not asset.incremental:
+        return asked
+    match cursor:
+        case Lost(reason=reason) if asset.appends:
+            return Refuse(reason, lost_remedy(asset.name))
+        case Lost(reason=reason):
+            return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, REFRESH_REMEDY)
+        case Known(mark=mark):
+            reason = _redefined(asset, mark, definition)
+            if reason is None:
+                return None
+            return Refuse(reason, append_remedy(asset.name)) if asset.appends else Reconcile(reason)
+        case Fresh():
+            return None
+
+
+def of_input(
+    asset: Asset,
+    together: Reconcile | Refuse | None,
+    cursor: Cursor,
+    source: str,
+    found: Found,
+    position: Position | None,
+    read: Read,
+) -> Decision:
+    """What becomes of one input.
+
+    Args:
+        asset: The asset.
+        together: What is decided for all its inputs.
+        cursor: How far its table has read.
+        source: The name of the source.
+        found: The source.
+        position: The table's position of the source; None if it has none.
+        read: The options of the input.
+    """
+    match together:
+        case Refuse() | Reconcile(asked=True):
+            return together
+        case Reconcile(reason=reason):
+            return together if read.is_whole else Refuse(reason, PARTIAL_REMEDY)
+        case None:
+            pass
+    if isinstance(cursor, Known) and cursor.compare_again and recomputes(asset, read):
+        return Reconcile(f"a rival's rows came just before version {cursor.version}, which had compared everything")
+    if position is None or position.lookup:
+        return FirstRead()
+    mark = cursor.mark if isinstance(cursor, Known) else None
+    if mark is not None and mark.definition is not None:
+        more = read_in(mark.definition, source, read)
+        if more is not None:
+            reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
+            return Reconcile(reason) if recomputes(asset, read) else Refuse(reason, remedy(asset, read))
+    elif position.mapped is None:  # an earlier version did not say which, and is believed once
+        position = replace(position, mapped=found.mapped)
+    reason = _why_not_on(cursor, source, found, position)
+    if reason is None:
+        return Continue(position)
+    return Reconcile(reason) if may_compare(asset, read) else Refuse(reason, remedy(asset, read))
+
+
+def recomputes(asset: Asset, read: Read) -> bool:
+    """Whether the table is to be what a recompute of the whole source gives.
+
+    A table that only appends, or an input that leaves changes out, need not be.
+    """
+    return not asset.appends and read.is_whole
+
+
+def may_compare(asset: Asset, read: Read) -> bool:
+    """Whether everything may be compared although nobody asked."""
+    return recomputes(asset, read) and asset.table.on_gap == "reconcile"
+
+
+def remedy(asset: Asset, read: Read) -> str:
+    """What to do where an input cannot be continued from its position, and may not be compared."""
+    if asset.appends:
+        return append_remedy(asset.name)
+    return REFRESH_REMEDY if read.is_whole else PARTIAL_REMEDY
+
+
+def append_remedy(asset: str) -> str:
+    return (
+        f"An Append cannot take rows back. Name an archive of the source in Read(archive=...), or decide where it goes "
+        f"on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a version of the source, or now>: rows of "
+        f"later versions are added. Or delete the table and materialize it again."
+    )
+
+
+def lost_remedy(asset: str) -> str:
+    return (
+        f"An Append cannot take rows back, and nobody knows which rows it has. Restore the table to a version that it "
+        f"wrote itself, or decide where it goes on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a "
+        f"version of the source, or now>: rows of later versions are added. Or delete the table and materialize it "
+        f"again."
+    )
+
+
+REFRESH_REMEDY = (
+    f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
+)
+PARTIAL_REMEDY = (
+    "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is not compared with the whole "
+    f"source unasked: what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do "
+    "that; under its former definition it goes on from its position."
+)
+
+
+def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
+    if mark.code_version != asset.code_version and not asset.appends:
+        return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
+    if mark.definition is None:
+        return None  # an earlier version wrote the mark without one, and is believed once
+    return changed(mark.definition, definition, appends=asset.appends)
+
+
+def _why_not_on(cursor: Cursor, source: str, found: Found, position: Position) -> str | None:
+    if position.table != found.table:
+        return f"another table (id {found.table}) has taken the place of the one it read"
+    if position.mapped != found.mapped:
+        return "other partitions of it are mapped to this run than to the one before"
+    furthest = cursor.furthest(source) if isinstance(cursor, Known) else position.version
+    if max(position.version, furthest) > found.version:
+        return f"the source's log now ends at version {found.version}"
+    return None

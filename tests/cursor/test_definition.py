@@ -1,0 +1,101 @@
+"""A definition as parts: what decides rows differs in a part by name, what decides none in no part."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.cursor.definition import LONGEST, changed, definition, left_out, read_in
+from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
+from lakehouse.sql.partitions import PartitionKey, Slice, Window
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def window(length: timedelta, start: datetime = START, column: str = "day") -> Slice:
+    return Slice((PartitionKey("2024-01-01", {column: "2024-01-01"}, {column: Window(start, start + length)}),))
+
+
+def value(value: str, column: str = "region") -> Slice:
+    return Slice((PartitionKey("east", {column: value}, {}),))
+
+
+def of(slice_: Slice | None) -> dict[str, str]:
+    return definition(Table(), slice_, {}, {})
+
+
+DAY, MONTH = window(timedelta(days=1)), window(timedelta(days=31))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        (DAY, DAY, None),
+        (DAY, MONTH, "its partition was a day and is a month"),
+        (window(timedelta(days=7)), DAY, "its partition was a week and is a day"),
+        (DAY, window(timedelta(days=1), START - timedelta(hours=5)), "is day 2023-12-31T19:00Z/2024-01-01T19:00Z"),
+        (
+            DAY,
+            window(timedelta(days=1), column="at"),
+            "its partition was day 2024-01-01T00:00Z/2024-01-02T00:00Z and is at",
+        ),
+        (value("east"), value("east"), None),
+        (value("east"), value("east", "country"), "its partition was region=east and is country=east"),
+        (DAY, None, "and is all of the table"),
+        (None, DAY, None),
+    ],
+)
+@pytest.mark.parametrize("appends", [True, False])
+def test_a_partition_is_its_windows_and_values(
+    before: Slice | None, now: Slice | None, said: str | None, *, appends: bool
+) -> None:
+    """A position of the whole table holds for each partition that the table has got since."""
+    reason = changed(of(before), of(now), appends=appends)
+    assert reason == said if said is None else said in str(reason)
+
+
+def test_the_order_and_the_case_of_columns_decide_nothing() -> None:
+    before = definition(Table(key=("id", "Day"), partition_by="G"), None, {}, {})
+    assert before == definition(Table(key=("day", "ID"), partition_by="g"), None, {}, {})
+    other = definition(Table(key="id", partition_by="g"), None, {}, {})
+    assert changed(before, other, appends=False) == "its key changed from day, id to id"
+
+
+def test_a_field_that_is_ignored_decides_nothing() -> None:
+    table = Table(ignore_config=("threads",))
+    one, two = ({"limit": 1, "threads": threads} for threads in (1, 2))
+    assert definition(table, None, {}, one) == definition(table, None, {}, two)
+    assert changed(definition(table, None, {}, one), definition(table, None, {}, {}), appends=False) is not None
+
+
+SOME = st.builds(
+    Read,
+    start=st.sampled_from(["snapshot", 3, START]),
+    exclude_operations=st.sets(st.sampled_from(["DELETE", "a b"])).map(tuple),
+    exclude_metadata=st.sets(st.sampled_from(["x", "line\nline", "DELETE"])).map(tuple),
+)
+
+
+@given(before=SOME, now=SOME)
+def test_what_is_left_out_no_more_is_noticed_and_what_is_left_out_besides_is_not(before: Read, now: Read) -> None:
+    more = read_in(definition(Table(), None, {"src": before}, {}), "src", now)
+    covered = set(left_out(before)) <= set(left_out(now))
+    long = len(json.dumps("\n".join(left_out(before)))) > LONGEST + 2
+    assert (more is None) == covered or (long and before != now)
+
+
+@given(keys=st.integers(1, 3000), fields=st.integers(0, 200), text=st.text(min_size=1, max_size=300))
+def test_no_definition_is_large(keys: int, fields: int, text: str) -> None:
+    """Also with 10,000 partitions, a large config and long names."""
+    slice_ = Slice(tuple(PartitionKey(str(n), {"region": f"{text}{n}"}, {}) for n in range(keys)))
+    parts = definition(
+        Table(key=tuple(f"key {n}" for n in range(40))),
+        slice_,
+        {f"silver/source_{n}": Read(exclude_metadata=(text + "x",)) for n in range(8)},
+        {f"{text[:40]}{n}": text for n in range(fields)},
+    )
+    assert all(len(part) <= LONGEST for part in parts.values())
+    assert len(json.dumps(parts)) <= 4096

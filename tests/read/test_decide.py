@@ -1,0 +1,170 @@
+"""What becomes of an input, as a table: cursor, source, options and definition give one decision."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from lakehouse.cursor.definition import definition
+from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
+from lakehouse.read.asset import Asset
+from lakehouse.read.decide import Continue, Decision, FirstRead, Found, Reconcile, Refuse, of_all, of_input
+from lakehouse.spark.snapshot import TableRef
+
+MERGES = Asset(
+    "totals", Table(key="id"), TableRef.at_path("totals", "/totals"), appends=False, incremental=True, code_version="2"
+)
+FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
+APPENDS = replace(MERGES, appends=True)
+LATE = Read(start=3)
+HERE = Found("s", 8)
+AT = Position("s", 5)
+ASKED = Reconcile("a full refresh was asked for", asked=True)
+
+
+def parts(asset: Asset, read: Read, config: Mapping[str, object] | None = None) -> dict[str, str]:
+    return definition(asset.table, None, {"src": read}, config or {})
+
+
+def known(
+    at: Position = AT, *, was: Mapping[str, str] | None = None, code: str | None = "2", everything: bool = False
+) -> Known:
+    mark = Mark("totals", (), "0", 4, "run", "attempt", 3, code, {"src": at}, everything=everything, definition=was)
+    return Known.of(mark, 4)
+
+
+WHOLE = parts(MERGES, Read())
+OTHER_KEY = parts(replace(MERGES, table=Table(key=("id", "day"))), Read())
+LATE_BEFORE = parts(MERGES, LATE)
+STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
+
+
+@pytest.mark.parametrize(
+    ("asset", "cursor", "read", "found", "asked", "expected"),
+    [
+        pytest.param(MERGES, Fresh(), Read(), HERE, None, FirstRead(), id="no position"),
+        pytest.param(MERGES, known(was=WHOLE), Read(), HERE, None, Continue(AT), id="a position"),
+        pytest.param(APPENDS, known(was=WHOLE), Read(), HERE, None, Continue(AT), id="a position of an append"),
+        pytest.param(
+            MERGES, known(replace(AT, lookup=True), was=WHOLE), Read(), HERE, None, FirstRead(), id="looked up"
+        ),
+        pytest.param(MERGES, known(was=WHOLE), Read(), HERE, ASKED, ASKED, id="asked"),
+        pytest.param(MERGES, known(was=WHOLE), LATE, HERE, ASKED, ASKED, id="asked, of a partial input"),
+        pytest.param(MERGES, Lost("it is gone", "1"), Read(), HERE, None, "compared: it is gone", id="lost"),
+        pytest.param(FAILS, Lost("it is gone", "1"), Read(), HERE, None, "refused: it is gone", id="lost, on_gap=fail"),
+        pytest.param(APPENDS, Lost("it is gone", "1"), Read(), HERE, None, "refused: it is gone", id="lost append"),
+        pytest.param(MERGES, Lost("it is gone", "1"), LATE, HERE, None, "refused: it is gone", id="lost, partial"),
+        pytest.param(MERGES, known(was=WHOLE, code="1"), Read(), HERE, None, "compared: code version", id="other code"),
+        pytest.param(
+            FAILS, known(was=WHOLE, code="1"), Read(), HERE, None, "compared: code version", id="other code, fail"
+        ),
+        pytest.param(
+            MERGES, known(was=LATE_BEFORE, code="1"), LATE, HERE, None, "refused: code", id="other code, partial"
+        ),
+        pytest.param(
+            APPENDS, known(was=WHOLE, code="1"), Read(), HERE, None, Continue(AT), id="other code of an append"
+        ),
+        pytest.param(
+            MERGES,
+            known(was=OTHER_KEY),
+            Read(),
+            HERE,
+            None,
+            "compared: its key changed from day, id to id",
+            id="other key",
+        ),
+        pytest.param(APPENDS, known(was=OTHER_KEY), Read(), HERE, None, Continue(AT), id="other key of an append"),
+        pytest.param(MERGES, known(was=None), Read(), HERE, None, Continue(AT), id="a mark of format 1 is believed"),
+        pytest.param(MERGES, known(was=LATE_BEFORE), Read(), HERE, None, "compared: start=3", id="a start taken out"),
+        pytest.param(
+            FAILS, known(was=LATE_BEFORE), Read(), HERE, None, "compared: start=3", id="taken out, on_gap=fail"
+        ),
+        pytest.param(
+            APPENDS, known(was=LATE_BEFORE), Read(), HERE, None, "refused: start=3", id="taken out of an append"
+        ),
+        pytest.param(MERGES, known(was=LATE_BEFORE), LATE, HERE, None, Continue(AT), id="the same start"),
+        pytest.param(MERGES, known(was=LATE_BEFORE), Read(start=4), HERE, None, "refused: start=3", id="another start"),
+        pytest.param(MERGES, known(was=WHOLE), LATE, HERE, None, Continue(AT), id="a start put in compares nothing"),
+        pytest.param(
+            MERGES,
+            known(was=LATE_BEFORE),
+            Read(start=3, exclude_operations="DELETE"),
+            HERE,
+            None,
+            Continue(AT),
+            id="an exclusion beside a start compares nothing",
+        ),
+        pytest.param(MERGES, known(was=WHOLE), Read(), Found("t", 8), None, "compared: another table", id="replaced"),
+        pytest.param(
+            FAILS, known(was=WHOLE), Read(), Found("t", 8), None, "refused: another table", id="replaced, fail"
+        ),
+        pytest.param(
+            APPENDS, known(was=WHOLE), Read(), Found("t", 8), None, "refused: another table", id="replaced, append"
+        ),
+        pytest.param(
+            MERGES, known(was=WHOLE), Read(), Found("s", 4), None, "compared: ends at version 4", id="went back"
+        ),
+        pytest.param(
+            MERGES, known(was=WHOLE), Read(), Found("s", 8, "#1"), None, "compared: partitions", id="mapped now"
+        ),
+        pytest.param(
+            MERGES,
+            known(replace(AT, mapped="#1"), was=WHOLE),
+            Read(),
+            HERE,
+            None,
+            "compared: partitions",
+            id="mapped before",
+        ),
+        pytest.param(
+            MERGES,
+            known(was=None),
+            Read(),
+            Found("s", 8, "#1"),
+            None,
+            Continue(replace(AT, mapped="#1")),
+            id="a mark of format 1 did not say which partitions",
+        ),
+        pytest.param(MERGES, STALE, Read(), HERE, None, "compared: a rival's rows", id="a stale base"),
+        pytest.param(
+            MERGES,
+            replace(STALE, mark=replace(STALE.mark, definition=LATE_BEFORE)),
+            LATE,
+            HERE,
+            None,
+            Continue(AT),
+            id="a stale base, partial",
+        ),
+    ],
+)
+def test_an_input_has_one_decision(
+    asset: Asset, cursor: Cursor, read: Read, found: Found, asked: Reconcile | None, expected: Decision | str
+) -> None:
+    together = of_all(asset, cursor, parts(asset, read), asked)
+    decision = of_input(asset, together, cursor, "src", found, cursor.reads.get("src"), read)
+    if not isinstance(expected, str):
+        assert decision == expected
+        return
+    kind, reason = expected.split(": ")
+    assert isinstance(decision, Reconcile if kind == "compared" else Refuse)
+    assert reason in decision.reason
+
+
+def test_a_refused_append_is_told_how_to_go_on() -> None:
+    refused = of_all(APPENDS, Lost("it is gone", "1"), {}, None)
+    assert isinstance(refused, Refuse) and "lakehouse/go_on_from/totals=" in refused.remedy
+
+
+def test_an_asset_that_reads_no_changes_is_never_compared_for_its_definition() -> None:
+    extract = replace(MERGES, incremental=False)
+    assert of_all(extract, known(was=OTHER_KEY, code="1"), WHOLE, None) is None
+
+
+def test_config_decides_field_by_field() -> None:
+    before, now = parts(MERGES, Read(), {"limit": 1, "day": "a"}), parts(MERGES, Read(), {"limit": 2, "day": "a"})
+    assert of_all(MERGES, known(was=before), now, None) == Reconcile("its config limit had another value")
+    refused = of_all(APPENDS, known(was=before), now, None)
+    assert isinstance(refused, Refuse) and "config limit" in refused.reason

@@ -344,8 +344,7 @@ class ForeignTableError(WriteError):
         super().__init__(
             f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
             f"{version}) and none of its own.",
-            "Nothing was written. Give the asset another name or root; or adopt the "
-            f"table with the run tag {tag}.",
+            f"Nothing was written. Give the asset another name or root; or adopt the table with the run tag {tag}.",
         )
 
 

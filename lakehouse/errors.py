@@ -32,10 +32,10 @@
     - ForeignApplicationIdError
   x SessionEndedError           nothing was written; the next try has a new session
   x ConflictError               nothing was written; rivals kept winning
-  x StaleInputsError            the table is no longer what the run read on from; it is run again
+  x StaleInputsError            the table is not what the run started from; the step runs again
     - OvertakenError
     - RolledBackError
-  x UnsettledError              it is written, and a rival's rows may stand among it until the next run
+  x UnsettledError              it is written, perhaps with rows of a rival, until the next run
   x UnknownOutcomeError         the commit may have landed; look before running again
 
 Each of them takes data, keeps it as attributes and builds its own sentence: what happened, to which table, at which
@@ -46,7 +46,7 @@ WriteError with a sentence.
 from collections.abc import Iterable, Mapping
 
 FULL_REFRESH = "lakehouse/full_refresh"
-"""Run tag: "true", or asset keys separated by commas; those tables are compared with everything."""
+"""Run tag: "true", or asset keys separated by commas. These tables are reconciled with their whole sources."""
 GO_ON_FROM = "lakehouse/go_on_from/"
 """Run tag, with the asset key after it: the version of the source that an `Append` goes on from, or "now"."""
 
@@ -99,7 +99,7 @@ class PartitionColumnError(DefinitionError):
 
 
 class ReadError(LakehouseError):
-    """A source that cannot be read as asked. Nothing was written."""
+    """A source that cannot be read as declared. Nothing was written."""
 
 
 class PartitionRangeError(ReadError):
@@ -122,14 +122,14 @@ class SourceMissingError(ReadError):
         self.asset, self.source, self.where = asset, source, where
         remedy = f"Materialize '{source}' first, or correct its name or root."
         if asset == source:
-            remedy = "An asset that reads its own table begins with an empty one: create that, with its columns."
+            remedy = "An asset that reads its own table begins with an empty table: create it, with its columns."
         super().__init__(
             f"'{asset}' reads '{source}', but there is no Delta table at {where}.", f"Nothing was written. {remedy}"
         )
 
 
 class ColumnMissingError(ReadError):
-    """A column that a table, or a frame that was given in its place, does not have."""
+    """A column that a table, or a frame in its place, does not have."""
 
     def __init__(self, table: str, column: str, columns: Iterable[str]) -> None:
         self.table, self.column, self.columns = table, column, tuple(columns)
@@ -163,43 +163,42 @@ class NotAppendOnlyError(ReadError):
 
 
 class GapError(ReadError):
-    """Changes that can no longer be read, and no exact way around."""
+    """Changes that can no longer be read, and no exact fallback."""
 
     def __init__(self, asset: str, source: str, after: int, upto: int, reason: str, remedy: str) -> None:
         self.asset, self.source, self.after, self.upto, self.reason = asset, source, after, upto, reason
         self.remedy = remedy
-        known = f"'{asset}' has read '{source}' up to version {after}"
-        known += f" and cannot read its changes ({after}, {upto}]" if upto > after else ""
-        unknown = f"'{asset}' can no longer tell how far it has read '{source}', which is at version {upto}"
+        at_position = f"'{asset}' has read '{source}' up to version {after}"
+        at_position += f" and cannot read its changes ({after}, {upto}]" if upto > after else ""
+        without = f"The table of '{asset}' does not say how far '{source}' was read, which is at version {upto}"
         super().__init__(
-            f"{known if after >= 0 else unknown}: {_clause(reason)}.",
+            f"{at_position if after >= 0 else without}: {_clause(reason)}.",
             f"Nothing was written, and the table is as it was. {remedy}",
         )
 
 
 class StartError(ReadError):
-    """A first read that is to start where the source has no history."""
+    """A first read that should start where the source has no history."""
 
     def __init__(self, asset: str, source: str, start: str, history: str) -> None:
         self.asset, self.source, self.start, self.history = asset, source, start, history
         super().__init__(
-            f"'{asset}' is to start reading '{source}' after {start}, but its history {history}.",
+            f"'{asset}' should start to read '{source}' after {start}, but the history of '{source}' {history}.",
             "Nothing was written. "
-            "Give a start within the history, or Read(clamp=True), which takes the nearest end of it.",
+            "Give a start within the history, or use Read(clamp=True), which takes the closest version.",
         )
 
 
 class MissingFileError(ReadError):
-    """A data file that a version of a table names, and that is not there."""
+    """A data file that a version of a table names, and that does not exist."""
 
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
-            f"The result of '{asset}' needs a file that is not there: {_clause(problem)}.",
-            "Nothing was written. If a "
-            "VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
-            "the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the "
-            "table to a version whose files are all there.",
+            f"The result of '{asset}' needs a file that does not exist: {_clause(problem)}.",
+            "Nothing was written. If a VACUUM removed the file from an old version while this run was reading, run it "
+            "again: the next run reads the newest version. If the newest version lacks the file too, the table has "
+            "lost rows: bring the file back from a backup, or RESTORE the table to a version whose files all exist.",
         )
 
 
@@ -238,7 +237,7 @@ class EventOptionError(WriteError):
 
 
 class BrokenPromiseError(WriteError):
-    """Rows that break what their write promises: outside the touched keys, or two with one key."""
+    """Rows that break a promise of their write: a row outside the touched keys, or two rows with one key."""
 
     def __init__(self, asset: str, problem: str, remedy: str) -> None:
         self.asset, self.problem, self.remedy = asset, problem, remedy
@@ -291,22 +290,20 @@ class PlanError(WriteError):
         self.asset, self.problem = asset, problem
         super().__init__(
             f"Spark could not compute the result of '{asset}': {_clause(problem)}.",
-            "Nothing was written, and it was not "
-            "tried again. Spark is lazy, so look for the fault in the asset's expression although it shows while "
-            "writing.",
+            "Nothing was written, and the write was not tried again. Spark is lazy: the error appears while writing, "
+            "but its cause is in the asset's expression.",
         )
 
 
 class ComputeError(WriteError):
-    """Spark failed while it computed a result, and does not say that the asset's expression is at fault."""
+    """Spark failed while it computed a result, and does not name the asset's expression as the cause."""
 
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
             f"Spark failed while it computed the result of '{asset}': {_clause(problem)}.",
-            "Nothing was written. Spark "
-            "does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
-            "did not answer): run it again.",
+            "Nothing was written. Spark does not name the asset's expression as the cause, so the cause may be "
+            "temporary (a lost executor, a storage that did not answer): run it again.",
         )
 
 
@@ -322,7 +319,7 @@ class UnsafeTableError(WriteError):
 
 
 class IsolationLevelError(WriteError):
-    """A new table that declares an isolation level which this Delta does not give."""
+    """A new table that declares an isolation level which open-source Delta does not offer."""
 
     def __init__(self, asset: str, level: str) -> None:
         self.asset, self.level = asset, level
@@ -334,7 +331,7 @@ class IsolationLevelError(WriteError):
 
 
 class ForeignTableError(WriteError):
-    """A table with rows in it that this asset did not write."""
+    """A table that holds rows which this asset did not write."""
 
     def __init__(self, asset: str, where: str, version: int, *, appends: bool = False) -> None:
         self.asset, self.where, self.version, self.appends = asset, where, version, appends
@@ -343,13 +340,13 @@ class ForeignTableError(WriteError):
             tag = f"{GO_ON_FROM}{asset}=<a version of the source, or now>, which adds the rows of later versions"
         super().__init__(
             f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
-            f"{version}) and none of its own.",
+            f"{version}) and none that the asset wrote.",
             f"Nothing was written. Give the asset another name or root; or adopt the table with the run tag {tag}.",
         )
 
 
 class UnregisteredTableError(WriteError):
-    """A table that the catalog does not know, in the directory that it gives to a new one."""
+    """A table that the catalog does not know, in the directory that the catalog gives to a new table."""
 
     def __init__(self, asset: str, name: str, where: str, version: int) -> None:
         self.asset, self.name, self.where, self.version = asset, name, where, version
@@ -357,7 +354,7 @@ class UnregisteredTableError(WriteError):
             f"'{asset}' would create {name}, which the session's catalog does not know, but its directory {where} "
             f"holds a Delta table at version {version}.",
             "Nothing was written. If that is the asset's table, register it "
-            f"(CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it goes on from its "
+            f"(CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it continues from its "
             f"position. A catalog in memory forgets its tables when Spark ends.",
         )
 
@@ -388,7 +385,7 @@ class LateGapError(ReadError):
 
 
 class ForeignApplicationIdError(WriteError):
-    """Another program writes with this asset's application id, so epochs no longer mean anything."""
+    """Another program writes with this asset's application id, so its epochs prove nothing."""
 
     def __init__(self, asset: str, application_id: str, epoch: int) -> None:
         self.asset, self.application_id, self.epoch = asset, application_id, epoch
@@ -397,8 +394,8 @@ class ForeignApplicationIdError(WriteError):
             f"{epoch}), yet no commit of its history carries that epoch: another program writes this application "
             f"id, or the commit was removed from the log.",
             "Nothing was written. Stop the other writer, then "
-            f"materialize once with the run tag {FULL_REFRESH}=true; where only Spark can read the log, first "
-            f"SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin anew.",
+            f"materialize once with the run tag {FULL_REFRESH}=true. If only Spark can read the log, first "
+            f"SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin again.",
         )
 
 
@@ -409,7 +406,7 @@ class SessionEndedError(LakehouseError, ConnectionError):
         self.asset, self.said = asset, said
         super().__init__(
             f"The Spark session in which the inputs of '{asset}' were read has ended: {said}",
-            "Nothing was written. Run it again: it reads them anew, in a new session.",
+            "Nothing was written. Run it again: the next run reads them in a new session.",
         )
 
 
@@ -427,60 +424,60 @@ class ConflictError(LakehouseError):
 
 
 class StaleInputsError(LakehouseError):
-    """The table is no longer what a run read on from, so the run needs new inputs."""
+    """The table is not what the run started from, so the run needs new inputs."""
 
 
 class OvertakenError(StaleInputsError):
-    """Another run of this asset has committed, and does not leave this one nothing to do."""
+    """Another run of this asset has committed, and this run still has work to do."""
 
     def __init__(self, asset: str, run: str, version: int, *, written: int | None = None) -> None:
         self.asset, self.run, self.version, self.written = asset, run, version, written
         now = f"Nothing was written by this run. Run it again: it continues from version {version}."
         if written is not None:
             now = (
-                f"The two did not see each other, and this run's own version is {written}: some rows may be older, or "
-                f"there twice. Run it again: it writes what differs, or says why it cannot."
+                f"Neither run saw the other, and this run committed version {written}: some rows may be out of date, "
+                f"or in the table twice. Run it again: the next run writes the rows that differ, or says why it cannot."
             )
         super().__init__(f"Run {run} committed '{asset}' as version {version} while this run was under way.", now)
 
 
 class RolledBackError(StaleInputsError):
-    """The position that a run began from is no longer to be found in its table."""
+    """The position from which a run began is no longer in its table."""
 
     def __init__(self, asset: str, version: int | None) -> None:
         self.asset, self.version = asset, version
         now = "is gone" if version is None else f"is at version {version} now"
         super().__init__(
-            f"While this run was reading, the table of '{asset}' lost the position that it began from (it was "
-            f"restored, replaced or deleted, or two other runs did not see each other); it {now}. What this run has "
-            f"written, if anything, does not count. Run it again: it finds out anew what has been read."
+            f"While this run was reading, the table of '{asset}' lost the position from which the run began (it was "
+            f"restored, replaced or deleted, or two other runs did not see each other). The table {now}. Anything that "
+            f"this run has written does not count. Run it again: the next run finds out what has been read."
         )
 
 
 class UnsettledError(LakehouseError):
-    """A commit is in the table, but a rival's came between it and the comparison that it follows from."""
+    """A commit is in the table, but a rival committed between the comparison and this commit."""
 
     def __init__(self, asset: str, version: int, attempts: int, rows: str, problem: str = "") -> None:
         self.asset, self.version, self.attempts, self.rows, self.problem = asset, version, attempts, rows, problem
         times = "once" if attempts == 1 else f"{attempts} times"
-        failed = f" Then it could not be written again: {_clause(problem)}." if problem else ""
+        failed = f" The rows could then not be written again: {_clause(problem)}." if problem else ""
         super().__init__(
-            f"'{asset}' is committed as version {version}, but a rival that committed just before it changed {rows}, "
-            f"and so it went {times}: the rival's rows may stand where this run's belong.{failed} No change is lost: "
-            f"the next run reads the same range again and writes what differs. Keep the two writers apart, or run it "
-            f"again."
+            f"'{asset}' is committed as version {version}, but a rival that committed just before it changed {rows}. "
+            f"This happened {times}, so rows of the rival may be where rows of this run belong.{failed} No change is "
+            f"lost: the next run reads the same range again and writes the rows that differ. Keep the two writers "
+            f"apart, or run it again."
         )
 
 
 class UnknownOutcomeError(LakehouseError):
-    """The log could not be asked whether the commit landed."""
+    """The log could not be read to find out whether the commit landed."""
 
     def __init__(self, asset: str, attempt: str, problem: str) -> None:
         self.asset, self.attempt, self.problem = asset, attempt, problem
         super().__init__(
-            f"The commit of '{asset}' did not answer, and its log cannot be read ({_clause(problem)}). It may have "
-            f"landed: its mark would name attempt {attempt}. Run it again when the table can be read: if it landed, "
-            f"the run says so and applies nothing twice."
+            f"The commit of '{asset}' did not answer, and its log cannot be read ({_clause(problem)}). The commit "
+            f"may be in the table: its mark would name attempt {attempt}. Run it again when the log can be read: if "
+            f"the commit is there, the run says so and applies nothing twice."
         )
 
 

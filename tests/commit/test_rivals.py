@@ -110,7 +110,9 @@ def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> 
     overwrite = partial(behind.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
     with (
         rivals(behind.spark, overwrite),
-        pytest.raises(RolledBackError, match=r"lost the position that it began from .*; it is at version 2 now"),
+        pytest.raises(
+            RolledBackError, match=r"lost the position from which the run began .*The table is at version 2 now"
+        ),
     ):
         step.commit(write, behind.retry, NO_WAIT)
     assert own(behind, step) == []

@@ -146,7 +146,7 @@ def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_ba
     more, its = ready(rows, whole, table, slice=of("p", "q"))
     with (
         rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT)), before="snapshot") as ran,
-        pytest.raises(OvertakenError, match="did not see each other"),
+        pytest.raises(OvertakenError, match="Neither run saw the other"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1
@@ -167,7 +167,7 @@ def test_rows_that_a_run_of_more_partitions_committed_just_before_ours_are_there
     more, its = ready(rows, kept, BY_G, slice=of("p", "q"))
     with (
         rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT))) as ran,
-        pytest.raises(OvertakenError, match="did not see each other"),
+        pytest.raises(OvertakenError, match="Neither run saw the other"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1
@@ -205,7 +205,7 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
     step, write = ready(rows, landed, Table())
     with (
         rivals(rows.spark, lambda: execute(rows.spark, statement, run, mark), before="snapshot") as ran,
-        pytest.raises(OvertakenError, match="or there twice"),
+        pytest.raises(OvertakenError, match="or in the table twice"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1 and rows.rows("landed").count((4, "p", 4)) == 2

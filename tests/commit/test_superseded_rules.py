@@ -108,7 +108,7 @@ def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(hi
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
     assert superseded_by(history, history.head(), ours, ANY, done) is None
     history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
-    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+    with pytest.raises(OvertakenError, match=f"this run committed version {done}"):
         superseded_by(history, history.head(), ours, ANY, done)
 
 
@@ -141,7 +141,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
 def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(history: History):
     ours = run(history)
     done = landed_unseen(history, ours, AS_OF + 2)
-    with pytest.raises(OvertakenError, match=f"own version is {done}"):
+    with pytest.raises(OvertakenError, match=f"this run committed version {done}"):
         refuse(history, ours, done)
 
 
@@ -201,7 +201,7 @@ def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins
     base = ours.began_at
     uneven.own(60, ("p", "q"), compared=True)
     own = landed(uneven, ours, base)
-    with pytest.raises(OvertakenError, match="did not see each other"):
+    with pytest.raises(OvertakenError, match="Neither run saw the other"):
         refuse(uneven, ours, own)
     assert isinstance(cursor(uneven, "p"), Lost)
 
@@ -254,7 +254,7 @@ def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(
     first, second = ((old, 1), (new, 2)) if late else ((new, 2), (old, 1))
     landed(history, *first, compared=False)
     own = landed(history, *second, compared=False)
-    with pytest.raises(OvertakenError, match="or there twice"):
+    with pytest.raises(OvertakenError, match="or in the table twice"):
         refuse(history, second[0], own)
     assert isinstance(cursor(history), Lost)
 

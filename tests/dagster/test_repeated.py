@@ -222,7 +222,7 @@ def test_a_source_that_is_not_whole_any_more_ends_the_run(
         for file in (lake.root / name).rglob("*.parquet"):
             file.unlink()
     said = failure(house.run("copied", raise_on_error=False))
-    assert "The result of 'copied' needs a file that is not there" in said
+    assert "The result of 'copied' needs a file that does not exist" in said
     assert re.search(r"(orders|copied)/part-", said)
     assert len(tries) <= (1 if first else 2)
 

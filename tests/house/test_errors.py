@@ -102,7 +102,7 @@ CASES = [
     Case(
         errors.GapError,
         {"asset": "flights", "source": "events", "after": -1, "upto": 9, "reason": "a clone", "remedy": REMEDY},
-        "'flights' can no longer tell how far it has read 'events', which is at version 9: a clone.",
+        "The table of 'flights' does not say how far 'events' was read, which is at version 9: a clone.",
         "Nothing was written, and the table is as it was.",
         REMEDY,
     ),
@@ -124,18 +124,18 @@ CASES = [
     Case(
         errors.StartError,
         {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4"},
-        "'late' is to start reading 'events' after version 9, but its history ends at version 4.",
+        "'late' should start to read 'events' after version 9, but the history of 'events' ends at version 4.",
         WRITTEN,
-        "Give a start within the history, or Read(clamp=True), which takes the nearest end of it.",
+        "Give a start within the history, or use Read(clamp=True), which takes the closest version.",
     ),
     Case(
         errors.MissingFileError,
         {"asset": "flights", "problem": "File part-0.parquet does not exist."},
-        "The result of 'flights' needs a file that is not there: File part-0.parquet does not exist.",
+        "The result of 'flights' needs a file that does not exist: File part-0.parquet does not exist.",
         WRITTEN,
-        "If a VACUUM took it from an old version while this run was reading, run it again, and it reads the newest. If "
-        "the newest lacks it too, that table has lost rows: bring the file back from a backup, or RESTORE the table to "
-        "a version whose files are all there.",
+        "If a VACUUM removed the file from an old version while this run was reading, run it again: the next run reads "
+        "the newest version. If the newest version lacks the file too, the table has lost rows: bring the file back "
+        "from a backup, or RESTORE the table to a version whose files all exist.",
     ),
     Case(
         errors.UnreadableLogError,
@@ -200,22 +200,22 @@ CASES = [
         "The Spark session in which the inputs of 'flights' were read has ended: [NO_ACTIVE_SESSION] No active "
         "session.",
         WRITTEN,
-        "Run it again: it reads them anew, in a new session.",
+        "Run it again: the next run reads them in a new session.",
     ),
     Case(
         errors.PlanError,
         {"asset": "flights", "problem": "[DIVIDE_BY_ZERO] Division by zero."},
         "Spark could not compute the result of 'flights': [DIVIDE_BY_ZERO] Division by zero.",
-        "Nothing was written, and it was not tried again.",
-        "Spark is lazy, so look for the fault in the asset's expression although it shows while writing.",
+        "Nothing was written, and the write was not tried again.",
+        "Spark is lazy: the error appears while writing, but its cause is in the asset's expression.",
     ),
     Case(
         errors.ComputeError,
         {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure."},
         "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",
         WRITTEN,
-        "Spark does not say that the asset's expression is at fault, so it may pass (an executor was lost, a storage "
-        "did not answer): run it again.",
+        "Spark does not name the asset's expression as the cause, so the cause may be temporary (a lost executor, a "
+        "storage that did not answer): run it again.",
     ),
     Case(
         errors.IsolationLevelError,
@@ -229,7 +229,7 @@ CASES = [
         errors.ForeignTableError,
         {"asset": "flights", "where": "/lake/flights", "version": 4, "appends": False},
         "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "
-        "and none of its own.",
+        "and none that the asset wrote.",
         WRITTEN,
         "Give the asset another name or root; or adopt the table with the run tag lakehouse/full_refresh=true, which "
         "replaces its rows by the asset's result.",
@@ -241,7 +241,7 @@ CASES = [
         "file:/lake/flights holds a Delta table at version 4.",
         WRITTEN,
         "If that is the asset's table, register it (CREATE TABLE `shop`.`flights` USING delta LOCATION "
-        "'file:/lake/flights') and run the asset again: it goes on from its position. A catalog in memory forgets its "
+        "'file:/lake/flights') and run the asset again: it continues from its position. A catalog in memory forgets its "
         "tables when Spark ends.",
     ),
     Case(
@@ -251,9 +251,9 @@ CASES = [
         "its history carries that epoch: another program writes this application id, or the commit was removed from "
         "the log.",
         WRITTEN,
-        "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true; where only Spark can "
-        "read the log, first SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then begin "
-        "anew.",
+        "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true. If only Spark can "
+        "read the log, first SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then "
+        "begin again.",
     ),
     Case(
         errors.ConflictError,
@@ -279,26 +279,26 @@ CASES = [
     Case(
         errors.RolledBackError,
         {"asset": "flights", "version": 3},
-        "While this run was reading, the table of 'flights' lost the position that it began from (it was restored, "
-        "replaced or deleted, or two other runs did not see each other); it is at version 3 now.",
-        "What this run has written, if anything, does not count.",
-        "Run it again: it finds out anew what has been read.",
+        "While this run was reading, the table of 'flights' lost the position from which the run began (it was restored, "
+        "replaced or deleted, or two other runs did not see each other). The table is at version 3 now.",
+        "Anything that this run has written does not count.",
+        "Run it again: the next run finds out what has been read.",
     ),
     Case(
         errors.UnsettledError,
         {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows", "problem": "its log is gone"},
-        "'flights' is committed as version 118, but a rival that committed just before it changed the same rows, and "
-        "so it went 5 times: the rival's rows may stand where this run's belong. Then it could not be written again: its "
-        "log is gone.",
-        "No change is lost: the next run reads the same range again and writes what differs.",
+        "'flights' is committed as version 118, but a rival that committed just before it changed the same rows. This "
+        "happened 5 times, so rows of the rival may be where rows of this run belong. The rows could then not be written "
+        "again: its log is gone.",
+        "No change is lost: the next run reads the same range again and writes the rows that differ.",
         "Keep the two writers apart, or run it again.",
     ),
     Case(
         errors.UnknownOutcomeError,
         {"asset": "flights", "attempt": "a7", "problem": "No route to host."},
         "The commit of 'flights' did not answer, and its log cannot be read (No route to host).",
-        "It may have landed: its mark would name attempt a7.",
-        "Run it again when the table can be read: if it landed, the run says so and applies nothing twice.",
+        "The commit may be in the table: its mark would name attempt a7.",
+        "Run it again when the log can be read: if the commit is there, the run says so and applies nothing twice.",
     ),
 ]
 
@@ -386,5 +386,5 @@ def test_one_except_catches_them_all(error: type[Exception]):
 
 def test_an_asset_that_reads_its_own_table_is_told_how_to_begin():
     """To materialize itself first is no advice."""
-    assert "begins with an empty one" in str(errors.SourceMissingError("balance", "balance", "/lake/balance"))
+    assert "begins with an empty table" in str(errors.SourceMissingError("balance", "balance", "/lake/balance"))
     assert "Materialize 'orders' first" in str(errors.SourceMissingError("balance", "orders", "/lake/orders"))

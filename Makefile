@@ -83,7 +83,7 @@ bench-contention: $(STAMP)  ## Two, four and eight writers of one table
 	@$(PY) -m benchmarks contention
 
 lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=1: to the newest versions)
-	@.venv/bin/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+	@.venv/bin/uv pip compile pyproject.toml --extra local --group demo --group dev --universal --generate-hashes --no-emit-index-url \
 	  --no-header -q $(if $(UPGRADE),--upgrade) -o requirements.lock
 
 clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the benchmarks' tables stay)

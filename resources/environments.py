@@ -58,11 +58,10 @@ def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
     root = variables.get("LAKEHOUSE_ROOT")
     if not root:
         raise VariableError("LAKEHOUSE_ROOT", None, "a cluster's tables need one. Set it to, say, s3a://bucket/lake.")
-    if not variables.get("SPARK_REMOTE") and scheme_of(root) in (None, "file"):
+    if scheme_of(root) in (None, "file"):
         problem = (
-            "each run would be a JVM of its own on files of this machine, where two of them can overwrite each other's "
-            "commits. Give a root with its scheme (s3a://bucket/lake, hdfs://..., dbfs:/...), or set SPARK_REMOTE to "
-            "the one server that all runs share."
+            "it names files of this machine, where two JVMs can overwrite each other's commits, and no lock reaches "
+            "those of a cluster. Give a root with its scheme (s3a://bucket/lake, hdfs://..., dbfs:/...)."
         )
         raise VariableError("LAKEHOUSE_ROOT", root, problem)
     return _resources(ClusterSpark(spark_config=EVERYWHERE | _settings(variables)), root.rstrip("/"))

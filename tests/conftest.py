@@ -38,7 +38,7 @@ settings.load_profile("unit")
 @pytest.fixture(scope="session")
 def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark]:
     """Spark as the local environment has it, and the garbage collector with one thread: the tests have two JVMs."""
-    root = tmp_path_factory.mktemp("spark")
+    root = tmp_path_factory.getbasetemp()  # above the roots of all tests, so that its JVM may write to each
     settings = local_settings(root)
     settings[JAVA] = f"{settings.get(JAVA, '')} -XX:+UseSerialGC".strip()
     where = Where(os.environ["LAKEHOUSE_SPARK"])

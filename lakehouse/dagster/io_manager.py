@@ -4,8 +4,13 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+<<<<<<< HEAD
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
+=======
+from pathlib import Path
+from typing import Any, cast
+>>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
 
 import dagster as dg
 from dagster import ResourceDependency
@@ -41,12 +46,19 @@ from lakehouse.errors import (
     UnreadableLogError,
     UnsettledError,
 )
+<<<<<<< HEAD
 from lakehouse.log.location import Location
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
+=======
+from lakehouse.log.location import Location, Storage
+from lakehouse.materialization import Asset, Materialization
+>>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
+from lakehouse.server.own_session import guard
+from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -128,9 +140,21 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The Spark session of the tables that this manager writes, with the settings that every run needs."""
         session = cast("SparkSession", self.spark.spark_session)
         if session is not self._prepared:
+            refuse_untested("Spark", session.version)
             for setting in prepare(session):
                 dg.get_dagster_logger().warning(f"Spark refuses {setting}: a Python function (F.udf) may never end.")
             self._prepared = session
+        return session
+
+    def _writing_session(self) -> SparkSession:
+        """The session, once no other JVM can write below a root on this machine.
+
+        Raises:
+            ServerError: Another JVM has the root.
+        """
+        session, location = self.session(), self.location
+        if location.storage is Storage.FILES:
+            guard(session, Path(location.path).absolute())
         return session
 
     def step_of(self, execution: dg.AssetExecutionContext) -> Materialization:
@@ -138,10 +162,17 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         key = _step_of(execution)
         if key not in self._steps:
             asset, partitions_def, tags = self._asset(execution), execution.assets_def.partitions_def, _tags(execution)
+<<<<<<< HEAD
             self._steps[key] = begin(
                 self.session,
                 asset,
                 execution.run.run_id,
+=======
+            self._steps[key] = Materialization(
+                spark=self._writing_session,
+                asset=asset,
+                run_id=execution.run.run_id,
+>>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
                 slice=slice_of(asset.name, asset.table, partitions_def, execution.partition_keys)
                 if partitions_def
                 else None,

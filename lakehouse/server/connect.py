@@ -63,6 +63,11 @@ def session_on(server: Server) -> SparkSession:
         return session
 
 
+def roots_of(session: SparkSession) -> list[Path]:
+    """The root whose server a session of this process is on; empty where the session is somebody else's."""
+    return [root for root, connected in _connected.items() if connected.session is session]
+
+
 def _leave(root: Path) -> None:
     """Releases the session, so that the server need not wait for its timeout. A server that hangs is ignored."""
     connected = _connected.pop(root)

@@ -6,6 +6,7 @@
     - ServerError
     - UnsafeSettingError
     - VariableError
+    - VersionError
   x ServerLostError
 """
 
@@ -65,3 +66,15 @@ class VariableError(SetupError):
         self.variable, self.value, self.problem = variable, value, problem
         shown = f"{variable} is not set" if value is None else f"{variable} = {value}"
         super().__init__(f"{shown}: {problem}")
+
+
+class VersionError(SetupError):
+    """A version of Spark or Dagster with which the library is not tested."""
+
+    def __init__(self, program: str, version: str, tested: str) -> None:
+        self.program, self.version, self.tested = program, version, tested
+        super().__init__(
+            f"{program} {version} is not among the versions that this library is tested with ({tested}), so it is "
+            f"refused: what another one writes might be wrong without an error. Nothing was written. Install {program} "
+            f"{tested}."
+        )

@@ -43,6 +43,11 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
+def roots_here() -> list[Path]:
+    """The roots that the JVM of this process has."""
+    return list(_locks)
+
+
 def _alone(root: Path) -> Lock:
     rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()

@@ -22,11 +22,16 @@ class Lock:
     """A lock between processes on a file. The text of the file names the holder, for people.
 
     Args:
+<<<<<<< HEAD
         path: The file; it is created if it is missing, and stays.
+=======
+        path: The file; it is made where it is missing, and stays.
+        java: A file that a JVM locks instead, with a lock of Java's own kind, which the other kind does not meet.
+>>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, java: Path | None = None) -> None:
+        self._path, self._java = path, java
         self._fd: int | None = None
 
     @property
@@ -44,12 +49,15 @@ class Lock:
         while True:
             try:
                 fcntl.flock(self._fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-                return True
+                if not _is_held_by_a_jvm(self._java):
+                    return True
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
             except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    self.let_go()
-                    return False
-                time.sleep(_LOOK_AGAIN)
+                pass
+            if time.monotonic() >= deadline:
+                self.let_go()
+                return False
+            time.sleep(_LOOK_AGAIN)
 
     def let_go(self) -> None:
         """Releases the lock; a lock that a child has inherited stays the child's."""
@@ -68,10 +76,22 @@ class Lock:
         """Whether any process, even this one, holds the lock alone."""
         if not self._path.is_file():
             return False
-        probe = Lock(self._path)
+        probe = Lock(self._path, self._java)
         free = probe.take(shared=True)
         probe.let_go()
         return not free
+
+
+def _is_held_by_a_jvm(path: Path | None) -> bool:
+    """Whether a JVM has locked the file as Java does."""
+    if path is None or not path.is_file():
+        return False
+    with path.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # given back with the file
+        except (BlockingIOError, PermissionError):  # POSIX leaves a system the choice
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +124,14 @@ class Rendezvous:
         self.root = root
         self.scratch = root / SCRATCH
         self.log = self.scratch / "server.log"
+        self.java_lock = self.scratch / "session.lock"
+        """What the JVM of a session of the user's own locks while it lives."""
         self._state = self.scratch / "server.json"
         self._used = self.scratch / "used.lock"
 
     def jvm(self) -> Lock:
         """Held by the one JVM that may write to the root, as long as it lives."""
-        return Lock(self.scratch / "jvm.lock")
+        return Lock(self.scratch / "jvm.lock", self.java_lock)
 
     def starting(self) -> Lock:
         """Held while a process looks for the server, starts it or stops it."""

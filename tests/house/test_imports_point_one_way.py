@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("lakehouse", "resources", "assets", "tests")
-ASKED = {"spark/classic_progress.py": {"sparkContext"}}
-"""The named adapter: what it asks for is public, but not there through Spark Connect."""
+ASKED = {"spark/classic_progress.py": {"sparkContext"}, "server/own_session.py": {"sparkContext", "_jvm"}}
+"""The named adapters: the first asks for what is public, but not there through Spark Connect; the second lets the JVM of
+a session of the user's own take the lock of a root."""
 ORDER = (
     "errors",
     "sql",

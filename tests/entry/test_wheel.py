@@ -1,0 +1,185 @@
+"""The wheel in an empty environment, away from the checkout: installed, used by Dagster's own command line, complete.
+
+LAKEHOUSE_DAGSTER names another Dagster than the lock's: `make wheel` tries both ends of the range.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse import __version__
+from lakehouse.server.jars import DIRECTORY, JARS, REPOSITORY, Jar
+from tests.support.server_house import programs
+
+__all__ = ["programs"]  # a fixture
+PROJECT = Path(__file__).parents[2]
+UV = str(Path(sys.prefix, "bin", "uv"))
+SHOP = """
+import dagster as dg
+from pyspark.sql import functions as F
+
+from lakehouse import Aggregate, Changes, DeltaIOManager, LocalSpark, Merge, Table, validate
+
+orders = dg.AssetSpec(["raw", "orders"], metadata=Table(key="id"))
+
+
+@dg.asset(key_prefix="shop", ins={"orders": dg.AssetIn(["raw", "orders"])}, metadata=Table(key="id"))
+def open_orders(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where("status = 'open'"), touched)
+
+
+@dg.asset(key_prefix="shop", ins={"open_orders": dg.AssetIn(["shop", "open_orders"])}, metadata=Table(key="customer"))
+def totals(open_orders: Changes) -> Aggregate:
+    return Aggregate(open_orders, by="customer", count="orders", sums={"amount": "amount"})
+
+
+spark = LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=60)
+defs = validate(
+    dg.Definitions(
+        assets=[orders, open_orders, totals],
+        resources={"io_manager": DeltaIOManager(spark=spark, root="ROOT"), "spark": spark},
+        executor=dg.in_process_executor,
+    )
+)
+"""
+DELIVER = """
+import sys
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+path = sys.argv[1]
+if sys.argv[2] == "first":
+    rows = {"id": [1, 2, 3, 4], "customer": ["a", "a", "b", "b"], "status": ["open", "open", "open", "sent"],
+            "amount": [10, 20, 30, 40]}
+    write_deltalake(path, pa.table(rows), configuration={"delta.enableChangeDataFeed": "true"})
+else:
+    DeltaTable(path).update(predicate="id = 2", updates={"status": "'sent'"})
+    more = pa.table({"id": [5], "customer": ["c"], "status": ["open"], "amount": [50]})
+    write_deltalake(path, more, mode="append")
+"""
+ROWS = """
+import json, sys
+import pyarrow
+from deltalake import DeltaTable, QueryBuilder
+
+rows = QueryBuilder().register("t", DeltaTable(sys.argv[1])).execute("SELECT * FROM t").read_all()
+rows = pyarrow.table(rows).select(["customer", "orders", "amount"]).to_pydict()
+print(json.dumps(list(zip(*rows.values()))))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy, because a build leaves files beside the sources."""
+    source = tmp_path_factory.mktemp("source")
+    shutil.copytree(PROJECT / "lakehouse", source / "lakehouse", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("assets", "resources"):
+        (source / name).mkdir()
+        (source / name / "__init__.py").touch()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(PROJECT / name, source)
+    run([UV, "build", "-q", "--wheel", "--no-build-isolation", "--python", sys.executable, "."], source)
+    (built,) = (source / "dist").glob("*.whl")
+    return built
+
+
+def run(command: list[str], cwd: Path, **environment: str) -> str:
+    """What a command prints; nothing of this project or its environment is on its path."""
+    hidden = ("PYTHON", "VIRTUAL_ENV", "LAKEHOUSE", "SPARK", "PYSPARK", "JAVA_HOME", "DAGSTER", "COV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
+    answer = subprocess.run(
+        command, cwd=cwd, env=kept | environment, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert answer.returncode == 0, answer.stdout[-2000:] + answer.stderr[-4000:]
+    return answer.stdout
+
+
+def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
+    assert wheel.name == f"dagster_delta_lakehouse-{__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as content:
+        names = set(content.namelist())
+    assert {name.split("/")[0] for name in names} == {"lakehouse", f"dagster_delta_lakehouse-{__version__}.dist-info"}
+    sources = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "lakehouse").rglob("*.py")}
+    packaged = sources | {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
+    assert {name for name in names if name.startswith("lakehouse/")} == packaged
+
+
+class Shop:
+    """A project of a user's own, in an environment of its own, on a machine that has no Java."""
+
+    def __init__(self, directory: Path, python: Path, programs: Path, repository: Path) -> None:
+        self.directory, self.bin, self.root = directory, python.parent, directory / "la ke"
+        self._environment = {
+            "PATH": str(programs),
+            "DAGSTER_HOME": str(directory / "home"),
+            REPOSITORY: repository.as_uri(),
+        }
+        (directory / "home").mkdir()
+        (directory / "shop.py").write_text(SHOP.replace("ROOT", str(self.root)))
+
+    def run(self, program: str, *arguments: str) -> str:
+        return run([str(self.bin / program), *arguments], self.directory, **self._environment)
+
+    def deliver(self, which: str) -> None:
+        self.run("python", "-c", DELIVER, str(self.root / "raw/orders"), which)
+
+    def totals(self) -> list[Any]:
+        return sorted(json.loads(self.run("python", "-c", ROWS, str(self.root / "shop/totals"))))
+
+
+@pytest.fixture
+def shop(wheel: Path, programs: Path, tmp_path: Path) -> Iterator[Shop]:
+    environment, constraints, repository = tmp_path / "venv", tmp_path / "constraints.txt", tmp_path / "maven"
+    locked = re.findall(r"^([a-z].*==.*?) \\$", (PROJECT / "requirements.lock").read_text(), re.MULTILINE)
+    if "LAKEHOUSE_DAGSTER" in os.environ:
+        others = [line for line in locked if not line.startswith("dagster")]
+        locked = [*others, f"dagster=={os.environ['LAKEHOUSE_DAGSTER']}"]
+    constraints.write_text("\n".join(locked))
+    run([UV, "venv", "-q", "--python", sys.executable, str(environment)], tmp_path)
+    install = [UV, "pip", "install", "-q", "--python", f"{environment}/bin/python", "-c", str(constraints)]
+    cached = subprocess.run([*install, "--offline", f"{wheel}[local]"], cwd=tmp_path, capture_output=True, check=False)
+    if cached.returncode:
+        run([*install, f"{wheel}[local]"], tmp_path)
+    for jar in JARS:
+        offer(jar, repository)
+    made = Shop(tmp_path, environment / "bin" / "python", programs, repository)
+    yield made
+    made.run("lakehouse", "spark", "stop", "--now", "--root", str(made.root))
+
+
+def offer(jar: Jar, repository: Path) -> None:
+    """Puts a jar where Maven's layout has it."""
+    place = repository / jar.organisation.replace(".", "/") / jar.name / jar.revision
+    place.mkdir(parents=True)
+    (place / jar.file_name).symlink_to(DIRECTORY / jar.file_name)
+    (place / jar.file_name).with_suffix(".pom").write_text(
+        f"<project><modelVersion>4.0.0</modelVersion><groupId>{jar.organisation}</groupId>"
+        f"<artifactId>{jar.name}</artifactId><version>{jar.revision}</version></project>"
+    )
+
+
+@pytest.mark.slow
+def test_a_project_of_one_s_own_needs_the_wheel_and_nothing_else(shop: Shop):
+    materialize = ("dagster", "asset", "materialize", "-m", "shop", "--select", "key:shop/*")
+    shop.deliver("first")
+    shop.run(*materialize)
+    assert shop.totals() == [["a", 2, 30], ["b", 1, 30]]
+    started = json.loads(shop.run("lakehouse", "spark", "status", "--json", "-m", "shop"))
+    shop.deliver("second")
+    shop.run(*materialize)
+    assert shop.totals() == [["a", 1, 10], ["b", 1, 30], ["c", 1, 50]]
+    again = json.loads(shop.run("lakehouse", "spark", "status", "--json", "--root", str(shop.root)))
+    assert again["process"] == started["process"]
+    where = shop.run("python", "-c", "import lakehouse, sys; print(lakehouse.__file__, *sys.path)")
+    assert where.startswith(str(shop.bin.parent))
+    assert str(PROJECT) not in where.replace(str(shop.directory), "")

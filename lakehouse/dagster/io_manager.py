@@ -4,13 +4,9 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-<<<<<<< HEAD
+from pathlib import Path
 from typing import Any, Literal, cast
 from weakref import WeakKeyDictionary
-=======
-from pathlib import Path
-from typing import Any, cast
->>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
 
 import dagster as dg
 from dagster import ResourceDependency
@@ -46,14 +42,9 @@ from lakehouse.errors import (
     UnreadableLogError,
     UnsettledError,
 )
-<<<<<<< HEAD
-from lakehouse.log.location import Location
+from lakehouse.log.location import Location, Storage
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-=======
-from lakehouse.log.location import Location, Storage
-from lakehouse.materialization import Asset, Materialization
->>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
@@ -162,17 +153,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         key = _step_of(execution)
         if key not in self._steps:
             asset, partitions_def, tags = self._asset(execution), execution.assets_def.partitions_def, _tags(execution)
-<<<<<<< HEAD
             self._steps[key] = begin(
-                self.session,
+                self._writing_session,
                 asset,
                 execution.run.run_id,
-=======
-            self._steps[key] = Materialization(
-                spark=self._writing_session,
-                asset=asset,
-                run_id=execution.run.run_id,
->>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
                 slice=slice_of(asset.name, asset.table, partitions_def, execution.partition_keys)
                 if partitions_def
                 else None,

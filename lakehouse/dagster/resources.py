@@ -5,7 +5,7 @@ objects of a resource that is used at two places and tears each down on its own.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import Any, cast
 
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakehouse.server.errors import VariableError
 from lakehouse.server.lifecycle import Server
-from lakehouse.server.safety import refuse_secrets, refuse_unsafe
+from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
 from lakehouse.server.settings import local_settings
+from lakehouse.spark.diagnosis import Meaning, diagnose
 
 IDLE = 900
 """Seconds without use after which a server ends, unless said otherwise."""
@@ -49,13 +51,22 @@ class ClusterSpark(LazyPySparkResource):
                 self._spark_session.stop()
             self._spark_session = None
         _refuse(self.spark_config)
-        session: SparkSession = super().spark_session
+        session = self._connected()
         try:
             refuse_unsafe(session.conf.getAll)
         except BaseException:
             self._spark_session = None
             raise
         return session
+
+    def _connected(self) -> SparkSession:
+        """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more."""
+        try:
+            return super().spark_session
+        except PySparkException as error:
+            if Meaning.SESSION_ENDED not in diagnose(error):
+                raise
+            return super().spark_session
 
 
 class LocalSpark(LazyPySparkResource):
@@ -83,11 +94,11 @@ class LocalSpark(LazyPySparkResource):
             UnsafeSettingError: A setting that could lose rows unnoticed.
             VariableError: SPARK_REMOTE is set.
         """
-        _refuse(self.spark_config)
+        _refuse(self.spark_config, RULES + OF_THIS_MACHINE)
         _refuse_remote(os.environ.get("SPARK_REMOTE"))
         session = self._started()
         if session is not self._spark_session:
-            refuse_unsafe(session.conf.getAll)
+            refuse_unsafe(session.conf.getAll, RULES + OF_THIS_MACHINE)
             self._spark_session = session
         return session
 
@@ -119,9 +130,9 @@ def _answers(session: SparkSession) -> bool:
     return True
 
 
-def _refuse(settings: Mapping[str, str]) -> None:
+def _refuse(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) -> None:
     """What is checked while no session has been started yet."""
-    refuse_unsafe(settings)
+    refuse_unsafe(settings, rules)
     refuse_secrets(settings)
 
 

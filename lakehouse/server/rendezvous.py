@@ -22,12 +22,8 @@ class Lock:
     """A lock between processes on a file. The text of the file names the holder, for people.
 
     Args:
-<<<<<<< HEAD
         path: The file; it is created if it is missing, and stays.
-=======
-        path: The file; it is made where it is missing, and stays.
         java: A file that a JVM locks instead, with a lock of Java's own kind, which the other kind does not meet.
->>>>>>> ce8334a (cli: a wheel of the library alone; one JVM has a local root whoever's session writes; versions that are not tested are refused)
     """
 
     def __init__(self, path: Path, java: Path | None = None) -> None:
@@ -75,7 +71,7 @@ class Lock:
     def is_held(self) -> bool:
         """Whether any process, even this one, holds the lock alone."""
         if not self._path.is_file():
-            return False
+            return _is_held_by_a_jvm(self._java)
         probe = Lock(self._path, self._java)
         free = probe.take(shared=True)
         probe.let_go()

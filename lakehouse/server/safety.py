@@ -4,7 +4,7 @@ Pure: settings in, an error or nothing out.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakehouse.server.errors import UnsafeSettingError
@@ -44,13 +44,16 @@ class Rule:
 
 
 _TRAVELS = "on a shared session every later write of any table carries it, and is skipped or taken for another's"
-RULES = (
+OF_THIS_MACHINE = (
     Rule(
         "spark.connect.grpc.binding.address",
         ("127.0.0.1",),
         "whoever reaches a server from elsewhere and has its token runs any code on this machine",
     ),
     Rule("spark.connect.grpc.binding.port", ("0",), "another program may have that port; a free one is taken anyway"),
+)
+"""What the server of local tables may not be set to. A cluster's server listens where its clients find it."""
+RULES = (
     Rule("spark.sql.files.ignoreMissingFiles", ("false",), "a lost data file would read as rows that never were"),
     Rule("spark.sql.files.ignoreCorruptFiles", ("false",), "a damaged data file would read as rows that never were"),
     Rule(
@@ -89,8 +92,12 @@ RULES = (
 )
 
 
-def refuse_unsafe(settings: Mapping[str, str]) -> None:
+def refuse_unsafe(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) -> None:
     """Refuses settings that could lose rows unnoticed.
+
+    Args:
+        settings: The settings.
+        rules: What they may be; `RULES + OF_THIS_MACHINE` for the server of local tables.
 
     Raises:
         UnsafeSettingError: With one sentence for each setting that is not.
@@ -98,7 +105,7 @@ def refuse_unsafe(settings: Mapping[str, str]) -> None:
     problems = [
         problem
         for key, value in settings.items()
-        for rule in RULES
+        for rule in rules
         if (problem := rule.problem(key, value)) is not None
     ]
     if problems:

@@ -82,7 +82,7 @@ class TestOfAClassicSession:
         lock = Rendezvous(root).jvm()
         assert lock.take()
         lock.sign("its server")
-        with pytest.raises(dg.DagsterExecutionStepExecutionError, match="its server has the root"):
+        with pytest.raises(dg.Failure, match="its server has the root"):
             dg.materialize([numbers], resources={"io_manager": manager})
         defs = dg.Definitions(assets=[numbers], resources={"io_manager": manager})
         assert defs.load_asset_value(numbers.key).count() == 3

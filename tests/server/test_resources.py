@@ -18,7 +18,7 @@ from lakehouse.server.jars import JARS, class_path, fetch, jars_problem
 from lakehouse.server.java import java, java_problem
 from lakehouse.server.jvm import MAIN, class_archive, server_command
 from lakehouse.server.rendezvous import Rendezvous
-from lakehouse.server.safety import RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
+from lakehouse.server.safety import OF_THIS_MACHINE, RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
 from lakehouse.server.settings import EVERYWHERE, driver_gib, local_settings
 from resources.environments import PROJECT, environment
 
@@ -93,15 +93,22 @@ def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.key)
+@pytest.mark.parametrize("rule", RULES + OF_THIS_MACHINE, ids=lambda rule: rule.key)
 def test_each_unsafe_setting_is_refused_with_its_reason(rule):
     key = f"{rule.key}txnVersion" if rule.key.endswith(".") else rule.key
     value = "true" if "true" not in rule.allowed else "false"
     with pytest.raises(UnsafeSettingError, match=re.escape(rule.because)) as refused:
-        refuse_unsafe({key: value})
+        refuse_unsafe({key: value}, RULES + OF_THIS_MACHINE)
     assert f"{key} = {value} is refused" in str(refused.value)
     for harmless in rule.allowed:
-        refuse_unsafe({key: harmless.upper()})
+        refuse_unsafe({key: harmless.upper()}, RULES + OF_THIS_MACHINE)
+
+
+def test_the_server_of_a_cluster_listens_where_its_clients_find_it():
+    at = {"spark.connect.grpc.binding.port": "15099", "spark.connect.grpc.binding.address": "10.0.0.7"}
+    refuse_unsafe(at)
+    with pytest.raises(UnsafeSettingError, match=r"binding\.port = 15099 is refused"):
+        _ = LocalSpark(root="/nowhere", spark_config=at).spark_session
 
 
 def test_every_unsafe_setting_is_told_at_once():
@@ -112,7 +119,7 @@ def test_every_unsafe_setting_is_told_at_once():
 
 
 def test_our_own_settings_are_safe(tmp_path: Path):
-    refuse_unsafe(local_settings(tmp_path))
+    refuse_unsafe(local_settings(tmp_path), RULES + OF_THIS_MACHINE)
     refuse_secrets(local_settings(tmp_path))
 
 

@@ -18,6 +18,8 @@
     - UnreadableLogError
     - NewerMarkError
   x WriteError                  nothing was written
+    - LostChangesError
+    - TruncatesMissingError
     - EventOptionError
     - BrokenPromiseError
       x BadEventError
@@ -226,6 +228,36 @@ class NewerMarkError(ReadError):
 
 class WriteError(LakehouseError):
     """A result that cannot become the table. Nothing was written."""
+
+
+class LostChangesError(WriteError):
+    """A result that is not about what the changes of one of its inputs touched."""
+
+    def __init__(self, asset: str, source: str, range_: str, write: str, answered: Iterable[str]) -> None:
+        self.asset, self.source, self.range_, self.write, self.answered = asset, source, range_, write, tuple(answered)
+        others = " and ".join(f"'{name}'" for name in self.answered) or "nothing"
+        remedy = {
+            "Append": "Build its rows from feed, appended(), net() or log() of that input",
+            "Aggregate": "Sum that input in an asset of its own, or return a Merge about the keys of both",
+        }.get(write, "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...)")
+        super().__init__(
+            f"'{asset}' reads the changes of '{source}' {range_}, but its {write} is about changes of {others}, so "
+            f"they would count as read and be lost. Nothing was written. {remedy}; or annotate the input as a "
+            f"DataFrame, a look-up whose changes start nothing."
+        )
+
+
+class TruncatesMissingError(WriteError):
+    """`scd.type1` with truncates, of touched rows that hold only the truncates of touched keys."""
+
+    def __init__(self, asset: str, columns: Iterable[str], condition: str) -> None:
+        self.asset, self.columns, self.condition = asset, tuple(columns), condition
+        keys = ", ".join(map(repr, self.columns))
+        super().__init__(
+            f"'{asset}' applies truncates by {condition}, but its touched rows hold only the truncates of touched "
+            f"keys, so what a truncate took away would come back. Nothing was written. "
+            f"Ask for them by the same text: touched({keys}, also={condition!r})."
+        )
 
 
 class EventOptionError(WriteError):

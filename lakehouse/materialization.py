@@ -42,6 +42,7 @@ from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.aggregate import Aggregate, unsummed
+from lakehouse.write.asked import refuse_lost_changes
 from lakehouse.write.writes import Write
 
 DAY = 24 * 60 * 60 * 1000
@@ -218,6 +219,7 @@ class Materialization:
     ) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run = self.pinned()
+        refuse_lost_changes(run, write)
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
         return commit(self.spark(), run, write, retry, clock, tell)

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from lakehouse.checking.finding import Finding, Grade, counted
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.compare import MORE, bag_difference
 from lakehouse.spark.driver_rows import collected, travels
 from lakehouse.sql.text import folded, quote
@@ -86,4 +87,5 @@ def of_sample(key: Sequence[str], table: DataFrame, sources: Sequence[DataFrame]
         if more.schema.simpleString().lower() == keys.schema.simpleString().lower():
             keys = keys.union(more)
     keys = keys.distinct()
-    return Touched(tuple(key), collected(keys) if travels(keys) else keys.localCheckpoint(), table, "the sample")
+    sample = SomeKeys(tuple(key), collected(keys) if travels(keys) else keys.localCheckpoint())
+    return Touched(tuple(key), sample, table, ("the sample",))

@@ -12,8 +12,9 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
-from lakehouse.read.touched import Tells, Touched, require
-from lakehouse.spark.driver_rows import Local
+from lakehouse.read.touched import Touched, require
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, Unread
+from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.spark.promises import not_appended
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
@@ -170,31 +171,56 @@ class Changes:
             .drop("__existed", "__newest")
         )
 
-    def touched(self, *keys: str) -> Touched:
+    def touched(self, *keys: str, also: str | None = None, **expressions: str) -> Touched:
         """The distinct keys of the range's changes, from the images before and after.
 
         Args:
-            keys: The columns, at least one; they need not identify a row.
+            keys: Columns of the source that are columns of the key; they need not identify a row.
+            also: A condition on rows that concern every key, such as truncates: a change of one touches all keys, and
+                `rows` has such rows whatever their own key.
+            expressions: Further columns of the key, each as an expression over a row of the source:
+                `customer="lower(trim(customer))"`. `rows` has them under these names.
 
         Raises:
-            ReadError: None was named.
-            ColumnMissingError: The source lacks one of them.
+            ReadError: No column was named.
+            ColumnMissingError: The source lacks one of the columns.
         """
-        if not keys:
+        if not keys and not expressions:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
         require(self.source.columns, keys, f"'{self.name}'")
+        columns, source = (*keys, *expressions), self._computed(self.source, expressions)
+        conditions = () if also is None else (also,)
+        return Touched(columns, self._touched(columns, expressions, also), source, (self.name,), conditions)
+
+    def _touched(self, columns: tuple[str, ...], expressions: dict[str, str], also: str | None) -> EveryKey | SomeKeys:
         match self.content:
             case Everything():
-                return Touched(keys, None, self.source, self.name)
+                return EveryKey()
             case Nothing():
-                nothing = Local.empty(self.source.select(*map(quote, keys)))
-                return Touched(keys, nothing, self.source, self.name)
-            case Feed(found=found):
-                identifies = folded(keys) == folded(self.key)
-                few, most = isinstance(found, Local), self.counts.images if self._read else None
+                keys = self._computed(self.source, expressions).select(*map(quote, columns))
+                return SomeKeys(columns, Local.empty(keys))
+            case Feed(found=found) as content:
+                if also is not None and not is_empty(content.frame.where(also)):
+                    return EveryKey()
+                most = self.counts.images if self._read else None
+                if expressions:
+                    computed = self._computed(content.frame, expressions)
+                    return SomeKeys(columns, computed if isinstance(found, Local) else Unread(computed), most)
                 rows = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
-                tells = rows if identifies else Tells.KEYS
-                return Touched(keys, found, self.source, self.name, few=few, most=most, tells=tells)
+                tells = rows if folded(columns) == folded(self.key) else Tells.KEYS
+                return SomeKeys(columns, found if isinstance(found, Local) else Unread(found), most, tells)
+
+    def _computed(self, frame: DataFrame, expressions: dict[str, str]) -> DataFrame:
+        """The frame with columns that are computed row by row."""
+        return frame.withColumns({name: F.expr(text) for name, text in expressions.items()}) if expressions else frame
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the changed rows were asked for, by `feed`, `appended()`, `net()` or `log()`.
+
+        Of a first read the source has them, too.
+        """
+        return "feed" in vars(self) or (self.is_initial and "source" in vars(self))
 
     @property
     def read_no_feed(self) -> bool:

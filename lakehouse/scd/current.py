@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from lakehouse.scd.columns import ColumnChoice, Layout, Names
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, complete_sequence, in_order, marked
 from lakehouse.scd.ignored_nulls import NullUpdates, fill
+from lakehouse.scd.truncates import with_truncates
 from lakehouse.sql.text import quote
 
 _TRUNCATES, _LOW = "__scd_truncates", "__scd_low"
@@ -38,7 +39,8 @@ def type1(
             field by field. Never NULL.
         apply_as_deletes: The condition that an event deletes its key: an expression over all columns of the events.
         apply_as_truncates: The condition that an event deletes every key: events of the same and of earlier sequences
-            have no effect, whenever they arrive. Its own key does not count, and may be NULL.
+            have no effect, whenever they arrive. Its own key does not count, and may be NULL. Of touched rows ask with
+            the same text: `touched(..., also="op = 'T'")`.
         column_list: The columns to keep; the keys must be among them. Default: all.
         except_column_list: The columns to leave out, instead.
         ignore_null_updates: Whether a NULL in an update leaves the value as it was, in every column.
@@ -75,7 +77,8 @@ def type1(
     frame = marked(function, events, layout, sequence_by, conditions)
     kept = frame if apply_as_truncates is None else _after_truncates(frame, layout)
     newest = fill(in_order(kept, layout), layout, ignored).where(f"{NEXT} IS NULL AND NOT {DELETES}")
-    return newest.selectExpr(*map(quote, layout.names))
+    rows = newest.selectExpr(*map(quote, layout.names))
+    return rows if apply_as_truncates is None else with_truncates(rows, layout.keys, apply_as_truncates)
 
 
 def _after_truncates(frame: DataFrame, layout: Layout) -> DataFrame:

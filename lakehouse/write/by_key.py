@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 from lakehouse.log.log import Head
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.read.run import Run
-from lakehouse.read.touched import SENT, Tells, Touched
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import SENT, Tells
 from lakehouse.spark.driver_rows import Local, computed, is_empty, small
 from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types

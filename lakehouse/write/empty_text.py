@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, Unread
 from lakehouse.spark.promises import BROKEN
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.difference import broken
@@ -42,10 +43,13 @@ def refusing_empty_texts(asset: str, write: Stated, partition_columns: Collectio
 
 def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -> Touched:
     """The keys likewise: rows that the table holds under NULL would stay there when the empty text is deleted."""
-    if touched.found is None or not folded(touched.columns) & folded(partition_columns):
+    keys = touched.touched
+    if isinstance(keys, EveryKey) or not folded(touched.columns) & folded(partition_columns):
         return touched
     if touched.values is None:
-        return replace(touched, found=_refusing(touched.keys, partition_columns))
+        checked = _refusing(keys.distinct, partition_columns)
+        found = checked if touched.few else Unread(checked)
+        return replace(touched, touched=SomeKeys(keys.columns, found, keys.most))
     partitions = folded(partition_columns)
     for index, column in enumerate(touched.columns):
         if column.lower() in partitions and any(key[index] == "" for key in touched.values):

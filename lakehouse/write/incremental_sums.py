@@ -18,6 +18,7 @@ from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.read.changes import Feed
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import SomeKeys, Unread
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, computed, is_empty
 from lakehouse.spark.evidence import first_line, is_of_the_asset
@@ -162,9 +163,9 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
 
 def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> DataFrame:
     """The touched groups: what they come to, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
-    few, groups = isinstance(found, Local), tuple(write.groups)
-    most = found.rows if isinstance(found, Local) else None
-    touched = Touched(groups, found, None, write.changes.name, few=few, most=most)
+    groups = tuple(write.groups)
+    keys = SomeKeys(groups, found, found.rows) if isinstance(found, Local) else SomeKeys(groups, Unread(found))
+    touched = Touched(groups, keys, None, (write.changes.name,))
     totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
     totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())

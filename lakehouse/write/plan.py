@@ -4,6 +4,7 @@ Planned anew for every attempt, against the table as that attempt finds it; the 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.errors import MissingKeyError
 from lakehouse.log.log import Head
 from lakehouse.read.run import Run
+from lakehouse.scd.truncates import without_mark
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
@@ -58,6 +60,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     check_zone(run.asset, write.rows, partition_columns)
     if isinstance(write, Merge) and not run.table.key_columns:
         raise MissingKeyError(run.asset, "Merge")
+    write = replace(write, rows=without_mark(write.rows))
     write = refusing_empty_texts(run.asset, write, partition_columns)
     if head is None:
         return Create(_whole(run, write))

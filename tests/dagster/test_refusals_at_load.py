@@ -12,6 +12,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 
@@ -22,7 +23,7 @@ NOWHERE = TableRef.at_path("landed", "/nowhere/landed")
 def touched(name: str, *columns: str) -> Touched:
     """Every key of a source, of which nothing but its identity matters here."""
     source: Any = object()
-    return Touched(columns, None, source, name)
+    return Touched(columns, EveryKey(), source, (name,))
 
 
 def unnamed() -> object:

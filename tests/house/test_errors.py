@@ -167,6 +167,29 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.LostChangesError,
+        {
+            "asset": "named",
+            "source": "names",
+            "range_": "(3, 4]",
+            "write": "Merge",
+            "answered": ("flights",),
+        },
+        "'named' reads the changes of 'names' (3, 4], but its Merge is about changes of 'flights', so they would count "
+        "as read and be lost.",
+        WRITTEN,
+        "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...); or annotate the "
+        "input as a DataFrame, a look-up whose changes start nothing.",
+    ),
+    Case(
+        errors.TruncatesMissingError,
+        {"asset": "customers", "columns": ("id",), "condition": "op = 'T'"},
+        "'customers' applies truncates by op = 'T', but its touched rows hold only the truncates of touched keys, so "
+        "what a truncate took away would come back.",
+        WRITTEN,
+        "Ask for them by the same text: touched('id', also=\"op = 'T'\").",
+    ),
+    Case(
         errors.EventOptionError,
         {"function": "scd.type2()", "rule": "EMPTY_KEYS", "problem": "was given no keys", "remedy": REMEDY},
         "scd.type2() was given no keys (rule EMPTY_KEYS).",

@@ -32,6 +32,11 @@ def totals(src: Changes) -> Merge:
     return Merge(grouped, touched)
 
 
+def tidied(src: Changes) -> Merge:
+    touched = src.touched(k="nullif(translate(upper(k), 'B', 'A'), 'C')", odd="v % 2 = 1")
+    return Merge(touched.rows.groupBy("k", "odd").agg(F.count("*").alias("n"), F.max("v").alias("top")), touched)
+
+
 def sums(src: Changes) -> Aggregate:
     return Aggregate(src, "k", "n", {"total": "v", "half": "CAST(v / 2 AS DECIMAL(5,1))"})
 
@@ -74,6 +79,14 @@ def _totals(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
         values = [row[2] for row in rows if row[2] is not None]
         result.append((k, len(rows), sum(values) if values else None, max(values) if values else None))
     return result
+
+
+def _tidied(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
+    groups: dict[Any, list[Any]] = defaultdict(list)
+    for _id, k, v in src:
+        tidy = {"a": "A", "b": "A"}.get(k)
+        groups[tidy, None if v is None else v % 2 == 1].append(v)
+    return [(*group, len(vs), max((v for v in vs if v is not None), default=None)) for group, vs in groups.items()]
 
 
 def _sums(src: Iterable[Row], _: Iterable[Row]) -> list[tuple[Any, ...]]:
@@ -119,6 +132,7 @@ class Case:
 CASES = [
     Case(kept, Table(key="id"), _kept),
     Case(totals, Table(key="k"), _totals),
+    Case(tidied, Table(key=["k", "odd"]), _tidied),
     Case(sums, Table(key="k"), _sums),
     Case(tens, Table(key=["ten", "k"]), _tens),
     Case(members, Table(key=["k", "id"]), _members),

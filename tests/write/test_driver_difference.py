@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.errors import BrokenPromiseError
 from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, collected
 from lakehouse.write.difference import HELD, difference, promised
 from lakehouse.write.driver_difference import local_difference
@@ -40,13 +41,17 @@ def local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str = SC
     return collected(spark.createDataFrame(list(rows), schema))
 
 
+def of_keys(columns: tuple[str, ...], rows: Local) -> Touched:
+    return Touched(columns, SomeKeys(columns, rows), None, ("src",))
+
+
 def touched(spark: SparkSession, keys: Sequence[int | None] = TOUCHED) -> Touched:
     """By a part of the table's key."""
-    return Touched(("k",), local(spark, [(key,) for key in keys], "k int"), None, "src")
+    return of_keys(("k",), local(spark, [(key,) for key in keys], "k int"))
 
 
 def touched_by_key(spark: SparkSession) -> Touched:
-    return Touched(("J", "k"), local(spark, list(product(TEXTS, TOUCHED)), "J string, k int"), None, "src")
+    return of_keys(("J", "k"), local(spark, list(product(TEXTS, TOUCHED)), "J string, k int"))
 
 
 def told(frame: DataFrame) -> list[str]:
@@ -147,6 +152,6 @@ def test_keys_without_literals_are_left_to_spark(spark: SparkSession) -> None:
     assert local_difference("a", rows, existing.limit(0), ("v",), touched(spark)) is None
     assert local_difference("a", local(spark, [(0, "\ufffd", 0.5, [1], None)]), existing, KEY, touched(spark)) is None
     assert local_difference("a", rows, existing, KEY, touched(spark)) is None, "a key that only the table holds"
-    other = Touched(("k",), local(spark, [(0,)], "k bigint"), None, "src")
+    other = of_keys(("k",), local(spark, [(0,)], "k bigint"))
     assert local_difference("a", rows, existing.limit(0), KEY, touched(spark)) is not None
     assert local_difference("a", rows, existing.limit(0), KEY, other) is None

@@ -241,15 +241,15 @@ def test_keys_of_a_known_number_are_sent_to_the_join(
     lake.sql("UPDATE {src} SET v = 1 WHERE id < 3")
     lake.sql("INSERT INTO {src} VALUES (10, 0)")
     found = changes()
-    assert found.touched("id").most == 2 * 3 + 1
+    assert found.touched("id").touched.most == 2 * 3 + 1
     assert is_sent(found.touched("id"))
     assert isinstance(found.content, Feed)
     archived = replace(found, content=replace(found.content, commits=()))
-    assert archived.touched("id").most is None, "an archive's rows are not counted"
-    monkeypatch.setattr("lakehouse.read.touched.SENT", 6)
+    assert archived.touched("id").touched.most is None, "an archive's rows are not counted"
+    monkeypatch.setattr("lakehouse.read.touched_keys.SENT", 6)
     assert not is_sent(found.touched("id"))
     lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
-    assert changes().touched("id").most is None, "a RESTORE does not say how many rows it changed"
+    assert changes().touched("id").touched.most is None, "a RESTORE does not say how many rows it changed"
 
 
 @pytest.mark.slow

@@ -1,0 +1,46 @@
+"""Whether a result answers for every change of its run's inputs: an answer that leaves one out would lose it."""
+
+from typing import assert_never
+
+from lakehouse.errors import LostChangesError, TruncatesMissingError
+from lakehouse.read.changes import Changes
+from lakehouse.read.run import Run
+from lakehouse.scd.truncates import truncates_of
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.writes import Append, Merge, Overwrite, Write
+
+
+def refuse_lost_changes(run: Run, write: Write) -> None:
+    """Refuses a result under which changes of an input would count as read and be in no table.
+
+    Raises:
+        LostChangesError: An input has changes, and the result is not about what they touched.
+        TruncatesMissingError: `scd.type1` applies truncates to rows that need not hold them.
+    """
+    for changes in run.changes:
+        if not changes.is_empty and not _answers_for(write, changes):
+            raise LostChangesError(
+                run.asset, changes.name, str(changes.range), type(write).__name__, _answered(run, write)
+            )
+    if isinstance(write, Merge):
+        condition = truncates_of(write.rows.schema)
+        if condition is not None and condition not in write.touched.also:
+            raise TruncatesMissingError(run.asset, write.touched.columns, condition)
+
+
+def _answered(run: Run, write: Write) -> tuple[str, ...]:
+    return tuple(changes.name for changes in run.changes if _answers_for(write, changes))
+
+
+def _answers_for(write: Write, changes: Changes) -> bool:
+    match write:
+        case Merge(touched=touched):
+            return changes.name in touched.inputs
+        case Aggregate(changes=aggregated):
+            return changes.name == aggregated.name
+        case Append():
+            return changes.is_asked
+        case Overwrite():
+            return True
+        case _:
+            assert_never(write)

@@ -1,0 +1,185 @@
+"""What touched keys answer for: keys that are computed, rows that concern every key, and inputs that nobody asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table, scd
+from lakehouse.commit.commit import Committed
+from lakehouse.errors import LostChangesError, ReadError, TruncatesMissingError
+from tests.support.lake import Lake
+from tests.support.model import DIM, SRC
+
+EVENTS = "id int, at int, op string, v int"
+TRUNCATE = "op = 'T'"
+
+
+def current(events: Changes) -> Merge:
+    touched = events.touched("id", also=TRUNCATE)
+    rows = scd.type1(
+        touched.rows,
+        "id",
+        "at",
+        apply_as_deletes="op = 'D'",
+        apply_as_truncates=TRUNCATE,
+        except_column_list=["op", "at"],
+    )
+    return Merge(rows, touched)
+
+
+def forgetful(events: Changes) -> Merge:
+    touched = events.touched("id")
+    return Merge(scd.type1(touched.rows, "id", "at", apply_as_truncates=TRUNCATE), touched)
+
+
+def test_a_truncate_touches_every_key_and_holds_for_events_that_arrive_later(lake: Lake):
+    lake.create("events", [(1, 1, "U", 10), (2, 5, "U", 20)], EVENTS)
+    declared = Table(key="id")
+    lake.materialize(current, declared)
+    lake.insert("events", [(None, 3, "T", None)])
+    lake.materialize(current, declared)
+    assert lake.rows("current") == [(2, 20)]
+    lake.insert("events", [(1, 2, "U", 11), (3, 4, "U", 30)])
+    step = lake.begin(current, declared)
+    inputs: dict[str, Any] = lake.read(step, current)
+    assert not current(**inputs).touched.is_everything, "the later events touch their own keys"
+    lake.materialize(current, declared)
+    assert lake.rows("current") == [(2, 20), (3, 30)]
+
+
+def test_rows_that_concern_every_key_are_there_for_keys_that_are_no_literals(lake: Lake):
+    lake.create("events", [(1.5, 1), (None, 3), (2.5, 4)], "id double, at int")
+    lake.materialize(counted, Table(key="id"))
+    lake.insert("events", [(1.5, 5)])
+    lake.materialize(counted, Table(key="id"))
+    assert lake.rows("counted") == [(1.5, 3), (2.5, 2)]
+
+
+def counted(events: Changes) -> Merge:
+    """How many rows each key has, and one more for each that concerns every key."""
+    touched = events.touched("id", also="id IS NULL")
+    every = touched.rows.where("id IS NULL").agg(F.count("*").alias("more"))
+    own = touched.rows.where("id IS NOT NULL").groupBy("id").agg(F.count("*").alias("n"))
+    return Merge(own.crossJoin(every).selectExpr("id", "CAST(n + more AS INT) AS n"), touched)
+
+
+def test_truncates_of_rows_that_need_not_hold_them_are_refused(lake: Lake):
+    lake.create("events", [(1, 1, "U", 10)], EVENTS)
+    with pytest.raises(TruncatesMissingError) as refused:
+        lake.materialize(forgetful, Table(key="id"))
+    assert refused.value.condition == TRUNCATE
+    assert not lake.exists("forgetful")
+
+
+def test_what_the_result_says_of_its_truncates_is_not_in_the_table(lake: Lake):
+    lake.create("events", [(1, 1, "U", 10)], EVENTS)
+    lake.materialize(current, Table(key="id"))
+    assert [field.metadata for field in lake.frame("current").schema.fields] == [{}, {}]
+
+
+def test_a_key_may_be_computed_and_rows_have_it(lake: Lake):
+    lake.create("src", [(1, " A", 10), (2, "a ", 20), (3, "b", 30)], SRC)
+    declared = Table(key="k")
+    lake.materialize(by_tidy_name, declared)
+    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
+    lake.insert("src", [(4, "B", 40)])
+    done = lake.materialize(by_tidy_name, declared)
+    assert lake.rows("by_tidy_name") == [("a", 2, 31), ("b", 2, 70)]
+    assert isinstance(done, Committed)
+
+
+def by_tidy_name(src: Changes) -> Merge:
+    touched = src.touched(k="lower(trim(k))")
+    return Merge(touched.rows.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("v")), touched)
+
+
+def test_touched_without_a_column_is_refused(lake: Lake):
+    lake.create("src", [(1, "a", 10)], SRC)
+
+    def nothing(src: Changes) -> Merge:
+        touched = src.touched(also="v = 10")
+        return Merge(touched.rows, touched)
+
+    with pytest.raises(ReadError, match="needs the columns"):
+        lake.materialize(nothing, Table(key="id"))
+
+
+def one_side(src: Changes, dim: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.of(src.source.join(dim.source, "k")), touched)
+
+
+def both_sides(src: Changes, dim: Changes) -> Merge:
+    touched = src.touched("id") | dim.touched("k").via(src.source, "id")
+    return Merge(touched.of(src.source.join(dim.source, "k")), touched)
+
+
+def appended(src: Changes, dim: Changes) -> Append:
+    return Append(src.appended().join(dim.source, "k"))
+
+
+def net_and_feed(src: Changes, dim: Changes) -> Append:
+    _ = dim.net("k")
+    return Append(src.feed.select("id", "k", "v"))
+
+
+def first_and_then(src: Changes) -> Append:
+    return Append(src.source if src.is_initial else src.appended())
+
+
+def summed(src: Changes, dim: Changes) -> Aggregate:
+    return Aggregate(src, "k", "n")
+
+
+def overwritten(src: Changes, dim: Changes) -> Overwrite:
+    return Overwrite(src.source)
+
+
+@pytest.mark.parametrize(
+    ("asset", "remedy"),
+    [(one_side, "Unite its keys"), (appended, "log() of that input"), (summed, "about the keys of both")],
+)
+def test_an_input_whose_changes_nobody_asked_for_is_refused_before_anything_is_written(
+    lake: Lake, asset: Callable[..., Any], remedy: str
+):
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("dim", [("a", "A", 1)], DIM)
+    with pytest.raises(LostChangesError) as refused:
+        lake.materialize(asset, Table(key="id") if asset is one_side else Table(key="k" if asset is summed else None))
+    assert (refused.value.source, refused.value.answered) == ("dim", ("src",))
+    assert remedy in str(refused.value)
+    assert not lake.exists(asset.__name__)
+
+
+@pytest.mark.parametrize("asset", [both_sides, net_and_feed, overwritten])
+def test_inputs_that_were_asked_are_not_refused(lake: Lake, asset: Callable[..., Any]):
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("dim", [("a", "A", 1)], DIM)
+    declared = Table(key="id") if asset is both_sides else Table()
+    for number in (2, 3):
+        lake.materialize(asset, declared)
+        lake.insert("src", [(number, "a", 20)])
+    assert len(lake.rows(asset.__name__)) == 2
+
+
+def test_an_input_without_changes_need_not_be_asked(lake: Lake):
+    """So that a step which looks at one side only, because nothing else changed, is not refused."""
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("dim", [("a", "A", 1)], DIM)
+    lake.materialize(both_sides, Table(key="id"), name="joined")
+    lake.insert("src", [(2, "a", 20)])
+    lake.materialize(one_side, Table(key="id"), name="joined")
+    assert len(lake.rows("joined")) == 2
+    lake.sql("UPDATE {dim} SET name = 'B' WHERE k = 'a'")
+    with pytest.raises(LostChangesError):
+        lake.materialize(one_side, Table(key="id"), name="joined")
+
+
+def test_the_source_of_a_first_read_is_its_changes(lake: Lake):
+    lake.create("src", [(1, "a", 10)], SRC)
+    for number in (2, 3):
+        lake.materialize(first_and_then)
+        lake.insert("src", [(number, "a", 20)])
+    assert len(lake.rows("first_and_then")) == 2

@@ -1,0 +1,104 @@
+"""Random events in random batches through `Merge`: after each step both types are what a fold makes of all events.
+
+From the source, and from an archive of its feed, of which old events that leave the source take nothing away.
+LAKEHOUSE_EXAMPLES says how many histories (1).
+"""
+
+import os
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Append, Changes, Merge, Table, scd
+from tests.support.events import Event, frame, past, present, random_events, shown
+from tests.support.lake import Lake
+from tests.support.slow import slow
+
+EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
+TRUNCATE = "op = 'T'"
+KEPT: dict[str, Any] = {
+    "keys": "id",
+    "sequence_by": "struct(at, n)",
+    "apply_as_deletes": "op = 'D'",
+    "column_list": ["id", "a", "b", "s"],
+}
+CURRENT, HISTORY = Table(key="id"), Table(key=("id", "__START_AT"))
+
+
+def now(bronze: Changes) -> Merge:
+    touched = bronze.touched("id", also=TRUNCATE)
+    return Merge(scd.type1(touched.rows, apply_as_truncates=TRUNCATE, **KEPT), touched)
+
+
+def before(bronze: Changes) -> Merge:
+    touched = bronze.touched("id")
+    return Merge(scd.type2(touched.rows.where("op <> 'T'"), **KEPT), touched)
+
+
+def archive(bronze: Changes) -> Append:
+    return Append(bronze.log())
+
+
+def now_of_archive(archive: Changes) -> Merge:
+    touched = archive.touched("id", also=TRUNCATE)
+    return Merge(scd.type1(_events(touched.rows), apply_as_truncates=TRUNCATE, **KEPT), touched)
+
+
+def before_of_archive(archive: Changes) -> Merge:
+    touched = archive.touched("id")
+    return Merge(scd.type2(_events(touched.rows).where("op <> 'T'"), **KEPT), touched)
+
+
+def _events(archived: DataFrame) -> DataFrame:
+    return archived.where("change_type = 'insert'")
+
+
+def put(lake: Lake, events: Sequence[Event]) -> None:
+    writer = frame(lake.spark, events).write.format("delta").option("delta.enableChangeDataFeed", "true")
+    writer.mode("append").save(str(lake.root / "bronze"))
+
+
+def step(lake: Lake) -> None:
+    lake.materialize(archive)
+    for asset, declared in ((now, CURRENT), (before, HISTORY), (now_of_archive, CURRENT), (before_of_archive, HISTORY)):
+        lake.materialize(asset, declared)
+
+
+def without_truncates(events: Sequence[Event]) -> list[Event]:
+    return [event for event in events if event.op != "T"]
+
+
+@pytest.mark.parametrize("seed", [0, *(slow(seed) for seed in range(1, max(EXAMPLES, 6)))])
+def test_shuffled_events_in_many_batches_give_what_all_of_them_give_in_order(lake: Lake, seed: int):
+    random = Random(seed)
+    events = random_events(random, range(5), each=8, truncates=random.choice([0, 1, 2]))
+    cuts = sorted(random.sample(range(1, len(events)), 2))
+    for start, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        put(lake, events[start:end])
+        step(lake)
+        arrived = events[:end]
+        assert shown(lake.frame("now")) == shown(lake.frame("now_of_archive")) == present(arrived)
+        assert shown(lake.frame("before")) == past(without_truncates(arrived))
+        assert shown(lake.frame("before_of_archive")) == past(without_truncates(arrived))
+
+
+def test_old_events_that_leave_the_source_take_nothing_from_what_is_read_from_the_archive(lake: Lake):
+    """Straight from the source they take their effect back: a table holds what its source gives."""
+    events = random_events(Random("retention"), range(5), each=6, truncates=1)
+    put(lake, events)
+    step(lake)
+    kept = [shown(lake.frame(name)) for name in ("now_of_archive", "before_of_archive")]
+    lake.sql("DELETE FROM {bronze} WHERE at <= 3 OR id IN (1, 2)")
+    step(lake)
+    versions = [lake.version(name) for name in ("now_of_archive", "before_of_archive")]
+    assert [shown(lake.frame(name)) for name in ("now_of_archive", "before_of_archive")] == kept
+    left = [event for event in events if event.at > 3 and event.id not in (1, 2)]
+    assert shown(lake.frame("now")) == present(left) != kept[0]
+    assert shown(lake.frame("before")) == past(without_truncates(left)) != kept[1]
+    images = lake.spark.read.option("readChangeFeed", "true").option("startingVersion", 1).format("delta")
+    for name, version in zip(("now_of_archive", "before_of_archive"), versions, strict=True):
+        feed = images.load(str(lake.root / name)) if version else None
+        assert feed is None or feed.count() == 0, "no row is written, either"

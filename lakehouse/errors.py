@@ -242,8 +242,9 @@ class LostChangesError(WriteError):
         }.get(write, "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...)")
         super().__init__(
             f"'{asset}' reads the changes of '{source}' {range_}, but its {write} is about changes of {others}, so "
-            f"they would count as read and be lost. Nothing was written. {remedy}; or annotate the input as a "
-            f"DataFrame, a look-up whose changes start nothing."
+            f"they would count as read and be lost.",
+            f"Nothing was written. {remedy}; or annotate the input as a DataFrame, a look-up whose changes start "
+            f"nothing.",
         )
 
 
@@ -255,8 +256,8 @@ class TruncatesMissingError(WriteError):
         keys = ", ".join(map(repr, self.columns))
         super().__init__(
             f"'{asset}' applies truncates by {condition}, but its touched rows hold only the truncates of touched "
-            f"keys, so what a truncate took away would come back. Nothing was written. "
-            f"Ask for them by the same text: touched({keys}, also={condition!r})."
+            f"keys, so what a truncate took away would come back.",
+            f"Nothing was written. Ask for them by the same text: touched({keys}, also={condition!r}).",
         )
 
 

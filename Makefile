@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow races crash crash-jvm warm check lock clean \
+.PHONY: help install demo dev shell stop test slow races crash crash-jvm s3 warm check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -39,7 +39,7 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not served
+REST := not race and not kill and not fault and not served and not stores
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow and $(REST)"
@@ -61,6 +61,17 @@ crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check 
 crash-jvm: $(STAMP)  ## The same with JVMs and servers killed; that the checker can go red; a few random histories
 	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -m kill -k "JVM or both"
 	@$(PYTEST:loadscope=load) -m fault
+
+# A real S3 server in one program, built by Go; it keeps objects as files of a directory.
+GATEWAY := .venv/s3/versitygw
+$(GATEWAY):
+	@command -v go >/dev/null || { echo "Go is needed (Debian or Ubuntu: apt-get install golang)." >&2; exit 1; }
+	@echo "Building versitygw (two minutes, once) ..."
+	@GOBIN=$(CURDIR)/.venv/s3 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor, the demo (fetches 660 MB of jars, once)
+	@$(PY) -m lakehouse spark install --s3
+	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m pytest -q -n 1 -m stores
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check

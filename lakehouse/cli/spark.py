@@ -1,11 +1,12 @@
 """`lakehouse spark`: the Spark server of local tables, by hand. Runs start it by themselves."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place, local_spark, root_of
-from lakehouse.server.jars import DIRECTORY, JARS, fetch
+from lakehouse.server.jars import DIRECTORY, JARS, S3_JARS, Jar, fetch
 from lakehouse.server.java import java
 from lakehouse.server.jvm import class_archive
 from lakehouse.server.lifecycle import SERVER, stop
@@ -24,6 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         below = actions.add_parser(action, help=text, description=text)
         add_place(below)
         below.add_argument("--json", action="store_true", help="print one JSON document")
+        if action == "install":
+            below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (660 MB)")
         if action == "stop":
             below.add_argument("--now", action="store_true", help="end it even if it is in use; its runs fail")
 
@@ -39,7 +42,7 @@ def run(given: Namespace) -> Answer:
         case "warm":
             return _warm()
         case _:
-            return _install()
+            return _install((*JARS, *S3_JARS) if given.s3 else JARS)
 
 
 def _start(given: Namespace) -> Answer:
@@ -96,11 +99,11 @@ def _warm() -> Answer:
     )
 
 
-def _install() -> Answer:
-    problem = fetch()
-    names = [] if problem else [jar.file_name for jar in JARS]
+def _install(jars: Sequence[Jar]) -> Answer:
+    problem = fetch(jars=jars)
+    names = [] if problem else [jar.file_name for jar in jars]
     return Answer(
         {"directory": str(DIRECTORY), "jars": names, "problem": problem},
-        problem or f"Delta's {len(names)} jars are in {DIRECTORY}.",
+        problem or f"{len(names)} jars are in {DIRECTORY}.",
         int(problem is not None),
     )

@@ -25,6 +25,8 @@ from lakehouse.log.size import Size, total
 
 _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
 """What deltalake puts between the causes of an error."""
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+"""How S3 names what is wrong."""
 
 
 class FileLog:
@@ -158,7 +160,9 @@ class FileLog:
         if "gap" in str(error) or "contiguous" in str(error):
             return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
         causes = " ".join(_FRAMING.sub(" ", str(error)).split())
-        return UnreadableLogError(self._table, causes[:300], READ_IT_LATER)
+        code = _CODE.search(causes)
+        answer = "" if code is None else f"the store answers {code.group(1)}: "
+        return UnreadableLogError(self._table, answer + causes[:300], READ_IT_LATER)
 
 
 def _described(version: int, info: dict[str, Any]) -> Commit:

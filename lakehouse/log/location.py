@@ -96,10 +96,8 @@ class Location:
 
     def misfit(self) -> str | None:
         """Which of the options cannot be meant for this storage, as a clause; None where none is."""
-        if not self.options:
-            return None
-        if self.storage is not Storage.OBJECTS:
-            return f"{self.address} is on {self.storage.value}, which takes no storage options"
+        if not self.options or self.storage is not Storage.OBJECTS:
+            return None  # a table may be in a store although its manager's root is not: Table(path=...)
         provider = _PROVIDERS[str(scheme_of(self.address))]
         others = tuple(f"{other}_" for other in CREDENTIALS if other != provider)
         names = sorted(name for name in self.options if name.upper().startswith(others))

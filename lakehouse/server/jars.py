@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,9 +79,24 @@ JARS = (
 )
 
 
-def class_path(directory: Path = DIRECTORY) -> str:
+S3_JARS = (
+    Jar("org.apache.hadoop", "hadoop-aws", "3.5.0", "66bd9eefb938b1a1657487324b63c13df2d8b17164a1dd24e0ef37b905bc5baa"),
+    Jar(
+        "software.amazon.awssdk", "bundle", "2.35.4", "db4b55f24ad1b4e70f17eb1717a4de76a8dadc5a27d764be7c44ff67b2c1c677"
+    ),
+    Jar(
+        "software.amazon.s3.analyticsaccelerator",
+        "analyticsaccelerator-s3",
+        "1.3.1",
+        "4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e",
+    ),
+)
+"""What Spark needs beyond that for tables on S3 (660 MB): the Hadoop of pyspark 4.2.0, and what that asks for."""
+
+
+def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = JARS) -> str:
     """The jars as a class path: named one by one, so that a file put beside them is not loaded."""
-    return ":".join(str(directory / jar.file_name) for jar in JARS)
+    return ":".join(str(directory / jar.file_name) for jar in jars)
 
 
 def jars_problem(directory: Path = DIRECTORY) -> str | None:
@@ -95,7 +110,9 @@ def jars_problem(directory: Path = DIRECTORY) -> str | None:
     )
 
 
-def fetch(directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ) -> str | None:
+def fetch(
+    directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ, jars: Sequence[Jar] = JARS
+) -> str | None:
     """Fetches every missing jar. None on success, otherwise what failed.
 
     A jar with the right content stays, so the files can be copied by hand if the machine reaches no repository.
@@ -103,8 +120,9 @@ def fetch(directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ
     Args:
         directory: Where the jars are to be.
         variables: The environment, which may name the repository (`REPOSITORY`).
+        jars: Which jars.
     """
-    missing = [jar for jar in JARS if not _is_pinned(jar, directory)]
+    missing = [jar for jar in jars if not _is_pinned(jar, directory)]
     if not missing:
         return None
     try:

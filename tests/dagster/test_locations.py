@@ -28,8 +28,6 @@ def test_a_table_is_below_the_root_or_at_its_own_address_with_the_options_of_its
 @pytest.mark.parametrize(
     ("root", "options", "problem"),
     [
-        ("/lake", KEYS, "files of this machine, which takes no storage options"),
-        ("hdfs://host/lake", KEYS, "which takes no storage options"),
         ("s3a://lake", {"AZURE_CLIENT_ID": "a"}, "AZURE_CLIENT_ID is not"),
         ("abfss://c@a/lake", KEYS, "AWS_ACCESS_KEY_ID is not"),
     ],

@@ -1,0 +1,1 @@
+"""Tables on an S3-compatible server: `make s3`."""

@@ -1,0 +1,201 @@
+"""Tables on S3 through Dagster: right after each step, each change once, the short ways of local tables, the sensor."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+import lakehouse.commit.attempt
+from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Table, change_sensor
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
+from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.spark_log import SparkLog
+from tests.stores.conftest import BUCKET, Store
+from tests.support.house import Running, metadata
+from tests.support.ticks import tick
+
+pytestmark = pytest.mark.stores
+
+
+@dg.asset(metadata=Table(key="id"))
+def kept(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where("v < 100"), touched)
+
+
+@dg.asset(metadata=Table(key="k"))
+def sums(kept: Changes) -> Aggregate:
+    return Aggregate(kept, "k", "n", {"total": "v"})
+
+
+@dg.asset
+def log(orders: Changes) -> Append:
+    return Append(orders.log())
+
+
+GRAPH = [dg.AssetSpec("orders", metadata=Table(key="id")), kept, sums, log]
+
+
+@dataclass
+class Shop:
+    """A source that another program writes, and the tables that follow it, below a root of their own on S3."""
+
+    spark: SparkSession
+    store: Store
+    root: Location
+    instance: dg.DagsterInstance
+
+    @property
+    def manager(self) -> DeltaIOManager:
+        return DeltaIOManager(
+            spark=Running(self.spark), root=self.root.address, storage_options=dict(self.root.options or {})
+        )
+
+    def run(self, *names: str, **options: Any) -> dg.ExecuteInProcessResult:
+        return dg.materialize(
+            GRAPH,
+            selection=[dg.AssetKey(name) for name in names or ("kept", "sums", "log")],
+            resources={"io_manager": self.manager},
+            instance=self.instance,
+            **options,
+        )
+
+    def sql(self, statement: str) -> list[Row]:
+        return self.spark.sql(statement.format(orders=self.ref("orders").identifier)).collect()
+
+    def ref(self, name: str) -> TableRef:
+        return TableRef.at(name, self.root.below(name))
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        return sorted(tuple(row) for row in self.spark.read.format("delta").load(self.ref(name).location).collect())
+
+    def version(self, name: str) -> int:
+        head = FileLog(self.root.below(name), name).head()
+        assert head is not None
+        return head.version
+
+    def assert_right(self) -> None:
+        orders = self.rows("orders")
+        assert self.rows("kept") == [row for row in orders if row[2] < 100]
+        groups = {k: [v for _, of, v in self.rows("kept") if of == k] for _, k, _ in self.rows("kept")}
+        assert self.rows("sums") == sorted((k, len(values), sum(values)) for k, values in groups.items())
+
+
+@pytest.fixture
+def shop(spark: SparkSession, store: Store, instance: dg.DagsterInstance) -> Shop:
+    made = Shop(spark, store, store.at(f"shop-{uuid4().hex[:8]}"), instance)
+    frame = spark.createDataFrame([(1, "a", 10), (2, "b", 20), (3, "a", 30)], "id int, k string, v int")
+    frame.write.format("delta").option("delta.enableChangeDataFeed", "true").save(made.ref("orders").location)
+    return made
+
+
+def test_each_step_is_right_and_takes_the_short_ways_of_local_tables(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs are read without Spark: no `DESCRIBE` is sent."""
+
+    def refused(*_: Any) -> None:
+        pytest.fail("a log was read through Spark")
+
+    monkeypatch.setattr(SparkLog, "_history", refused)
+    monkeypatch.setattr(SparkLog, "_detail", refused)
+    shop.run()
+    shop.assert_right()
+    shop.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    shop.sql("DELETE FROM {orders} WHERE id = 2")
+    shop.sql("INSERT INTO {orders} VALUES (4, 'c', 40)")
+    result = shop.run()
+    shop.assert_right()
+    assert {name: metadata(result, "kept")[name] for name in ("inserted", "updated", "deleted")} == {
+        "inserted": 1,
+        "updated": 1,
+        "deleted": 1,
+    }
+    assert len(shop.rows("log")) == 3 + 2 + 1 + 1
+    versions = [shop.version(name) for name in ("kept", "sums", "log")]
+    shop.run()
+    assert [shop.version(name) for name in ("kept", "sums", "log")] == versions
+
+
+def test_a_commit_whose_answer_was_lost_is_found_and_not_made_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.run("log")
+    shop.sql("INSERT INTO {orders} VALUES (4, 'c', 40)")
+    execute = lakehouse.commit.attempt.execute
+
+    def then_lost(*given: Any) -> None:
+        execute(*given)
+        raise ConnectionResetError("no answer")
+
+    monkeypatch.setattr(lakehouse.commit.attempt, "execute", then_lost)
+    result = shop.run("log")
+    assert "its answer was lost" in str(metadata(result, "log"))
+    assert len(shop.rows("log")) == 4
+
+
+def test_two_runs_that_read_the_same_changes_add_them_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second commits while the first, which has read the same position, is about to."""
+    shop.run("log")
+    shop.sql("INSERT INTO {orders} VALUES (4, 'c', 40)")
+    execute, twins = lakehouse.commit.attempt.execute, ["one"]
+
+    def behind_a_twin(*given: Any) -> None:
+        if twins:
+            twins.pop()
+            shop.run("log")
+        execute(*given)
+
+    monkeypatch.setattr(lakehouse.commit.attempt, "execute", behind_a_twin)
+    shop.run("log")
+    assert len(shop.rows("log")) == 4
+    assert shop.version("log") == 1
+
+
+def test_the_sensor_follows_tables_on_s3(shop: Shop) -> None:
+    """Under a second root, with the options of their manager."""
+    sensor = change_sensor("carry_on", GRAPH, resources={"io_manager": shop.manager})
+    assert isinstance(tick(sensor, shop.instance), dg.RunRequest)
+    shop.run()
+    assert isinstance(tick(sensor, shop.instance), dg.SkipReason)
+    shop.sql("OPTIMIZE {orders}")
+    assert isinstance(tick(sensor, shop.instance), dg.SkipReason)
+    shop.sql("UPDATE {orders} SET v = 200 WHERE id = 3")
+    request = tick(sensor, shop.instance)
+    assert isinstance(request, dg.RunRequest)
+    assert request.asset_selection == [dg.AssetKey("kept"), dg.AssetKey("log"), dg.AssetKey("sums")]
+    shop.run()
+    shop.assert_right()
+    assert isinstance(tick(sensor, shop.instance), dg.SkipReason)
+
+
+def test_without_options_and_credentials_the_sensor_says_what_it_lacks(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    sensor = change_sensor("carry_on", GRAPH, root=shop.root.address)
+    skipped = tick(sensor, shop.instance)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "give DeltaIOManager(storage_options=...)" in str(skipped.skip_message)
+
+
+def test_a_table_anywhere_is_read_where_it_is(shop: Shop, tmp_path: Any) -> None:
+    """The source on S3 by its address, the asset on this machine."""
+    source = dg.AssetSpec(
+        "bought", metadata=Table(key="id", path=f"s3a://{BUCKET}/{shop.root.address.split('/')[-1]}/orders")
+    )
+
+    @dg.asset(metadata=Table(key="id"))
+    def copied(bought: Changes) -> Merge:
+        touched = bought.touched("id")
+        return Merge(touched.rows.select("id", F.col("v") + 1), touched)
+
+    manager = DeltaIOManager(spark=Running(shop.spark), root=str(tmp_path), storage_options=shop.store.options)
+    dg.materialize([source, copied], selection=["copied"], resources={"io_manager": manager}, instance=shop.instance)
+    assert shop.spark.read.format("delta").load(str(tmp_path / "copied")).count() == 3

@@ -14,6 +14,7 @@ from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import DAY, expires
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.errors import PartitionRangeError, WriteError
@@ -45,9 +46,8 @@ from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.asked import refuse_lost_changes
 from lakehouse.write.writes import Write
 
-DAY = 24 * 60 * 60 * 1000
 WEEK = 7 * DAY
-"""Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
+"""Milliseconds."""
 
 
 def begin(
@@ -211,8 +211,8 @@ class Materialization:
     def pinned(self) -> Run:
         """What has been pinned so far."""
         run = self.run
-        expires = self._mark_expires or any(map(self._lags, run.changes))
-        return replace(run, kept=self._kept(), mark_expires=expires, inputs=total(self._sizes))
+        due = self._mark_expires or any(expires(changes.commits, self.now) for changes in run.changes)
+        return replace(run, kept=self._kept(), mark_expires=due, inputs=total(self._sizes))
 
     def commit(
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
@@ -236,10 +236,6 @@ class Materialization:
         log = self.asset.ref.log(self.spark)
         times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
         return max(times) - min(times) > DAY or self.now - min(times) > WEEK
-
-    def _lags(self, changes: Changes) -> bool:
-        """Whether log cleanup could reach the commits behind the position some day, none of which has rows."""
-        return bool(changes.commits) and self.now - changes.commits[0].timestamp > DAY
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""

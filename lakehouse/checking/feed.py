@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lakehouse.checking.finding import Finding, Grade, counted
-from lakehouse.checking.unread import Unread
+from lakehouse.cursor.unread import Unread
 
 
 def feed(asset: str, sources: Sequence[Unread]) -> Finding:

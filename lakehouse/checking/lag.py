@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from lakehouse.checking.finding import Finding, Grade, counted, lasting
-from lakehouse.checking.unread import Unread
+from lakehouse.cursor.unread import Unread
 from lakehouse.log.retention import feed_retention
 
 

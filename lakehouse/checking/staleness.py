@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from lakehouse.checking.finding import Finding, Grade, lasting
-from lakehouse.checking.unread import Unread
+from lakehouse.cursor.unread import Unread
 from lakehouse.log.retention import FILE_RETENTION, LOG_RETENTION, feed_retention
 
 NEVER_MIND = (

@@ -3,6 +3,7 @@
 No row is read and no Spark is needed, so a table whose log only Spark can read is left out, with the reason.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, TypeAlias
 import dagster as dg
 
 from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.unread import DAY, unread
 from lakehouse.dagster.code_location import changes_of, is_function, table_ref, tables_of, writes_nothing
 from lakehouse.dagster.partitions import SourcePartitions, rows_of
 from lakehouse.declare.table import Table
@@ -18,7 +20,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
-from lakehouse.log.log import FileSchema, Head, commits_between
+from lakehouse.log.log import FileSchema, Head
 from lakehouse.log.size import Size
 from lakehouse.spark.snapshot import TableRef
 
@@ -205,6 +207,8 @@ def _looked(watch: Watch, table: Watched, logs: _Logs) -> Look:
             return _partitions(watch, table, own, logs)
         cursor = find_cursor(logs.log(table.ref), own, table.ref.name)
         spans = [span for ref in table.sources.values() if (span := _span(cursor, ref, logs)) is not None]
+        if not spans:
+            spans = [span for ref in table.sources.values() if (span := _expiring(cursor, ref, logs)) is not None]
     except LakehouseError as error:
         return LeftOut(str(error))
     return _unread(spans, own) if spans else UpToDate()
@@ -234,16 +238,30 @@ def _span(cursor: Cursor, ref: TableRef, logs: _Logs) -> _Span | None:
     assert head is not None
     again = isinstance(cursor, Known) and cursor.compare_again
     position = cursor.reads.get(ref.name) if isinstance(cursor, Known) else None
-    followed = position is not None and not position.lookup and position.table == head.table_id
-    if position is None or not followed or position.version > head.version or again:
+    left = None if position is None or position.lookup or again else unread(log, ref.name, position, head)
+    if position is None or left is None or left.is_replaced or left.is_behind:
         return _Span(f"{ref.name} {head.table_id}@{head.version}", tuple(log.commits(head.version, head.version)))
-    commits = commits_between(log, ref.name, position.version, head.version)
-    if commits is None:
-        return _Span(f"{ref.name} {head.table_id}@{position.version}-{head.version}")
-    changing = tuple(commit for commit in commits if not commit.is_quiet)
-    if not changing:
+    at = f"{ref.name} {head.table_id}@{position.version}"
+    changes = left.changes
+    if changes is None:
+        return _Span(f"{at}-{head.version}")
+    if changes:
+        return _Span(f"{at}-{changes[-1].version}", changes, whole=False)
+    return None
+
+
+def _expiring(cursor: Cursor, ref: TableRef, logs: _Logs) -> _Span | None:
+    """The commits without rows behind a position that has to be put down again, before log cleanup reaches them.
+
+    It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
+    """
+    head, position, now = logs.head(ref), cursor.reads.get(ref.name), int(time.time() * 1000)
+    if head is None or position is None or position.lookup:
         return None
-    return _Span(f"{ref.name} {head.table_id}@{position.version}-{changing[-1].version}", changing, whole=False)
+    left = unread(logs.log(ref), ref.name, position, head)
+    if left is None or not left.expires(now):
+        return None
+    return _Span(f"{ref.name} {head.table_id}@{position.version} day {now // DAY}", left.commits or ())
 
 
 def _unread(spans: list[_Span], own: Head | None, partitions: tuple[str, ...] = (), note: str = "") -> Unread:

@@ -12,6 +12,7 @@ from itertools import takewhile
 from typing import Literal, assert_never
 
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import unread
 from lakehouse.declare.read import Read
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
@@ -141,7 +142,8 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
         return Changes(source.at, whole, Nothing())
-    commits = commits_between(source.log, source.at.ref.name, whole.after, whole.upto)
+    left = unread(source.log, source.at.ref.name, position, source.head)
+    commits = None if left is None else left.commits
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
         reason = reader.gap or "the log of those versions was cleaned up"

@@ -12,8 +12,8 @@ from lakehouse.checking.finding import Finding, Grade, counted, lasting
 from lakehouse.checking.lag import lag
 from lakehouse.checking.schema import Drift, schema
 from lakehouse.checking.staleness import staleness
-from lakehouse.checking.unread import Unread, unread
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import Unread, unread
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import FileSchema
 from lakehouse.log.retention import feed_retention, interval

@@ -1,7 +1,7 @@
 """From a write to one Delta commit, and a second if a rival's commit came between it and its comparison (ADR 2, 4).
 
-Two loops, each with its own ends: `_land` tries until a commit is in the table or is not needed; `_mend` looks whether
-that commit followed from what the table held just before it, and lands once more if it did not.
+Two loops, each with its own outcomes. `_land` tries until a commit is in the table or is not needed. `_mend` checks
+that this commit followed from what the table held just before it, and lands once more if it did not.
 
 The inputs are pinned, so a write that lost its commit may be planned and tried again. An exception never means
 "not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
@@ -40,7 +40,7 @@ from lakehouse.write.writes import Write
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A statement whose comparison still holds while the table stays at `head`: the rivals changed other rows."""
+    """A statement whose comparison holds while the table stays at `head`, because rivals changed other rows."""
 
     statement: Statement
     head: Head | None
@@ -70,7 +70,7 @@ def commit(
     clock: Clock = REAL_CLOCK,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Makes the write true of its table in one commit, and a second where a rival came between; or says why not.
+    """Makes the write true of its table in one commit, and a second one if a rival came between.
 
     Args:
         spark: The session.
@@ -78,14 +78,14 @@ def commit(
         write: What the asset returned.
         retry: How often a lost commit is tried again.
         clock: Time and chance.
-        tell: Takes a line about each attempt that was lost, and about work that nobody would expect.
+        tell: Receives a line about each lost attempt, and about unexpected work.
 
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
-        OvertakenError: Another run of this asset has committed, and does not leave this one nothing to do.
+        OvertakenError: Another run of this asset has committed, and this run still has work to do.
         RolledBackError: The position that this run began from is no longer in the table.
-        BrokenPromiseError, SchemaError, PlanError: The result itself. Nothing was written.
-        MissingFileError, ComputeError: Spark, for no fault of the result's. Nothing was written.
+        BrokenPromiseError, SchemaError, PlanError: The result is wrong. Nothing was written.
+        MissingFileError, ComputeError: Spark failed, and the result is not the cause. Nothing was written.
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
@@ -105,7 +105,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
 
     Args:
         writing: The write.
-        done: The version of this run's commit that is to be mended, if there is one.
+        done: The version of this run's own commit that has to be corrected, if there is one.
     """
     kept: _Kept | None = None
     while True:
@@ -128,7 +128,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
             return _Landed(Committed(attempt.own, statement, tuple(writing.lost), recovered), attempt.mark)
         lost, head = lost_to(writing, attempt)
         if _is_the_last(writing, lost):
-            # Unless a twin has done this run's work, which the next look at the log tells.
+            # Unless a concurrent run has done this run's work, which the next look at the log shows.
             if superseded_by(writing.log, head, writing.run, writing.write, done) is None:
                 return _Defeated(lost, attempt.error)
             kept = None
@@ -138,12 +138,12 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
 
 
 def _mend(writing: Writing, landed: _Landed) -> Committed:
-    """The commit that stands: the landed one if it followed from the table just before it, else one behind it.
+    """The commit that counts: the landed one if it followed from the table just before it, otherwise a second one.
 
     Raises:
-        UnsettledError: Rivals came between too often, the table says that they are not to be overruled, or the second
-            commit failed.
-        OvertakenError: The rival is one of the asset's own runs, and to compare once more would not be enough.
+        UnsettledError: Rivals came between too often, the table forbids to overrule them, or the second commit
+            failed.
+        OvertakenError: The rival is a run of the same asset, and another comparison would not be enough.
     """
     times, rows = 0, Changed.UNKNOWN
     while True:
@@ -177,7 +177,7 @@ def _is_the_last(writing: Writing, lost: LostAttempt) -> bool:
 
 
 def _still_holds(mark: Mark, lost: LostAttempt) -> bool:
-    """Whether the comparison need not be made again; sums are added only to what no rival wrote to, whichever rows."""
+    """Whether the comparison still holds. Sums are added only if no rival wrote to the table, whichever rows."""
     compared = mark.compared and mark.aggregate is None
     return compared and lost.conflict.kind is Kind.FILES and lost.changed is Changed.OTHER_ROWS
 
@@ -199,19 +199,19 @@ def _defeat(writing: Writing, defeat: _Defeated) -> LakehouseError:
 
 
 def _is_skipped(writing: Writing) -> bool:
-    """Whether Delta took the attempt for done. It also commits nothing where a rival has deleted the same rows."""
+    """Whether Delta skipped the attempt as done. Delta also commits nothing if a rival deleted the same rows."""
     head = writing.log.head()
     epoch = None if head is None else writing.log.epoch(writing.run.application_id, head.version)
     return epoch is None or epoch > writing.run.cursor.epoch
 
 
 def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
-    """Whose rows a rival changed after they were compared and before our transaction began; None if not ours.
+    """Which rows a rival changed between the comparison and our transaction; None if they were not ours.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 
     Raises:
-        OvertakenError: It is one of the asset's own runs, and to compare once more would not be enough.
+        OvertakenError: The rival is a run of the same asset, and another comparison would not be enough.
     """
     run, mark, own = writing.run, landed.mark, landed.committed.commit
     if own.version == mark.base + 1:
@@ -226,10 +226,10 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
 
 
 def _behind(writing: Writing, landed: _Landed, times: int) -> Writing:
-    """The same write, to be compared with the table as it is after our own commit."""
+    """The same write, to be compared with the table after our own commit."""
     run, version = writing.run, landed.committed.commit.version
     writing.tell(f"A rival changed rows of {run.asset} just before version {version}; writing them again.")
     writing.clock.sleep(writing.retry.wait(times, writing.clock.random))
-    # Our own commit's epoch, so that a twin is noticed; the positions before it, so that nothing is skipped.
+    # Our own commit's epoch, so that a concurrent run is noticed; the positions before it, so that nothing is skipped.
     cursor = replace(Known.of(landed.mark, version), reads=run.cursor.reads)
     return replace(writing, run=replace(run, cursor=cursor))

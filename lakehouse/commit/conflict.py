@@ -57,7 +57,7 @@ class Conflict:
 
     Args:
         kind: What it means.
-        partition: The rival's partition ("[day=2013-01-01]"), where the message names it.
+        partition: The rival's partition ("[day=2013-01-01]"), if the message names it.
         condition: Delta's or Spark's error condition.
     """
 
@@ -67,7 +67,7 @@ class Conflict:
 
 
 def classify(error: BaseException) -> Conflict:
-    """What an exception from a write means; the first cause that says anything decides."""
+    """What an exception from a write means. The first cause that says something decides."""
     answer_lost = False
     first_condition: str | None = None
     for cause in causes(error):

@@ -1,4 +1,4 @@
-"""What became of a write: the closed set of ends that a commit can have."""
+"""What became of a write: the closed set of outcomes."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -21,7 +21,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyApplied:
-    """Another run, or an earlier attempt that was taken for dead, had committed the same changes."""
+    """Another run, or an earlier attempt that was declared dead, had committed the same changes."""
 
     mark: Mark
     commit: Commit

@@ -28,8 +28,8 @@ class Known:
         version: Its version.
         generation: The generation that the next commit counts in.
         epoch: The last epoch of that generation.
-        reads: The position of every source to read on from.
-        stale_base: Whether rows of a rival came between the comparison and the commit, so that its range is read again.
+        reads: The position of every source from which the next run continues.
+        stale_base: Whether a rival changed rows between the comparison and the commit, so that its range is read again.
     """
 
     mark: Mark
@@ -41,31 +41,31 @@ class Known:
 
     @classmethod
     def of(cls, mark: Mark, version: int) -> "Known":
-        """What the commit itself says."""
+        """The cursor that the commit itself states."""
         return cls(mark, version, mark.generation, mark.epoch, mark.reads)
 
     def furthest(self, source: str) -> int:
-        """How far some rows of the table may have read a source: further than its position where the base was stale."""
+        """How far rows of the table may reflect a source: further than its position if the base was stale."""
         read = self.mark.reads if self.stale_base else self.reads
         return read[source].version if source in read else NOTHING_READ
 
     @property
     def compare_again(self) -> bool:
-        """Whether the base of a comparison of everything was stale: the rival's keys may be in no range.
+        """Whether the base of a reconciliation was stale: the rival's keys may be in no range.
 
-        A partition is not compared again: the rival may be a writer that writes other partitions all the time.
+        A partition is not compared again, because the rival may be a writer that always writes other partitions.
         """
         return self.stale_base and self.mark.everything and not self.mark.partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """There is no position to read on from, and none was lost: a first run, or an asset that reads no changes.
+    """There is no position, and none was lost: a first run, or an asset that reads no changes.
 
     Args:
         generation: The generation that the next commit counts in.
         epoch: The last epoch of that generation.
-        foreign: The version of the newest commit by somebody else that put rows in; None where there is none.
+        foreign: The version of the newest commit by another program that added rows; None if there is none.
     """
 
     generation: str = FIRST_GENERATION
@@ -79,7 +79,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The asset has written this table, but what it had read can no longer be told.
+    """The asset has written this table, but its log no longer says what the asset had read.
 
     Args:
         reason: What happened, as the second half of a sentence.
@@ -112,13 +112,13 @@ def find_cursor(
 
     Args:
         log: The log of the asset's own table.
-        head: Where that table stands; None where there is no table.
+        head: Where that table stands; None if there is no table.
         asset: The asset key, its parts joined by "/".
         partitions: The partition keys of this run. Each partition has a position of its own, so a run that reads
             changes has one of them (ADR 17).
         positions: Whether the position of the partition matters. An asset that reads no changes needs only its epoch,
             and a log that knows it answers without reading history.
-        asked: Whether somebody asked to compare everything, so that a damaged mark is only a lost one.
+        asked: Whether a user asked to compare everything, so that a damaged mark counts as a lost one.
 
     Raises:
         UnreadableLogError: One of our own marks is damaged.
@@ -140,7 +140,7 @@ def find_cursor(
 
 
 def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
-    """The newest own commit by one of some runs, unless the table was emptied or taken back since."""
+    """The newest commit by one of the given runs, unless the table was emptied or rolled back since."""
     for commit in standing(Past.of(log, head).back()):
         mark = readable_mark(commit, asset)
         if mark is not None and mark.run in runs:
@@ -149,7 +149,7 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
 
 
 def newest_covering(log: Log, head: Head, asset: str, partitions: tuple[str, ...]) -> Known | None:
-    """The newest own commit that wrote each of some partitions, with others or without; None where none is known."""
+    """The newest own commit that wrote all of the given partitions, perhaps with others; None if there is none."""
     cursor = _newest(Past.of(log, head), asset, partitions)
     return cursor if isinstance(cursor, Known) else None
 
@@ -168,8 +168,9 @@ def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: boo
 def _sequence(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
     """The generation and last epoch in which these partitions are written together.
 
-    Each set of partitions has a sequence of its own, which the newest mark of one of them need not belong to. Where
-    the log cannot say and its marks are gone, another sequence begins: Delta would skip a repeated epoch silently.
+    Each set of partitions has an application id of its own, to which the newest mark of one partition need not belong.
+    If the log does not know epochs and the marks are gone, another generation begins, because Delta would skip a
+    repeated epoch silently.
     """
     epoch = past.epoch(application_id(asset, partitions, generation))
     if epoch is not None:
@@ -188,7 +189,7 @@ def _line(generation: str) -> str:
 
 
 def _foreign(past: Past, asset: str) -> int | None:
-    """The newest commit by somebody else whose rows are there; None as soon as the table proves to be the asset's."""
+    """The newest commit by another program whose rows the table has; None once the table proves to be the asset's."""
     foreign: int | None = None
     found, oldest = False, past.head.version + 1
     for commit in past.back():
@@ -202,10 +203,10 @@ def _foreign(past: Past, asset: str) -> int | None:
 
 
 def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
-    """The cursor of the whole table, or of some partitions, by the newest commit that wrote all of them.
+    """The cursor of the whole table or of partitions, from the newest commit that wrote all of them.
 
-    Behind a commit that hides the position the walk goes on, but only to tell a table that the asset has written
-    from one that it never has: what another program keeps is not to be replaced.
+    Behind a commit that hides the position the walk continues, but only to find out whether the asset has ever written
+    the table: a table of another program must not be replaced.
     """
     for commit in standing(past.back()):
         mark = mark_of(commit, asset)
@@ -224,7 +225,7 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
 
 
 def _hides(commit: Commit) -> str | None:
-    """Why no older commit tells a position any more; None where one may."""
+    """Why no older commit gives a position; None if one may."""
     if commit.operation == "RESTORE":
         return f"version {commit.version} restored the table to a point in time"
     if commit.empties and not commit.is_first:
@@ -243,10 +244,10 @@ def _begun_since(past: Past, version: int) -> str | None:
 
 
 def _unmarked(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
-    """The cursor where no commit down to the oldest has a position: by whose the rows are.
+    """The cursor if no commit has a position: it depends on who wrote the rows.
 
-    Whose is a table whose older commits are gone? Epochs outlive marks, if the log knows them. Where it does not, rows
-    that somebody else is known to have put in decide: taking them for ours would replace them.
+    If the older commits of a table are gone, its epochs say whose it is, because epochs outlive marks. If the log does
+    not know epochs, rows that another program is known to have added decide: they must not be replaced.
     """
     commits = list(past.back())
     oldest = commits[-1].version if commits else past.head.version + 1
@@ -269,7 +270,7 @@ def _unmarked(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
 
 
 def _claimed(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bool:
-    """Whether a commit says that the asset made it (and wrote the partitions), where its positions do not matter."""
+    """Whether a commit says that the asset made it and wrote the partitions. Its positions do not matter."""
     try:
         mark = mark_of(commit, asset)
     except UnreadableLogError:
@@ -278,11 +279,11 @@ def _claimed(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bo
 
 
 def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
-    """The cursor in `mark`, unless the table was taken back between the plan of that commit and the commit.
+    """The cursor in `mark`, unless the table was rolled back between the plan of that commit and the commit.
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
-    not have. Nothing in Delta stops it (the RESTORE is older than its transaction), so its mark is not believed.
-    Its own version names the next generation: the RESTORE's may have been taken by a commit in between.
+    not have. Delta does not stop it, because the RESTORE is older than its transaction. Its mark is therefore not
+    believed. Its own version names the next generation, because a commit in between may use the RESTORE's.
     """
     generation = _begun_since(past, commit.version)
     stale_base = intervening(past, commit, mark)

@@ -1,4 +1,4 @@
-"""Who can meet whom in the tables of a code location: read from its definitions, shown, and kept apart by pools."""
+"""Which writers of a code location can conflict: read from its definitions, shown, and separated by pools."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -24,9 +24,9 @@ from lakehouse.log.location import Location
 from lakehouse.write.writes import Append, Merge
 
 RIVALS = "possible_rivals"
-"""Definition metadata: the meetings of an asset, as a table."""
+"""Definition metadata: the conflict pairs of an asset, as a table."""
 WARNINGS = "conflict_warnings"
-"""Definition metadata: what is worth knowing before the asset runs."""
+"""Definition metadata: what a user should know before the asset runs."""
 HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
 
 
@@ -74,10 +74,10 @@ def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
 
 
 def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
-    """The same definitions, where the writers of one table share a pool and each asset shows whom it can meet.
+    """The same definitions, in which the writers of one table share a pool and each asset shows its possible rivals.
 
-    An asset that has a pool keeps it. How many may be in a pool at once is the instance's to say
-    (`concurrency.pools.default_limit`); without a limit a pool changes nothing.
+    An asset that has a pool keeps it. The instance sets the limit of a pool
+    (`concurrency.pools.default_limit`); without a limit a pool has no effect.
     """
     found = writers(definitions)
     pool_of = pools(found)
@@ -120,14 +120,14 @@ def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Wri
 
 
 def _operation(kind: WriteKind, table: Table, *, compares: bool) -> Operation:
-    """What a write does at worst; one that finds only new rows is a blind append, whatever it is called."""
+    """The operation of a write that conflicts most. If all rows are new, the write is a blind append instead."""
     if kind is Append:
         return Operation.READING_APPEND if compares else Operation.BLIND_APPEND
     return Operation.CHANGE if kind is Merge or table.key_columns else Operation.OVERWRITE
 
 
 def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinition:
-    """The asset with its op in a pool: Dagster takes one only when the op is made, so it is made again."""
+    """The asset with its op in a pool. Dagster sets a pool only when an op is made, so the op is made again."""
     op = asset.op
     if pool is None or op.pool is not None:
         return asset
@@ -164,6 +164,6 @@ def _shown(
 
 
 def row(pair: ConflictPair) -> tuple[str, ...]:
-    """A meeting under the headings."""
+    """A conflict pair as a row under the headings."""
     foreseen = pair.foreseen
     return (pair.writer, pair.rival, foreseen.verdict.value, pair.avoided_by or "-", foreseen.why)

@@ -1,4 +1,4 @@
-"""An archive of a source's feed as the rung below the feed itself."""
+"""An archive of a source's feed, the fallback if the feed itself cannot answer."""
 
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ class Archived:
 
 
 def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> Archived | None:
-    """What an archive holds of a range of its source; None where it does not answer.
+    """What an archive holds of a range of its source; None if it cannot answer.
 
     It answers for a range only if an asset of this lakehouse has appended to it every change of the same source and no
     other, of no fewer partitions, from the range's start on; if nobody else has changed its rows; and if it has the

@@ -1,7 +1,7 @@
 """The feed of a range of commits, read with as few scans as their schemas allow, and once in a run.
 
-What a commit changed never changes itself. So a feed that one asset has brought to the driver is right for every other
-asset of the run that reads the same commits, also when its files are gone by then.
+What a commit changed never changes later. A feed that one asset has brought to the driver is therefore right for every
+other asset of the run that reads the same commits, even if its files are gone by then.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class _Held:
 
 @dataclass(slots=True)
 class Feeds:
-    """The feeds that a run has read: the last ones that came to the driver, together no larger than one may be."""
+    """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
 
     _held: list[_Held] = field(default_factory=list[_Held])
 

@@ -1,4 +1,4 @@
-"""Commits across which a feed would tell other rows than there were, without an error."""
+"""Commits whose feed would give wrong rows, without an error."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from lakehouse.spark.types import paths
 
 
 def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, maps: bool) -> str | None:
-    """Why the feed of these commits would tell other rows than there were, without an error; None where it does not.
+    """Why the feed of these commits would give wrong rows without an error; None if it would not.
 
     Args:
         log: The table's log.
@@ -29,7 +29,7 @@ def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, m
 
 
 def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> str | None:
-    """Why a feed that ends before some commits cannot be read behind them; None where it can.
+    """Why a feed that ends before some commits cannot be read after them; None if it can.
 
     Delta reads the files of an older commit with the newest version's partition columns: a column that is a
     partition's by now is then NULL in every row (Delta: `CDCReaderBase`, legacy schema mode).
@@ -50,7 +50,7 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
 
 
 def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
-    """Why rows that no commit has touched may now count otherwise: what is made of a column may go by its type.
+    """Why rows that no commit has touched may give other results now: a result may depend on the type of a column.
 
     Args:
         log: The table's log.
@@ -75,7 +75,7 @@ def _may_retype(commit: Commit) -> bool:
 
 
 def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None:
-    """The type of each column at a version, names in lower case; None where nobody can tell any more."""
+    """The type of each column at a version, names in lower case; None if it is no longer known."""
     if at.ref.why_only_spark() is None:
         found = log.file_schema(version)
         return None if found is None else found.types
@@ -87,7 +87,7 @@ def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None
 
 
 def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) -> frozenset[str]:
-    """Columns of today whose names were others' within the commits: no feed tells that all their values differ."""
+    """Columns whose names belonged to other columns within the commits: no feed shows that all their values differ."""
     freed = _freed_by(log, commits)
     if freed is None:
         return paths(at.rows().schema)
@@ -95,7 +95,7 @@ def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) ->
 
 
 def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
-    """The first commit that removed files which were laid out in another way than the table is after it.
+    """The first commit that removed files whose layout differs from the table's layout after it.
 
     Delta's feed reads a removed file as if it were one of the version that removed it: a column that was a partition's
     is then NULL in the deleted rows, and a number too large for the column's new type another number.
@@ -121,9 +121,9 @@ def _anew(commit: Commit) -> str:
 
 
 def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
-    """The names that commits took from their columns, which others may have now; None: any of them.
+    """The names that commits took from columns, which other columns may have now; None: any name.
 
-    A RESTORE takes back what the commits dropped and renamed that it undoes.
+    A RESTORE undoes what the commits that it undoes dropped and renamed.
     """
     found = frozenset[str]()
     for commit in commits:

@@ -1,7 +1,8 @@
-"""The rows of a source as the images in its change data feed tell them, without reading the source.
+"""The rows of a source from the images in its change data feed, without reading the source.
 
-Where the columns of the touched keys identify a row, the newest image of each key is its row, or its end. So a
-projection of a keyed source costs what its feed holds, whatever the size of the files that the rows are in.
+If the columns of the touched keys identify a row, the newest image of each key is its row, or shows that it was
+deleted. A projection of a keyed source therefore costs as much as its feed holds, whatever the size of the source's
+files.
 """
 
 from collections.abc import Sequence
@@ -19,9 +20,9 @@ INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_p
 
 
 def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
-    """The source's rows with the keys of a range, as of its end; None where the images may not tell them exactly.
+    """The source's rows with the keys of a range, at its end; None if the images may be inexact.
 
-    Nor where a key is NULL: to SQL a key that is declared unique may be NULL in many rows.
+    None also if a key is NULL, because in SQL a unique key may be NULL in many rows.
 
     Args:
         images: The feed of the range.
@@ -41,7 +42,7 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
 
 
 def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
-    """The places of the images of each key's newest version, and the number of each one's key."""
+    """The places of the images of each key's newest version, and the number of the key of each image."""
     names = [str(index) for index, _ in enumerate(key)]
     table: Any = pa.table([*key, versions, pa.array(np.arange(len(versions)))], names=[*names, "version", "place"])
     table = table.sort_by([*((name, "ascending") for name in names), ("version", "descending")]).combine_chunks()
@@ -57,6 +58,6 @@ def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
 
 
 def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
-    """Whether the feed's values are the source's."""
+    """Whether the values of the feed equal those of the source."""
     kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
     return all(is_told_exactly(images.arrow.column(column), kinds[column.lower()]) for column in columns)

@@ -1,8 +1,8 @@
-"""What is known of the rows that commits changed before any of them is read.
+"""What is known about the rows that commits changed, before any row is read.
 
-A commit that replaced rows by a predicate removed and added only rows that fulfil it, and says so in the log. Where the
-table has deletion vectors Delta's feed reads such a commit's files whole to find its rows; given the predicate, Parquet
-leaves out the pages that cannot hold one.
+A commit that replaced rows by a predicate removed and added only rows that fulfil it, and the log holds the predicate.
+If the table has deletion vectors, Delta's feed reads the whole files of such a commit to find its rows. With the
+predicate, Parquet skips the pages that cannot hold such a row.
 """
 
 from lakehouse.cursor.mark import Mark
@@ -13,7 +13,7 @@ COMMITS = 10
 
 
 def replaced_within(commits: tuple[Commit, ...]) -> str | None:
-    """A condition that every row which the commits removed or added fulfils; None where none is known.
+    """A condition that every removed or added row of the commits fulfils; None if none is known.
 
     Args:
         commits: The commits, of one schema.
@@ -24,7 +24,7 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
 
 
 def _predicate(commit: Commit) -> str | None:
-    """Of our own commits only: in another program's words a value may depend on its session, an instant on its zone."""
+    """Only for our own commits: in another program's predicate a value may depend on the session or its time zone."""
     try:
         is_ours = Mark.from_json(commit.user_metadata) is not None
     except ValueError:

@@ -1,7 +1,7 @@
-"""Commits of which Delta's feed cannot tell the deleted rows, because their deletion vectors are too large.
+"""Commits whose deleted rows Delta's feed cannot return, because their deletion vectors are too large.
 
-The feed puts what a commit added to a file's vector into a text of at most 64 KB: room for 26,000 rows here and
-there, or for a bit for each of 420,000. Beyond that it fails, see delta-io/delta#5662.
+The feed puts what a commit added to a file's vector into a text of at most 64 KB. That is enough for 26,000 scattered
+rows, or for one bit for each of 420,000 rows. Beyond that the feed fails, see delta-io/delta#5662.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from lakehouse.sql.text import quote
 
 
 def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
-    """The feed of two versions and those between, each read by itself: one that fails is compared with the one before.
+    """The feed of a range of versions, each read by itself. A version whose feed fails is compared with the one before.
 
     Args:
         at: The table, pinned at the end of the range.
@@ -44,7 +44,7 @@ def _told(at: TableVersion, commit: Commit) -> DataFrame:
 
 
 def _compared(at: TableVersion, commit: Commit) -> DataFrame:
-    """The rows that a version lacks or has beyond the one before it; an update shows as a delete and an insert."""
+    """The rows by which a version differs from the version before; an update shows as a delete and an insert."""
     after, before = (
         replace(at, version=version, where=None).rows() for version in (commit.version, commit.version - 1)
     )

@@ -1,7 +1,7 @@
-"""How far classic Spark's jobs are: the one place that asks for a Spark context.
+"""The progress of classic Spark's jobs: the one place that asks for a Spark context.
 
-Spark tells that to listeners inside the JVM. From Python its status can be asked for, through a public interface
-that only the process of the driver has.
+Spark reports progress to listeners inside the JVM. Python can ask for the status through a public interface, which only
+the process of the driver has.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -23,7 +23,7 @@ _GROUP = "spark.jobGroup.id"
 
 @dataclass(frozen=True, slots=True)
 class JobStage:
-    """One stage of a job, under the names that Spark Connect's client uses; its bytes are not told."""
+    """One stage of a job, under the names that Spark Connect's client uses; its bytes are not known."""
 
     num_tasks: int
     num_completed_tasks: int
@@ -36,7 +36,7 @@ Report = Callable[[list[JobStage], int, str, bool], None]
 
 @contextmanager
 def asked(spark: SparkSession, report: Report) -> Generator[None]:
-    """While it is open, the jobs that this thread has Spark run are reported; nothing is where Spark cannot be asked.
+    """While it is open, the jobs of this thread are reported, unless Spark cannot be asked.
 
     Args:
         spark: A classic session.
@@ -80,7 +80,7 @@ def _ask(context: "SparkContext", group: str, report: Report, over: Event) -> No
 
 
 def _stages(tracker: "StatusTracker", jobs: frozenset[int], active: frozenset[int]) -> tuple[list[JobStage], int]:
-    """The stages of all jobs, but not what a finished job did without; and how many tasks are running."""
+    """The stages of all jobs, without those that a finished job skipped; and how many tasks are running."""
     progress, running = dict[int, JobStage](), 0
     for job in sorted(jobs):
         info = tracker.getJobInfo(job)

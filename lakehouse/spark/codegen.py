@@ -1,7 +1,7 @@
 """Small work without compiled code.
 
-Spark generates Java code for each plan, those that Delta makes over a table's state included, and each task generates
-it once more, to find out that it has been compiled before. For a few rows that costs more than it saves (ADR 12).
+Spark generates Java code for each plan, even for Delta's own plans over a table's state. Each task generates the code
+again, only to find that it has been compiled before. For a few rows that costs more than it saves (ADR 12).
 """
 
 from collections.abc import Generator
@@ -18,11 +18,11 @@ LITTLE = Size(rows=250_000, bytes=16_000_000)
 
 @contextmanager
 def interpreted(spark: SparkSession, size: Size | None) -> Generator[None]:
-    """Spark interprets what happens within, where it is about little; a session that says otherwise is left as it is.
+    """Makes Spark interpret what happens within, if the tables are small. A user's own setting in the session stays.
 
     Args:
         spark: The session.
-        size: What the tables hold together that are read or written; None where that is not known.
+        size: What the tables that are read or written hold together; None if that is not known.
     """
     if size is None or not size.fits(LITTLE) or spark.conf.get(FACTORY_MODE, None) is not None:
         yield

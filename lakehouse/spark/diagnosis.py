@@ -1,4 +1,4 @@
-"""What an error of Spark, Delta or the wire says, as rows of a table: a pattern of its text, and what that means.
+"""What errors of Spark, Delta or the connection mean, as rows of a table: a pattern of the text, and its meaning.
 
 A new quirk is a new row, with an example in tests/spark/test_diagnosis.py. What an error means for a commit is decided
 in lakehouse/commit/conflict.py.
@@ -13,7 +13,7 @@ from lakehouse.spark.evidence import Evidence, causes, first_line
 
 
 class Meaning(Enum):
-    """The closed set of what this library needs to know of an error."""
+    """The closed set of meanings that this library needs to know."""
 
     FEED_GONE = "the change data feed of these versions cannot be read"
     VECTORS_TOO_LARGE = "a commit's deletion vectors are too large for the feed"
@@ -66,7 +66,7 @@ _UNREADABLE = (Meaning.FEED_GONE, Meaning.VERSION_EXPIRED, Meaning.LOG_BROKEN, M
 
 
 class OtherFieldsError(Exception):
-    """Rows whose fields within a column are not those of the source: a cast would go by their place, not their name."""
+    """Rows whose fields within a column differ from the source's: a cast would match them by place, not by name."""
 
     def __init__(self, column: str) -> None:
         self.column = column
@@ -117,7 +117,7 @@ def diagnose(error: BaseException) -> Mapping[Meaning, str]:
 
 
 def why_unreadable(error: BaseException) -> str | None:
-    """Why the feed, or an old version, cannot be read; None where the error says something else."""
+    """Why the feed, or an old version, cannot be read; None if the error means something else."""
     if isinstance(error, OtherFieldsError):
         return str(error)
     said = diagnose(error)

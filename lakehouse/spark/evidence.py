@@ -1,7 +1,7 @@
-"""An exception of Spark, Delta or the wire between: its causes, its own sentence, and who speaks in it.
+"""An exception of Spark, Delta or the connection: its causes, its own sentence, and whose words it contains.
 
 Such exceptions arrive wrapped in Spark, Py4J or streaming errors, so the causes are walked. A text is evidence only
-where Spark, Delta or the wire wrote it: what an asset's own expression or function says (a UDF's traceback,
+if Spark, Delta or the connection wrote it: what an asset's own expression or function says (a UDF's traceback,
 `raise_error`, a value that cannot be cast) may contain any word and means nothing.
 """
 
@@ -20,7 +20,7 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one exception says that is not the asset's own words.
+    """What one exception says, without the asset's own words.
 
     Args:
         sentence: What Spark, Delta or the wire say in it.
@@ -63,7 +63,7 @@ def message(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The line that says what went wrong, for a message of ours: of a Python function its own, of a JVM the deepest."""
+    """The line that says what went wrong, for a message: a Python function's line, or a JVM's deepest line."""
     text = message(error).strip()
     python = _TRACEBACK.search(text)
     if python is not None:

@@ -1,4 +1,4 @@
-"""What Delta's change data feed tells exactly, by type: one table, and its two renderings.
+"""Which values Delta's change data feed returns exactly, by type: one table, and its two renderings.
 
 Delta hands the feed's rows out as Java's objects, which cannot say all that a file holds. A value in doubt may be
 another one in the table; whoever goes by the feed then takes another way.
@@ -35,7 +35,7 @@ REPLACED = "\ufffd"
 
 
 class Doubt(Enum):
-    """When a value of the feed may be another one in the table."""
+    """When a value of the feed may differ from the value in the table."""
 
     NEVER = "the feed tells every value"
     NO_UTF8 = "a text whose bytes are no UTF-8"

@@ -1,7 +1,7 @@
-"""A table's snapshot before it is needed: Delta replays its log while Spark still reads the changes.
+"""A table's snapshot, ahead of its use: Delta replays the log while Spark still reads the changes.
 
-Whoever asks first for a new version of a table waits until Delta has replayed the log and added it up. A small feed
-leaves a core idle meanwhile, for most of its time is planning, on one thread.
+The first query of a new version of a table waits until Delta has replayed the log. A small feed leaves a core idle
+meanwhile, because most of its time is planning on one thread.
 """
 
 from contextlib import suppress
@@ -13,9 +13,9 @@ from lakehouse.spark.snapshot import TableRef
 
 
 def prefetch(spark: SparkSession, ref: TableRef) -> Thread:
-    """Has Delta replay the table's log in a thread of its own; whoever needs the snapshot meanwhile waits for that one.
+    """Makes Delta replay the table's log in a thread of its own. A query that needs the snapshot waits for it.
 
-    Nobody has to wait for the thread. What goes wrong in it is met again, and told, by whoever needs the table.
+    Nobody has to wait for the thread. An error in it appears again in the query that needs the table.
 
     Args:
         spark: The session that will need the table.

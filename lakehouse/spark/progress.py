@@ -1,4 +1,4 @@
-"""What a long step is doing, told now and then while Spark computes.
+"""What a long step is doing, reported now and then while Spark computes.
 
 Spark Connect reports to its client how far a query's stages are; classic Spark is asked (`driver`).
 """
@@ -97,7 +97,7 @@ _HEARS: ContextVar["Progress | None"] = ContextVar("progress", default=None)
 
 @contextmanager
 def telling(tell: Callable[[str], None]) -> Generator[None]:
-    """While it is open, `tell` hears how far the queries are that are `heard`."""
+    """While it is open, `tell` receives the progress of queries inside `heard`."""
     token = _HEARS.set(Progress(tell))
     try:
         yield
@@ -106,14 +106,14 @@ def telling(tell: Callable[[str], None]) -> Generator[None]:
 
 
 def doing(what: str) -> None:
-    """Whoever listens to this step hears from now on that it is at something: "comparing orders" for example."""
+    """Sets what the step is doing for later reports, for example "comparing orders"."""
     if (handler := _HEARS.get()) is not None:
         handler.doing = what
 
 
 @contextmanager
 def heard(spark: SparkSession) -> Generator[None]:
-    """Lets whoever listens to this step hear the session's queries."""
+    """Reports the session's queries to the listener of this step, if there is one."""
     handler = _HEARS.get()
     if handler is None:
         yield

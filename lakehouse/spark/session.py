@@ -21,7 +21,7 @@ _TXN = "spark.databricks.delta.write.txn"
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
-    """A setting that Spark, or a library that it has loaded, has declared; None where nobody has."""
+    """A setting that Spark, or a library that it has loaded, has declared; None if it is not declared."""
     try:
         return spark.conf.get(name)
     except PySparkException:
@@ -62,7 +62,7 @@ def handed_over(
         rows: The rows that the statement reads.
         application_id: Delta's `txnAppId`.
         epoch: Delta's `txnVersion`.
-        user_metadata: What the commit says of itself.
+        user_metadata: What the commit says about itself.
     """
     view = f"lakehouse_{uuid4().hex}"
     with _session_of_its_own(rows.sparkSession) as own:
@@ -95,7 +95,7 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
 
 
 def _follow(own: SparkSession, spark: SparkSession) -> None:
-    """Gives a new session what was set on another since it began: keys to a storage, the catalog, how code is made."""
+    """Copies to a new session what was set on another since it began: storage keys, catalog, code generation."""
     new = own.conf.getAll
     for key, value in spark.conf.getAll.items():
         if new.get(key) != value:
@@ -114,9 +114,9 @@ def _use(own: SparkSession, spark: SparkSession) -> None:
 
 
 def _end(client: Any) -> None:
-    """Gives a Connect session back, which its server would keep for an hour.
+    """Releases a Connect session, which its server would keep for an hour.
 
-    Not by `stop()`, which ends all of Spark where Spark has started the server itself (`spark.api.mode=connect`).
+    Not by `stop()`, which ends Spark itself if Spark has started the server (`spark.api.mode=connect`).
     """
     with suppress(Exception):
         client.release_session()

@@ -51,11 +51,11 @@ class TableRef:
         return self.path or self.identifier
 
     def why_only_spark(self) -> str | None:
-        """Why this process cannot read the table's log without Spark, as the end of a sentence; None where it can."""
+        """Why this process cannot read the table's log without Spark, as the end of a sentence; None if it can."""
         return "a catalog name is resolved by Spark" if self.files is None else self.files.unreadable()
 
     def log(self, spark: Callable[[], SparkSession]) -> Log:
-        """The table's log; `spark` is asked for a session only where this process cannot read the files itself."""
+        """The table's log. `spark` is called only if this process cannot read the files itself."""
         if self.files is not None and self.why_only_spark() is None:
             return FileLog(self.files, self.name)
         return SparkLog(spark(), self.identifier, self.name)
@@ -70,8 +70,8 @@ class TableVersion:
         ref: The table.
         table_id: Its id at that version.
         version: The version.
-        where: A predicate on its rows, by today's names (the partitions of the run); None for all of them.
-        mapped: Which partitions those are, as a digest of their windows or values; None where they are all.
+        where: A predicate on its rows, by today's column names (the partitions of the run); None for all rows.
+        mapped: Which partitions these are, as a digest of their windows or values; None if they are all.
     """
 
     spark: SparkSession
@@ -83,7 +83,7 @@ class TableVersion:
 
     @classmethod
     def of(cls, spark: SparkSession, ref: TableRef, head: Head) -> Self:
-        """The table where its log found it."""
+        """The table at the version of its head."""
         return cls(spark, ref, head.table_id, head.version)
 
     def rows(self) -> DataFrame:
@@ -107,8 +107,9 @@ class TableVersion:
     def united(self, feeds: Sequence[DataFrame]) -> DataFrame:
         """Feeds of the table as one, each with its own versions.
 
-        Spark takes a name that a plan has twice for one read, whatever their options, and Connect sees only whole
-        plans; a path is always a read of its own. So there feeds that were read by name are evaluated first.
+        Spark treats a name that a plan contains twice as one read, whatever the options, and Connect sees only whole
+        plans. A path is always a read of its own. Through Connect, feeds that were read by name are therefore evaluated
+        first.
         """
         if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
             feeds = [feed.localCheckpoint() for feed in feeds]
@@ -116,7 +117,7 @@ class TableVersion:
 
 
 def _united(frames: Sequence[DataFrame]) -> DataFrame:
-    """By halves: of a chain of five hundred neither PySpark nor the server reaches the end."""
+    """Unites by halves, because neither PySpark nor the server can handle a chain of five hundred."""
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2

@@ -98,7 +98,7 @@ def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
 
 
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
-    """Refuses texts as keys of a table that pads them: a padded key is equal to what is said, and joins with nothing.
+    """Refuses texts as keys of a table that pads them: a padded key equals its literal, but joins with nothing.
 
     Raises:
         SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
@@ -117,9 +117,9 @@ def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection
 
 
 def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) -> None:
-    """Refuses to write instants as partitions in a zone that sets its clocks back: Delta writes them as local time.
+    """Refuses instants as partitions in a time zone with daylight saving, because Delta writes them as local time.
 
-    The hour that comes twice would be read back as the first of the two, another instant than was written.
+    The hour that occurs twice would be read back as the first of the two, another instant than was written.
     Delta: `DelayedCommitProtocol.parsePartitions`.
 
     Raises:
@@ -141,7 +141,7 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
         asset: The asset, for messages.
         rows: The result.
         have: The table's schema.
-        may_add: Whether columns may be added: only where every row is compared, else old rows would lack them.
+        may_add: Whether columns may be added: only if every row is compared, because old rows would lack them.
 
     Raises:
         SchemaError: A column is missing, is new where it may not be, or has a type that would lose values.
@@ -172,7 +172,7 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
 def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
     """The frame's columns under the names and types of a schema; NULL in those that it lacks.
 
-    As SQL text where that says the same: columns of the DataFrame API are forty calls into the JVM each.
+    As SQL text if that means the same, because each column of the DataFrame API is forty calls into the JVM.
     """
     there = folded(frame.columns)
     if all(_is_plain(column) for column in schema.fields):
@@ -184,14 +184,14 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def typed(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame, of which is known what columns it has: over Connect it need not be analyzed to be asked for them."""
+    """The frame with its known columns, so that Connect need not analyze it to find them."""
     if not is_connect(frame.sparkSession) or not all(_is_plain(column) for column in schema.fields):
         return frame
     return frame.to(StructType([StructField(column.name, column.dataType) for column in schema.fields]))
 
 
 def _is_plain(column: StructField) -> bool:
-    """Whether SQL says name and type exactly: it has no NOT NULL for elements, and replaces ${...} even in names."""
+    """Whether SQL can express name and type: it has no NOT NULL for elements, and replaces ${...} even in names."""
     return type(column.dataType) in ATOMS and "${" not in column.name
 
 
@@ -266,10 +266,10 @@ def comparable(schema: StructType, prefix: str = "") -> dict[str, str]:
 
 
 def _comparable(value: str, kind: DataType, depth: int = 0) -> str:
-    """An expression that is equal for two values just where they are the same.
+    """An expression that is equal for two values exactly if they are the same.
 
-    A map becomes its entries in the order of its keys; a variant its text and the types in it. Not JSON for all of
-    it: that has neither binaries nor microseconds.
+    A map becomes its entries in the order of its keys, a variant its text and the types in it. JSON is not enough,
+    because it has neither binaries nor microseconds.
     """
     if not _has_no_equality(kind):
         return value

@@ -46,21 +46,21 @@ _OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNO
 class Aggregate:
     """For every group of the source's rows the table holds one row: how many they are, and sums over them.
 
-    What the changes bring and take away is added to what the table holds, so a step does not read the source. Where the
-    table may not hold the sums as of its position, because somebody else wrote to it, it was restored or other sums are
-    asked for, all of them are computed anew and compared.
+    What the changes bring and take away is added to what the table holds, so a step does not read the source. If the
+    table may not hold the sums at its position, because another program wrote to it, it was restored or the sums were
+    changed, all sums are recomputed and compared.
 
     Args:
         changes: The source's changes, read without `start` and `exclude`.
         by: The columns by which rows are grouped: the table's key. As a mapping, that key's columns with the SQL
             expression of each.
-        count: The column that counts the rows of a group. A group of which none is left leaves the table.
+        count: The column that counts the rows of a group. A group without rows leaves the table.
         sums: Columns, each with the SQL expression over a row whose values are summed: whole numbers or decimals. NULL
             adds nothing, and the sum of nothing is 0.
         where: A SQL condition on the rows that count; None for all of them.
 
     Raises:
-        ValueError: No column to group by, two columns of one name, or SQL that goes by more than a row's columns.
+        ValueError: No column to group by, two columns of one name, or SQL that depends on more than a row's columns.
         TypeError: Something else than SQL.
 
     Sums of changes: Gupta and Mumick, "Maintenance of Materialized Views" (1995), the counting algorithm.
@@ -93,7 +93,7 @@ class Aggregate:
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same sums of the same rows: the table's commits say of which it holds the sums."""
+        """A digest of the sums and their rows. The commits of the table record which sums it holds."""
         source, groups = self.changes.source_at, list(self.groups.items())
         used = [(column.name, column.dataType.simpleString()) for column in self._used]
         sums = [(name, sql, self._kinds[name].simpleString()) for name, sql in sorted(self.sums.items())]
@@ -112,7 +112,7 @@ class Aggregate:
 
     @cached_property
     def images(self) -> DataFrame:
-        """What each image of the feed adds to the count and the sums of its group, and whether it may tell it wrong."""
+        """What each image of the feed adds to the count and the sums of its group, and whether it may be inexact."""
         minus = f"{CHANGE} IN ('{DELETE}', '{BEFORE}')"
         exact = {name: self.exact(name) for name in self.sums}
         added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
@@ -125,12 +125,12 @@ class Aggregate:
         return _counting(self.changes.feed, self.groups | signed | own, where)
 
     def exact(self, name: str) -> str:
-        """The type in which a sum is added up: the decimals of its values, and all the digits that there are."""
+        """The type in which a sum is computed: the scale of its values, and the largest precision."""
         kind = self._kinds[name]
         return f"DECIMAL(38,{kind.scale if isinstance(kind, DecimalType) else 0})"
 
     def check(self, asset: str) -> None:
-        """Refuses what would not be the same in another order.
+        """Refuses sums that depend on the order of their values.
 
         Raises:
             SchemaError: A sum of something else than whole numbers or decimals.
@@ -154,7 +154,7 @@ class Aggregate:
 
     @property
     def _said(self) -> tuple[str, ...]:
-        """All that it says in SQL."""
+        """All SQL expressions of the aggregate."""
         return (*self.groups.values(), *self.sums.values(), *(() if self.where is None else (self.where,)))
 
     @cached_property
@@ -181,7 +181,7 @@ def _names_in(sql: str) -> str:
 
 
 def unsummed(asset: str, source: str) -> str:
-    """What is wrong with sums over a source of which not every change is read."""
+    """What is wrong with sums over a source whose changes are not all read."""
     return (
         f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude_operations=...) would leave some "
         f"out. Say by Aggregate(where=...) which rows count, or return a Merge."

@@ -33,7 +33,7 @@ def local_difference(
     *,
     held: tuple[str, ...] = (),
 ) -> Local | None:
-    """What makes the table hold just `rows` of the touched keys, in the form of `difference`; None if Spark must tell.
+    """The difference that makes the table hold exactly `rows` for the touched keys; None if Spark must find it.
 
     Args:
         asset: The asset, for messages.
@@ -68,7 +68,7 @@ def local_difference(
 
 
 def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
-    """The difference from a table that is known to hold none of the touched keys, in the same form; None likewise.
+    """The difference from a table that is known to hold none of the touched keys, in the same form.
 
     Args:
         asset: The asset, for messages.
@@ -87,7 +87,7 @@ def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) 
 
 
 def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> bool:
-    """Whether the result is known to keep its promises; False where its keys have no literals to tell that by.
+    """Whether the result is known to keep its promises; False if its keys have no literals, so that this is unknown.
 
     Raises:
         BrokenPromiseError: It is known not to.
@@ -116,7 +116,7 @@ def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
 def _beside(
     rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], held: tuple[str, ...], how: str
 ) -> DataFrame:
-    """A row for each of the table's: the place in `whole` of its key, whether they differ, else its own key."""
+    """A row for each row of the table: the place of its key in `whole` and whether the two differ, or its own key."""
     schema = rows.schema
     numbered = whole.append_column(_NTH, pa.array(range(len(whole)), pa.int32()))
     fields = [*_nullable(schema), StructField(_NTH, IntegerType())]
@@ -138,7 +138,7 @@ def _beside(
 
 
 def _as_difference(rows: Local, whole: Any, nth: Sequence[int], answers: Local) -> Local:
-    """The rows of `whole` that the table holds otherwise, each with what is to become of it.
+    """The rows of `whole` that differ from the table, each with its operation.
 
     Args:
         rows: The result.

@@ -72,6 +72,10 @@ def show(steps: "Steps", first: str, late: str, third: str) -> None:
     steps.materialize(INCREMENTAL)
     steps.materialize([BY_DAY], first)
     steps.materialize([BY_DAY], third)
+    steps.begin("Once more, with nothing new: nothing is written")
+    steps.materialize(REFERENCE)
+    steps.materialize([EVENTS], first)
+    steps.materialize(INCREMENTAL)
     steps.begin(f"{late} arrives late, and {first} is corrected: a delay revised, a flight cancelled")
     send_corrections(date.fromisoformat(first), Path(landing))
     steps.materialize([EVENTS], late)
@@ -80,10 +84,6 @@ def show(steps: "Steps", first: str, late: str, third: str) -> None:
     steps.materialize(INCREMENTAL)
     steps.materialize([BY_DAY], first)
     steps.materialize([BY_DAY], late)
-    steps.begin("Once more, with nothing new: nothing is written")
-    steps.materialize(REFERENCE)
-    steps.materialize([EVENTS], first)
-    steps.materialize(INCREMENTAL)
     steps.begin("Every incremental table against a full recompute of what it has read")
 
 

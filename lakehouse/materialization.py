@@ -134,6 +134,7 @@ class Materialization:
         go_on_from: The version of its source that an `Append` goes on from where it would be refused, or "now".
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
+        phases: The seconds that its phases took, by their names, where its calls are measured.
     """
 
     spark: Callable[[], SparkSession]
@@ -144,6 +145,7 @@ class Materialization:
     feeds: Feeds
     now: int
     began: float = field(init=False, default_factory=time.monotonic)
+    phases: dict[str, float] = field(init=False, default_factory=dict[str, float])
     _prefetched: bool = field(init=False, default=False)
     _partial: set[str] = field(init=False, default_factory=set[str])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])

@@ -1,7 +1,7 @@
 """A step as this project makes it, without Dagster: one materialization, from its position to its commit."""
 
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import get_annotations
 from pathlib import Path
@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-import lakehouse.commit.attempt
 from benchmarks.harness.data import KEY, Pair
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit.execute import execute
@@ -20,17 +19,12 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
+from lakehouse.spark.phases import measured_by
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.statements import MarkOnly
 
 Laps = Callable[[str], AbstractContextManager[object]]
-PHASES = {
-    "plan": "- plan",
-    "execute": "- execute",
-    "superseded_by": "- look at the cursor",
-    "_find_attempt": "- find in the log",
-}
 
 
 def untimed(_: str) -> AbstractContextManager[object]:
@@ -144,25 +138,6 @@ class Ours:
         return Lake(self.spark, pair.root, {"source": KEY})
 
 
-@contextmanager
-def phases_of_commit(lap: Laps) -> Generator[None]:
-    """Laps around what `lakehouse.commit.attempt` calls."""
-
-    def timed(phase: str, function: Callable[..., object]) -> Callable[..., object]:
-        def call(*args: object, **options: object) -> object:
-            with lap(phase):
-                return function(*args, **options)
-
-        return call
-
-    if lap is untimed:
-        yield
-        return
-    called = {name: vars(lakehouse.commit.attempt)[name] for name in PHASES}
-    try:
-        for name, function in called.items():
-            setattr(lakehouse.commit.attempt, name, timed(PHASES[name], function))
-        yield
-    finally:
-        for name, function in called.items():
-            setattr(lakehouse.commit.attempt, name, function)
+def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:
+    """Laps around the phases of a commit."""
+    return nullcontext() if lap is untimed else measured_by(lambda phase: lap(f"- {phase}"))

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from lakehouse.checking.finding import Finding, Grade, counted
+from lakehouse.checking.finding import Finding, Grade
 from lakehouse.cursor.unread import Unread
+from lakehouse.log.rows import counted
 
 
 def feed(asset: str, sources: Sequence[Unread]) -> Finding:

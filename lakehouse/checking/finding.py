@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self, TypeAlias
 
+from lakehouse.log.rows import counted
+
 Figure: TypeAlias = str | int | float
 
 
@@ -41,11 +43,6 @@ class Finding:
     def untold(cls, why: str) -> Self:
         """The finding of a check that cannot be made now."""
         return cls(Grade.WARNS, why)
-
-
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: "1 row", "2,000 rows"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def lasting(seconds: float) -> str:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.checking.finding import Finding, Grade, counted
+from lakehouse.checking.finding import Finding, Grade
+from lakehouse.log.rows import counted
 from lakehouse.sql.text import quote
 
 SHOWN = 20

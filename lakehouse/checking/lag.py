@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from lakehouse.checking.finding import Finding, Grade, counted, lasting
+from lakehouse.checking.finding import Finding, Grade, lasting
 from lakehouse.cursor.unread import Unread
 from lakehouse.log.retention import feed_retention
+from lakehouse.log.rows import counted
 
 
 def lag(asset: str, sources: Sequence[Unread], most: timedelta, now: int) -> Finding:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.checking.finding import Finding, Grade, counted
+from lakehouse.checking.finding import Finding, Grade
 from lakehouse.errors import FULL_REFRESH
+from lakehouse.log.rows import counted
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.compare import MORE, bag_difference

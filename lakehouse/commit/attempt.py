@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.spark.phases import phase
 from lakehouse.commit.conflict import Conflict, Kind, classify
 from lakehouse.commit.execute import execute
 from lakehouse.commit.rivals import LostAttempt, changed_by, explained
@@ -149,6 +150,7 @@ def _executed(writing: Writing, statement: Statement, mark: Mark) -> Exception |
     return None
 
 
+@phase("find in the log")
 def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
     """Our commit, if this attempt landed; its version is its own, whatever rivals committed since."""
     try:

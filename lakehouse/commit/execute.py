@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from lakehouse.spark.phases import phase
 from lakehouse.cursor.find import OWNER
 from lakehouse.cursor.mark import Mark
 from lakehouse.declare.table import Table
@@ -46,6 +47,7 @@ _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 """What a source's column says of its default: the rows that are written have their values."""
 
 
+@phase("execute")
 def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> None:
     """Runs the statement as one commit that carries the mark.
 

@@ -10,6 +10,7 @@ from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError,
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log
 from lakehouse.read.run import Run
+from lakehouse.spark.phases import phase
 from lakehouse.write.writes import Append, Write
 
 
@@ -34,6 +35,7 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
         raise ForeignTableError(run.asset, run.ref.location, cursor.foreign, appends=run.of.appends)
 
 
+@phase("look at the cursor")
 def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
     """The commit that leaves this run nothing to do; None while what the run found or brought about still holds.
 

@@ -23,7 +23,7 @@ from lakehouse.dagster.code_location import (
     write_kind,
     writes_nothing,
 )
-from lakehouse.dagster.metadata import report
+from lakehouse.dagster.metadata import report, timing
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
@@ -50,6 +50,7 @@ from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.server.own_session import guard
 from lakehouse.server.versions import refuse_untested
+from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -97,12 +98,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 return self._source(context, execution.asset_key.to_user_string(), execution, self).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(execution)
-            source = self._source(context, step.asset.name, execution, writer)
-            if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
-                return step.lookup(source)
-            read = Read.from_metadata(context.definition_metadata or {})
-            with telling(execution.log.info):
-                changes = step.changes(source, read, writer.archive)
+            with measured_by(adding_to(step.phases)), phase("read"):
+                source = self._source(context, step.asset.name, execution, writer)
+                if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
+                    return step.lookup(source)
+                read = Read.from_metadata(context.definition_metadata or {})
+                with telling(execution.log.info):
+                    changes = step.changes(source, read, writer.archive)
             if isinstance(changes.content, Everything) and changes.content.reason is not None:
                 execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
@@ -114,13 +116,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with _told_to_dagster(execution):
             step = self.step_of(execution)
             del self._steps[_step_of(execution)]
-            with telling(context.log.info):
+            with measured_by(adding_to(step.phases)), telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             try:
                 report(context, execution, step.pinned(), outcome, self.session)
             except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
                 context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
-            context.add_output_metadata({"seconds": round(time.monotonic() - step.began, 2)})
+            context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
     @property
     def location(self) -> Location:

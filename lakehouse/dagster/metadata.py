@@ -1,20 +1,23 @@
 """What Dagster is told of a materialization: by its commit, and by the difference where that knows more of the rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.walk import may_concern
-from lakehouse.log.log import Log
-from lakehouse.log.rows import NO_ROWS, Rows
+from lakehouse.log.log import Head, Log
+from lakehouse.log.rows import NO_ROWS, Rows, counted
 from lakehouse.read.changes import Changes, Everything, Feed, Nothing
+from lakehouse.read.latest_images import TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableVersion
+from lakehouse.sql.text import quote
 from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 
 _DATA_VERSION = "dagster/data_version"
@@ -29,12 +32,13 @@ def report(
 ) -> None:
     """Adds the materialization's metadata and data version, and says in one line what happened."""
     log = run.ref.log(spark)
+    head = log.head()
     metadata, sentence = _outcome(run, outcome, log)
     metadata["read"] = _reads(run)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
-    head = log.head()
+    metadata |= _extent(log) | _sample(run, outcome, head, spark)
     if head is not None:
         schema = TableVersion.of(spark(), run.ref, head).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
@@ -99,13 +103,43 @@ def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
                 "attempts": len(lost) + 1,
             }
-            after = f" after {len(lost)} lost attempts" if lost else ""
+            after = f" after {counted(len(lost), 'lost attempt')}" if lost else ""
             return metadata | _rivals(lost), f"{run.asset} is at version {commit.version}{after}: {rows} ({how})."
 
 
 def _counts(version: int, rows: Rows) -> dict[str, Any]:
     counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
     return {"version": version} | {name: count for name, count in counts.items() if count is not None}
+
+
+def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
+    """The seconds of a step, and those of its phases in one line; the rest is the asset's own and Dagster's."""
+    told = ", ".join(f"{name} {taken:.2f} s" for name, taken in phases.items())
+    return {"seconds": round(seconds, 2)} | ({"phases": told} if told else {})
+
+
+def _extent(log: Log) -> dict[str, Any]:
+    """How much the table holds, deleted rows left out."""
+    size, rows = log.size(), log.live_rows()
+    extent = {} if size is None else {"bytes": size.bytes}
+    return extent | ({} if rows is None else {"dagster/row_count": rows})
+
+
+def _sample(run: Run, outcome: Outcome, head: Head | None, spark: Callable[[], SparkSession]) -> dict[str, Any]:
+    """Some of the rows that the commit changed, where the table's declaration asks for them."""
+    most = run.table.show_rows
+    if not most or not isinstance(outcome, Committed) or head is None or not head.keeps_feed:
+        return {}
+    version = outcome.commit.version
+    changed = TableVersion.of(spark(), run.ref, head).feed(version, version).drop(VERSION, TIMESTAMP).limit(most)
+    shown = changed.select(*(F.col(quote(name)).cast("string").alias(name) for name in changed.columns)).collect()
+    if not shown:
+        return {}
+    return {"changed_rows": dg.MetadataValue.table([dg.TableRecord(_shown(row.asDict())) for row in shown])}
+
+
+def _shown(row: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: "NULL" if value is None else value for name, value in row.items()}
 
 
 def _rows(outcome: Committed) -> Rows:
@@ -118,29 +152,33 @@ def _rows(outcome: Committed) -> Rows:
 
 
 def _among(outcome: Committed, log: Log) -> str:
-    """Of how many rows and files a change was; rows that were deleted from the files count until they are purged."""
+    """Of how many rows and files a change was."""
     size = None if outcome.statement.counts is None else log.size()
-    return "" if size is None else f", of about {size.rows:,} in {size.files:,} files"
+    if size is None:
+        return ""
+    rows = log.live_rows()
+    of = f"at most {size.rows:,}" if rows is None else f"{rows:,}"
+    return f", of {of} in {counted(size.files, 'file')}"
 
 
 def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
     if not lost:
         return {}
-    records = [
-        dg.TableRecord(
-            {
-                "attempt": number,
-                "lost to": describe(attempt),
-                "kind": attempt.conflict.kind.value,
-                "changed": attempt.changed.value,
-                "seconds": round(attempt.seconds, 2),
-            }
-        )
+    details = [
+        {
+            "attempt": number,
+            "lost to": describe(attempt),
+            "kind": attempt.conflict.kind.value,
+            "changed": attempt.changed.value,
+            "seconds": round(attempt.seconds, 2),
+        }
         for number, attempt in enumerate(lost, 1)
     ]
+    seconds = sum(attempt.seconds for attempt in lost)
     return {
-        "rivals": dg.MetadataValue.table(records),
-        "seconds_lost": round(sum(attempt.seconds for attempt in lost), 2),
+        "rivals": f"{counted(len(lost), 'attempt')} lost in {seconds:.1f} s, the last to {describe(lost[-1])}",
+        "rivals_by_attempt": dg.MetadataValue.json(details),
+        "seconds_lost": round(seconds, 2),
     }
 
 

@@ -45,6 +45,8 @@ class Table(Declared):
             post-images.
         ignore_config: Fields of the asset's config that decide no row: another value of them is no reason to compare
             everything.
+        show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
+            and post-images. None by default: Dagster's event log keeps for ever what it was given, personal data too.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
 
     Raises:
@@ -62,6 +64,7 @@ class Table(Declared):
     on_same_rows: Literal["retry", "fail"] = "retry"
     statement: Literal["auto", "merge"] = "auto"
     ignore_config: Columns = None
+    show_rows: int = 0
     columns: Mapping[str, str] | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
@@ -90,6 +93,8 @@ class Table(Declared):
             raise ValueError(f"path is absolute or has a scheme, such as s3a://bucket/orders, not {self.path!r}.")
         if self.path is not None and self.name is not None:
             raise ValueError("A table has a catalog name or a path: give name or path.")
+        if self.show_rows < 0:
+            raise ValueError(f"show_rows is a number of rows from 0, not {self.show_rows}.")
         self._keep()
 
     @property

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -27,6 +28,9 @@ _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
 """What deltalake puts between the causes of an error."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """How S3 names what is wrong."""
+
+COUNTED = 2_000_000
+"""Of more rows the deleted ones are not counted: deltalake has a value for each row of a file that has a vector."""
 
 
 class FileLog:
@@ -63,6 +67,17 @@ class FileLog:
         counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
         each = (None if rows is None else Size(rows, size or 0, 1) for rows, size in zip(counts, sizes, strict=True))
         return total([Size(0, 0), *each])
+
+    def live_rows(self) -> int | None:
+        delta = self._newest
+        if delta is None:
+            return None
+        counts = pa.table(delta.get_add_actions()).column("num_records")
+        written = int(pc.sum(counts).as_py() or 0)
+        if counts.null_count or written > COUNTED:
+            return None
+        kept: Any = pc.list_flatten(pa.table(delta.deletion_vectors()).column("selection_vector"))
+        return written - (len(kept) - int(pc.sum(kept).as_py() or 0))
 
     def file_schema(self, version: int) -> FileSchema | None:
         try:

@@ -92,6 +92,10 @@ class Log(Protocol):
         """How much the table holds now, nothing if there is none. None: this log does not know."""
         ...
 
+    def live_rows(self) -> int | None:
+        """How many rows the table holds as of the last `head`; None: this log cannot say, or only by reading much."""
+        ...
+
     def file_schema(self, version: int) -> FileSchema | None:
         """How the files of a version are read. None: this log does not know, or no longer knows."""
         ...

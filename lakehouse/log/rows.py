@@ -41,3 +41,8 @@ class Rows:
 
 
 NO_ROWS = Rows(0, 0, 0)
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: "1 row", "2,000 rows"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

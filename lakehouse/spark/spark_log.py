@@ -56,6 +56,9 @@ class SparkLog:
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)
 
+    def live_rows(self) -> int | None:
+        return None
+
     def file_schema(self, version: int) -> FileSchema | None:
         return None  # SQL tells how a table is partitioned now, and not how it was
 

@@ -14,6 +14,7 @@ from lakehouse.log.log import Head
 from lakehouse.read.run import Run
 from lakehouse.scd.truncates import without_mark
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.phases import phase
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.write.aggregate import Aggregate
@@ -25,6 +26,7 @@ from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, 
 from lakehouse.write.writes import Append, Merge, Overwrite, Stated, Write
 
 
+@phase("plan")
 def plan(
     spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
 ) -> Statement | Skip:

@@ -5,7 +5,7 @@ from typing import ClassVar, TypeAlias
 
 from pyspark.sql import DataFrame
 
-from lakehouse.log.rows import Rows
+from lakehouse.log.rows import Rows, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class MergeRows:
     compared: ClassVar[bool] = True
 
     def describe(self) -> str:
-        return f"merge of {self.counts.total:,} rows that differ"
+        return f"merge of {_differing(self.counts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ReplaceRows:
     compared: ClassVar[bool] = True
 
     def describe(self) -> str:
-        return f"replace of the {self.counts.total:,} rows that differ"
+        return f"replace of {_differing(self.counts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ReplaceMatched:
     compared: ClassVar[bool] = True
 
     def describe(self) -> str:
-        return f"replace of the {self.counts.total:,} rows that differ in one pass"
+        return f"replace of {_differing(self.counts)} in one pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class DeleteMatched:
     compared: ClassVar[bool] = True
 
     def describe(self) -> str:
-        return f"delete of the {self.counts.total:,} rows that differ"
+        return f"delete of {_differing(self.counts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +131,7 @@ DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
 """Delta's own `replaceOn` deletes so; elsewhere it is off, for a source that is not computed alike twice. Ours is."""
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 """What the condition of a `ReplaceMatched` calls the table and the rows."""
+
+
+def _differing(rows: Rows) -> str:
+    return f"the {counted(rows.total, 'row')} that differ{'s' if rows.total == 1 else ''}"

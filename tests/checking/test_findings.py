@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.checking.feed import feed
-from lakehouse.checking.finding import Finding, Grade, counted, lasting
+from lakehouse.checking.finding import Finding, Grade, lasting
 from lakehouse.checking.lag import lag
 from lakehouse.checking.schema import Drift, schema
 from lakehouse.checking.staleness import staleness
@@ -17,6 +17,7 @@ from lakehouse.cursor.unread import Unread, unread
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import FileSchema
 from lakehouse.log.retention import feed_retention, interval
+from lakehouse.log.rows import counted
 from tests.support.commits import TABLE_ID, History
 
 DAY = 86_400_000

@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Read, Table
+from lakehouse import Changes, Merge, Read, Table
 from lakehouse.commit.conflict import Kind
 from lakehouse.errors import UnreadableLogError
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
@@ -14,7 +14,7 @@ from tests.support.house import House, failure, metadata
 from tests.support.interleave import just_before
 from tests.support.lake import Lake
 from tests.support.spark_errors import DELTA, raised
-from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, orders, slow
+from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, copies, orders, slow
 
 pytestmark = pytest.mark.served
 
@@ -29,8 +29,11 @@ def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> N
     assert second["read"] == [
         {"table": "copies", "after": 0, "upto": 1, "changed": "1 inserted, 1 deleted", "how": "change feed"}
     ]
-    assert metadata(result, "copies")["write"] == "replace of the 1 rows that differ, of about 4 in 2 files"
+    assert metadata(result, "copies")["write"] == "replace of the 1 row that differs, of 3 in 2 files"
     assert house.lake.rows("gold/totals") == [(DAY_1, 11), (DAY_2, 50)]
+    assert metadata(result, "copies")["dagster/row_count"] == 3, "a row that was deleted from its file does not count"
+    phases = {part.rsplit(" ", 2)[0] for part in metadata(result, "copies")["phases"].split(", ")}
+    assert phases == {"read", "plan", "execute", "look at the cursor", "find in the log"}
     schema = metadata(result, "copies")["dagster/column_schema"]
     assert [(c.name, c.type, c.description) for c in schema.columns][-1] == ("v", "int", "the value")
 
@@ -71,10 +74,25 @@ def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, mon
     just_before(monkeypatch, "execute", win)
     found = metadata(house.run("copies"), "copies")
     assert (found["version"], found["attempts"]) == (2, 2)
-    (rival,) = found["rivals"]
+    (rival,) = found["rivals_by_attempt"]
+    assert found["rivals"].startswith("1 attempt lost in ") and found["rivals"].endswith(
+        f"the last to {rival['lost to']}"
+    )
     assert rival["lost to"] == "WRITE (version 1) in [day=2013-01-01], which changed other rows"
     assert (rival["attempt"], rival["kind"], rival["changed"]) == (1, Kind.FILES.value, "other rows")
     assert found["seconds_lost"] == rival["seconds"] > 0
+
+
+def test_changed_rows_are_shown_only_where_the_table_asks_for_them(house: House) -> None:
+    @dg.asset(metadata=Table(key="id", show_rows=1))
+    def shown(orders: Changes) -> Merge:
+        return carried(orders)
+
+    house.assets = [orders, copies, shown]
+    result = house.run("copies", "shown")
+    assert "changed_rows" not in metadata(result, "copies")
+    (row,) = metadata(result, "shown")["changed_rows"]
+    assert row.keys() == {"id", "day", "v", "_change_type"} and row["_change_type"] == "insert"
 
 
 def test_a_materialization_tells_how_many_versions_a_limit_left_to_the_next(house: House) -> None:

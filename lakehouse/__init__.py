@@ -10,6 +10,7 @@ from typing import Any as _Any
 
 if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
+    from lakehouse.dagster.automation import automation
     from lakehouse.dagster.checks import checks
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
@@ -44,6 +45,7 @@ __all__ = [
     "Table",
     "Touched",
     "VersionRange",
+    "automation",
     "change_sensor",
     "checks",
     "scd",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "dagster.automation": ("automation",),
     "dagster.checks": ("checks",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),

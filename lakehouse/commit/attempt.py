@@ -6,7 +6,6 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.spark.phases import phase
 from lakehouse.commit.conflict import Conflict, Kind, classify
 from lakehouse.commit.execute import execute
 from lakehouse.commit.rivals import LostAttempt, changed_by, explained
@@ -18,6 +17,7 @@ from lakehouse.log.log import Head, Log, version_of
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
 from lakehouse.spark.evidence import first_line
+from lakehouse.spark.phases import phase
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.difference import broken_promise
 from lakehouse.write.plan import plan

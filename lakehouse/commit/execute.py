@@ -9,7 +9,6 @@ from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from lakehouse.spark.phases import phase
 from lakehouse.cursor.find import OWNER
 from lakehouse.cursor.mark import Mark
 from lakehouse.declare.table import Table
@@ -17,6 +16,7 @@ from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.driver_rows import SMALL_BYTES
+from lakehouse.spark.phases import phase
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.spark_log import SparkLog

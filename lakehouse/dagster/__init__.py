@@ -2,5 +2,5 @@
 
 In: Dagster's contexts. Out: runs of `Materialization`, metadata, run requests.
 Law: every failure reaches Dagster as one sentence, and a retry policy repeats only what may pass.
-Read: io_manager, code_location, metadata, sensor, checks, checked, recomputed, validation, pools, resources.
+Read: io_manager, code_location, metadata, watch, sensor, automation, checks, checked, recomputed, validation, pools.
 """

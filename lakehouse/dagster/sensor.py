@@ -5,10 +5,8 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import manager_keys
-from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.tick import Pace, Tick
-from lakehouse.dagster.watch import Watch
+from lakehouse.dagster.watch import Watch, by_manager
 from lakehouse.errors import DefinitionError
 from lakehouse.log.location import Location
 
@@ -71,12 +69,6 @@ def _place(
             f"change_sensor '{name}' does not know where its tables are. Give either root=..., the root of the one "
             f"DeltaIOManager, or resources=..., those of the definitions."
         )
-    keys, given = manager_keys(assets), resources or {}
-
-    def place(key: dg.AssetKey) -> Location | None:
-        if root is not None:
-            return Location(root)
-        manager = given.get(keys.get(key, "io_manager"))
-        return manager.location if isinstance(manager, DeltaIOManager) else None
-
-    return place
+    if root is None:
+        return by_manager(assets, resources or {})
+    return lambda _: Location(root)

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
+from lakehouse.dagster.automation import automated
 from lakehouse.dagster.code_location import (
     asset_definitions,
     changes_of,
@@ -30,7 +31,8 @@ from lakehouse.write.writes import Merge
 def validate(definitions: dg.Definitions) -> dg.Definitions:
     """The same definitions, once every asset on a `DeltaIOManager` is known to make sense.
 
-    The writers of one table share a Dagster pool then, and each asset shows whom it can meet: docs/conflicts.md.
+    The writers of one table share a Dagster pool then, each asset shows whom it can meet (docs/conflicts.md), and the
+    conditions `automation()` know the tables.
 
     Raises:
         DefinitionError: A Merge or an Aggregate without a key, an annotation that means nothing, a partitioned asset
@@ -49,7 +51,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
             elif is_function(asset):
                 _refuse_changes(asset)
     _refuse_nested([*refs, *_of_specs(definitions)])
-    return kept_apart(definitions)
+    return automated(kept_apart(definitions))
 
 
 def _of_specs(definitions: dg.Definitions) -> Iterator[TableRef]:

@@ -13,7 +13,8 @@ import dagster as dg
 
 from lakehouse.cursor.find import Cursor, Known, find_cursor
 from lakehouse.cursor.unread import DAY, unread
-from lakehouse.dagster.code_location import changes_of, is_function, table_ref, tables_of, writes_nothing
+from lakehouse.dagster.code_location import changes_of, is_function, manager_keys, table_ref, tables_of, writes_nothing
+from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.partitions import SourcePartitions, rows_of
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
@@ -75,6 +76,22 @@ class Watched:
     asset: dg.AssetsDefinition
     ref: TableRef
     sources: Mapping[dg.AssetKey, TableRef]
+
+
+def by_manager(assets: Iterable[Any], resources: Mapping[str, Any]) -> Callable[[dg.AssetKey], Location | None]:
+    """Where the tables of each asset's manager are.
+
+    Args:
+        assets: The asset definitions, and the specs of tables that no asset makes.
+        resources: Those of the definitions.
+    """
+    keys = manager_keys(assets)
+
+    def place(key: dg.AssetKey) -> Location | None:
+        manager = resources.get(keys.get(key, "io_manager"))
+        return manager.location if isinstance(manager, DeltaIOManager) else None
+
+    return place
 
 
 class Watch:

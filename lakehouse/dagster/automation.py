@@ -1,0 +1,203 @@
+"""An automation condition whose truth is a state: a table has changes to read.
+
+Dagster's own conditions go by events, which are lost if a run fails or an upstream moved before the first tick. What is
+unread stands in the logs (`lakehouse.dagster.watch`), by the same answer as the sensor's.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard, cast
+
+import dagster as dg
+from dagster import AutomationContext, AutomationResult
+
+from lakehouse.dagster.watch import LeftOut, Look, Looks, Unread, Watch, by_manager
+from lakehouse.errors import DefinitionError
+
+SENSOR = "lakehouse_automation"
+"""The sensor that evaluates the conditions, in the code server; off until it is switched on."""
+FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
+"""Seconds after which a run is requested again for the same unread changes; twice as many after each further one."""
+
+
+def automation() -> dg.AutomationCondition[Any]:
+    """A condition that requests a run of a table with unread changes, and of the tables that follow in the same run.
+
+    It is true while a source holds changes that the table has not read, and no run of the table is in progress. Commits
+    that changed no row request nothing. After a failed run it requests another after a pause of one minute, then two,
+    up to an hour. Of a partitioned asset it requests the partitions whose rows changed.
+
+    `validate` gives it the tables, and adds a sensor that evaluates it in the code server.
+    """
+    return ~dg.AutomationCondition.in_progress() & ChangesUnread()
+
+
+@dataclass
+class Glances:
+    """Looks at the tables of a code location, one for each evaluation of all conditions."""
+
+    watch: Watch
+    _at: float = field(init=False, default=-1.0)
+    _looks: Looks | None = field(init=False, default=None)
+
+    def at(self, tick: float) -> Mapping[dg.AssetKey, Look]:
+        """What each table has not read, the same for all that ask in one tick (its time in seconds)."""
+        if self._looks is None or tick != self._at:
+            self._at, self._looks = tick, self.watch.look()
+        return self._looks.tables
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """For which unread changes a run was requested last: the cursor of a condition.
+
+    Args:
+        state: The state of what was unread.
+        at: When, in seconds since the epoch.
+        times: How often for the same state.
+    """
+
+    state: str = ""
+    at: float = 0.0
+    times: int = 0
+
+    def allows(self, state: str, now: float) -> bool:
+        """Whether a run may be requested for a state: at once if it is another, else after a pause."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
+        return state != self.state or now - self.at >= pause
+
+    def again(self, state: str, now: float) -> "Asked":
+        """The cursor once a run is requested."""
+        return Asked(state, now, self.times + 1 if state == self.state else 1)
+
+    def to_text(self) -> str:
+        return json.dumps([self.state, self.at, self.times])
+
+    @classmethod
+    def from_text(cls, text: str | None) -> "Asked":
+        return cls(*json.loads(text)) if text else cls()
+
+
+class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
+    """True while the table has changes to read; `glances` is None until the definitions are complete."""
+
+    def __init__(self, glances: Glances | None = None) -> None:
+        self.glances = glances
+
+    @property
+    def name(self) -> str:
+        return "changes_unread"
+
+    @property
+    def description(self) -> str:
+        return "A source holds changes that the table has not read."
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChangesUnread) and other.glances is self.glances
+
+    def __hash__(self) -> int:
+        return hash((ChangesUnread, id(self.glances)))
+
+    def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
+        asked, now = Asked.from_text(context.cursor), context.evaluation_time.timestamp()
+        nothing = context.get_empty_subset()
+        if self.glances is None:
+            raise DefinitionError(
+                f"The condition automation() of '{context.key.to_user_string()}' does not know where its tables are. "
+                f"Pass the definitions through validate(...)."
+            )
+        if context.candidate_subset.is_empty:
+            return AutomationResult(context, nothing, cursor=asked.to_text())
+        table = self.glances.watch.tables.get(context.key)
+        look = self.glances.at(now).get(context.key)
+        if table is None or look is None:
+            why = self.glances.watch.left_out.get(context.key, "it reads no changes")
+            context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
+            return AutomationResult(context, nothing, cursor=asked.to_text())
+        match look:
+            case Unread(state=state, partitions=partitions) if asked.allows(state, now):
+                wanted = _subset(context, partitions)
+                return AutomationResult(context, wanted, cursor=asked.again(state, now).to_text())
+            case LeftOut(reason=reason) if not _follows(context, table.sources):
+                context.log.warning(f"{context.key.to_user_string()} is left out: {reason}.")
+            case _ if context.partitions_def is None and _follows(context, table.sources):
+                return AutomationResult(context, context.candidate_subset, cursor=asked.to_text())
+            case _:
+                pass
+        return AutomationResult(context, nothing, cursor=asked.to_text())
+
+
+def _subset(context: AutomationContext[dg.AssetKey], partitions: Sequence[str]) -> Any:
+    """What is requested: the asset, or those of its partitions that are candidates."""
+    if context.partitions_def is None:
+        return context.candidate_subset
+    view: Any = context.asset_graph_view
+    wanted = view.get_subset_from_partition_keys(context.key, context.partitions_def, set(partitions))
+    return context.candidate_subset.compute_intersection(wanted)
+
+
+def _follows(context: AutomationContext[dg.AssetKey], sources: Mapping[dg.AssetKey, Any]) -> bool:
+    """Whether this tick requests a run of one of the sources: the table then reads in the same run what it wrote."""
+    requested = cast("Any", context).request_subsets_by_key
+    subsets = [requested[key] for key in sources if key in requested]
+    return any(not subset.is_empty and subset.partitions_def is None for subset in subsets)
+
+
+def automated(definitions: dg.Definitions) -> dg.Definitions:
+    """The same definitions, whose conditions `automation()` know the tables, and with a sensor that evaluates them.
+
+    No sensor is added if the definitions have an `AutomationConditionSensorDefinition` of their own.
+    """
+    assets = list(definitions.assets or [])
+    targets = [asset.key for asset in filter(_is_automated, assets)]
+    if not targets:
+        return definitions
+    glances = Glances(Watch(assets, by_manager(assets, definitions.resources or {})))
+    sensors = list(definitions.sensors or [])
+    if not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in sensors):
+        sensors.append(_sensor(targets))
+    return dg.Definitions(
+        assets=[_bound(asset, glances) if _is_automated(asset) else asset for asset in assets],
+        schedules=definitions.schedules,
+        sensors=sensors,
+        jobs=definitions.jobs,
+        resources=definitions.resources,
+        executor=definitions.executor,
+        loggers=definitions.loggers,
+        asset_checks=definitions.asset_checks,
+        metadata=definitions.metadata,
+        component_tree=definitions.component_tree,
+    )
+
+
+def _is_automated(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
+    return isinstance(asset, dg.AssetsDefinition) and any(
+        map(_holds, cast("Any", asset).automation_conditions_by_key.values())
+    )
+
+
+def _holds(condition: Any) -> bool:
+    return isinstance(condition, ChangesUnread) or any(map(_holds, condition.children))
+
+
+def _bound(asset: dg.AssetsDefinition, glances: Glances) -> dg.AssetsDefinition:
+    def bound(spec: dg.AssetSpec) -> dg.AssetSpec:
+        condition = cast("Any", spec).automation_condition
+        if condition is None or not _holds(condition):
+            return spec
+        return spec.replace_attributes(automation_condition=condition.replace(ChangesUnread(), ChangesUnread(glances)))
+
+    return asset.map_asset_specs(bound)
+
+
+def _sensor(targets: Sequence[dg.AssetKey]) -> dg.AutomationConditionSensorDefinition:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # evaluation in the code server is beta; nothing else can
+        return dg.AutomationConditionSensorDefinition(
+            SENSOR,
+            target=dg.AssetSelection.assets(*targets),
+            description="Requests runs of the tables whose automation condition is true.",
+            use_user_code_server=True,
+        )

@@ -1,0 +1,205 @@
+"""The automation condition: its truth is what the logs say is unread. Real tables and marks, written without Spark."""
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.dagster import automation as module
+from lakehouse.dagster.automation import Asked
+from tests.support.tables import DAYS, orders
+from tests.support.ticks import tick
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+COPIES, TOTALS = dg.AssetKey("copies"), dg.AssetKey("totals")
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def copies(orders: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def totals(copies: Changes) -> Merge: ...
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"), automation_condition=automation())
+def daily(orders: Changes) -> Merge: ...
+
+
+@dataclass
+class Place:
+    """Tables below a root, and the evaluations of the conditions on them."""
+
+    root: Path
+    instance: dg.DagsterInstance
+    assets: list[Any] = field(default_factory=lambda: [orders, copies, totals])
+    cursor: Any = None
+
+    @property
+    def definitions(self) -> dg.Definitions:
+        manager = DeltaIOManager(spark=object(), root=str(self.root))
+        return validate(dg.Definitions(assets=self.assets, resources={"io_manager": manager}))
+
+    @property
+    def _selected(self) -> dg.AssetSelection:
+        return dg.AssetSelection.assets(*(asset.key for asset in self.assets))
+
+    def ticks(self) -> set[str]:
+        """The tables, and their partitions, that one tick requests; each time the code location is loaded anew."""
+        result = dg.evaluate_automation_conditions(self.definitions, self.instance, self._selected, cursor=self.cursor)
+        self.cursor = result.cursor
+        named = {asset.key for asset in self.assets}
+        return {
+            " ".join(filter(None, (key.to_user_string(), partition)))
+            for key in named
+            for partition in result.get_requested_partitions(key)
+        }
+
+    def append(self, name: str, *ids: int, **options: Any) -> int:
+        """A commit with a row for each id; its version."""
+        rows = pa.table({"id": pa.array(ids, pa.int32()), "day": [f"2013-01-0{i % 4 + 1}" for i in ids]})
+        path = str(self.root / name)
+        mode = "append" if (self.root / name).exists() else "error"
+        configuration = {"configuration": FEED} if mode == "error" else {}
+        write_deltalake(path, rows, mode=mode, **configuration, **options)
+        return DeltaTable(path).version()
+
+    def run(self, name: str, source: str, *, rows: bool = True) -> None:
+        """What a run of an asset leaves in its table: a commit with its mark, with rows or without."""
+        read, path = DeltaTable(str(self.root / source)), self.root / name
+        base = DeltaTable(str(path)).version() if path.exists() else -1
+        position = Position(str(read.metadata().id), read.version())
+        mark = Mark(name, (), "0", base + 2, "run", f"attempt {base}", base, reads={source: position}, compared=True)
+        said = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
+        if rows or base < 0:
+            self.append(name, base + 10, commit_properties=said)
+        else:
+            DeltaTable(str(path)).alter.set_table_properties(
+                {"delta.logRetentionDuration": f"interval {base + 30} days"}, commit_properties=said
+            )
+
+
+@pytest.fixture
+def place(tmp_path: Path, instance: dg.DagsterInstance) -> Place:
+    place = Place(tmp_path, instance)
+    place.append("orders", 1, 2)
+    return place
+
+
+@pytest.fixture
+def settled(place: Place) -> Place:
+    """A graph whose tables have read everything."""
+    place.run("copies", "orders")
+    place.run("totals", "copies")
+    assert place.ticks() == set()
+    return place
+
+
+def test_an_upstream_that_moved_before_the_first_tick_is_not_missed(place: Place) -> None:
+    """There was no tick before that, and so no event: what is unread is a state."""
+    place.append("orders", 3)
+    assert place.ticks() == {"copies", "totals"}, "the table that follows is requested for the same run"
+
+
+def test_a_change_requests_one_run_and_a_table_that_has_read_it_none(settled: Place) -> None:
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    settled.run("copies", "orders")
+    settled.run("totals", "copies")
+    assert settled.ticks() == set()
+
+
+def test_a_commit_that_changed_no_row_requests_no_run(settled: Place) -> None:
+    DeltaTable(str(settled.root / "orders")).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 31 days"}
+    )
+    DeltaTable(str(settled.root / "orders")).optimize.compact()
+    assert settled.ticks() == set()
+
+
+def test_a_quiet_run_of_an_upstream_wakes_nobody_downstream(settled: Place) -> None:
+    settled.append("orders", 3)
+    settled.run("copies", "orders", rows=False)
+    assert settled.ticks() == set()
+
+
+def test_a_run_that_fails_once_is_requested_again_after_a_pause_and_not_at_each_tick(
+    settled: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    assert settled.ticks() == set(), "the run failed and left nothing; the pause is not over"
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)
+    assert "copies" in settled.ticks()
+
+
+def test_a_change_that_comes_while_a_failed_run_pauses_is_requested_at_once(settled: Place) -> None:
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    settled.append("orders", 4)
+    assert "copies" in settled.ticks()
+
+
+def test_a_lost_cursor_loses_no_change(settled: Place) -> None:
+    settled.append("orders", 3)
+    settled.cursor = None
+    assert settled.ticks() == {"copies", "totals"}
+    settled.cursor = None
+    assert settled.ticks() == {"copies", "totals"}, "at worst a run is requested twice"
+
+
+def test_of_a_partitioned_table_the_partitions_are_requested_whose_rows_changed(place: Place) -> None:
+    place.assets = [dg.AssetSpec("orders", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS), daily]
+    shutil.rmtree(place.root / "orders")
+    write_deltalake(
+        str(place.root / "orders"),
+        pa.table({"id": pa.array([7], pa.int32()), "day": ["2013-01-03"]}),
+        partition_by=["day"],
+    )
+    assert place.ticks() == {"daily 2013-01-03"}
+
+
+def test_the_sensor_only_looks_at_what_has_a_condition(settled: Place) -> None:
+    """With both on there is one run for each change: the condition's."""
+    sensor = change_sensor("carry_on", settled.assets, root=str(settled.root))
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    skipped = tick(sensor, settled.instance)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "Left to their automation conditions: copies" in str(skipped.skip_message)
+
+
+def test_validate_adds_one_sensor_that_evaluates_the_conditions_in_the_code_server(place: Place) -> None:
+    (sensor,) = place.definitions.sensors or []
+    assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+    assert sensor.sensor_type.value == "AUTOMATION"
+    assert place.definitions.get_repository_def()
+    place.assets = [orders]
+    assert list(place.definitions.sensors or []) == []
+
+
+def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:
+    with pytest.raises(Exception, match="copies") as raised:
+        dg.evaluate_automation_conditions(
+            dg.Definitions(assets=[orders, copies]), dg.DagsterInstance.ephemeral(), dg.AssetSelection.assets("copies")
+        )
+    assert "Pass the definitions through validate(...)" in str(raised.value.__cause__)
+
+
+def test_the_pause_doubles_up_to_an_hour_and_another_change_does_not_wait() -> None:
+    asked, now, waits = Asked(), 0.0, list[float]()
+    for _ in range(9):
+        began = now
+        while not asked.allows("unread", now):
+            now += 60
+        waits.append(now - began)
+        asked = Asked.from_text(asked.again("unread", now).to_text())
+    assert waits == [0, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert asked.allows("more", now)

@@ -1,7 +1,7 @@
 """What an `Aggregate` makes of its table: what the changes bring and take away, added to what the table holds.
 
-A `Merge` may read a change twice; a sum must not. So before anything is added, the table's log has to show that it
-holds the sums as of its position. Where it does not, all of them are computed anew and compared.
+A `Merge` may read a change twice; a sum must not. Before anything is added, the log must show that the table holds the
+sums at its position. If it does not, all sums are recomputed and compared.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Recompute:
 
 
 def check(run: Run, write: Aggregate, head: Head | None) -> None:
-    """Refuses groups that are not the table's key, partitions that are no groups, and sums that go by the order.
+    """Refuses groups that are not the table's key, partitions that are no groups, and sums that depend on the order.
 
     Raises:
         MissingKeyError: The table has no key.
@@ -73,7 +73,7 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
 
 
 def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Recompute:
-    """The statement that adds the changes to the table's sums, if these are known to be the sums as of the position.
+    """The statement that adds the changes to the table's sums, if the table is known to hold the sums at its position.
 
     Args:
         spark: The session.
@@ -106,7 +106,7 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
 
 
 def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
-    """Why the table may not hold the sums as of the position; None where the log shows that it does."""
+    """Why the table may not hold the sums at the position; None if the log shows that it does."""
     changes, known = write.changes, run.cursor
     if not isinstance(known, Known) or known.mark.aggregate != write.digest:
         return "its last commit had other sums of other rows, or none"
@@ -148,7 +148,7 @@ def _holds(found: Local | DataFrame, column: str, *, value: object) -> bool:
 
 
 def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
-    """What the changes add to each group to which they add something, or of which that is in doubt."""
+    """What the changes add to each group, without groups to which they certainly add nothing."""
     images = write.images if within is None else write.images.where(f"({within}) OR {IN_DOUBT}")
     texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
     # The recompute refuses an empty text there, which Delta would keep as NULL.
@@ -162,7 +162,7 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
 
 
 def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> DataFrame:
-    """The touched groups: what they come to, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
+    """The touched groups: their new sums, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
     groups = tuple(write.groups)
     keys = SomeKeys(groups, found, found.rows) if isinstance(found, Local) else SomeKeys(groups, Unread(found))
     touched = Touched(groups, keys, None, (write.changes.name,))
@@ -180,7 +180,7 @@ def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> Data
 
 
 def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> DataFrame:
-    """Each touched group as the table is to hold it, and what is to become of it: the form of `difference`."""
+    """Each touched group as the table should hold it, with its operation, in the form of `difference`."""
     fields = {column.name.lower(): column for column in schema.fields}
     kinds = {name: fields[name.lower()].dataType.simpleString() for name in write.sums}
     now = {f"try_cast({quote(name)} AS {kinds[name]})": f"{_WAS}.{quote(name)}" for name in write.sums}

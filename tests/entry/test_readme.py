@@ -209,6 +209,20 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+PRIVATE = re.compile(
+    r"\b(rungs?|ladder|anew|slips?|slipped|twins?|look-ups?|in doubt|misleading|settled|loud)\b", re.IGNORECASE
+)
+"""Words that were this project's own; the field has others (CONTEXT.md)."""
+OWN_WORDS = {"CONTEXT.md", "CHANGELOG.md", "docs/benchmarks.md"}
+"""The glossary names them, the changelog quotes them, and the titles of results are data."""
+
+
+@pytest.mark.parametrize("page", [page.relative_to(PROJECT).as_posix() for page in PAGES if "/adr/" not in str(page)])
+def test_a_page_for_users_speaks_the_words_of_the_field(page: str):
+    if page not in OWN_WORDS:
+        assert PRIVATE.findall((PROJECT / page).read_text()) == []
+
+
 def test_the_index_links_every_page():
     index = (PROJECT / "docs/README.md").read_text()
     pages = {page.relative_to(PROJECT / "docs").as_posix() for page in PROJECT.glob("docs/**/*.md")}

@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow races crash crash-jvm s3 warm check lock clean \
+.PHONY: help install demo dev shell stop test slow wheel races crash crash-jvm s3 warm check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -50,6 +50,10 @@ slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, mor
 	@$(PYTEST) -m served
 	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/laws/test_law.py tests/write/test_driver_difference.py
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "served or anywhere"
+
+wheel: $(STAMP)  ## Install the wheel in an empty environment and materialize there; with both ends of Dagster's range
+	@$(PYTEST) tests/entry/test_wheel.py
+	@LAKEHOUSE_DAGSTER=1.13.0 $(PYTEST) tests/entry/test_wheel.py
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
 	@$(PYTEST) -m race
@@ -120,6 +124,8 @@ $(STAMP): requirements.lock lakehouse/server/jars.py
 	  -r requirements.lock || $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
 	  --require-hashes -r requirements.lock
 	@$(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m lakehouse "$$@"\n' > .venv/bin/lakehouse
+	@chmod +x .venv/bin/lakehouse
 	@echo "Fetching Delta's jars into .venv/jars ..."
 	@$(PY) -m lakehouse spark install
 	@touch $@

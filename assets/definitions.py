@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets import flight_events, flights, flights_enriched, gold, reference
 from assets.automation import every_check, next_day_of_flights, nightly_checks
-from lakehouse import change_sensor, checks, validate
+from lakehouse import incremental
 from resources.environments import environment
 from resources.nycflights import FlightRecords
 
@@ -34,14 +34,13 @@ resources: dict[str, Any] = given | {"flight_records": FlightRecords(spark=given
 modules = (reference, flight_events, flights, flights_enriched, gold)
 tables = [described(table) for table in dg.load_assets_from_modules(modules) if isinstance(table, dg.AssetsDefinition)]
 
-defs = validate(
+defs = incremental(
     dg.Definitions(
         assets=tables,
-        asset_checks=checks(tables, "recompute", "lag", "staleness", "schema", "keys", "feed"),
         jobs=[every_check],
         schedules=[next_day_of_flights, nightly_checks],
-        sensors=[change_sensor("carry_changes", tables, root=root)],
         resources=resources,
         executor=dg.in_process_executor,
-    )
+    ),
+    sensor="carry_changes",
 )

@@ -12,6 +12,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
     from lakehouse.dagster.automation import automation
     from lakehouse.dagster.checks import checks
+    from lakehouse.dagster.definitions import incremental
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.sensor import change_sensor
@@ -48,6 +49,7 @@ __all__ = [
     "automation",
     "change_sensor",
     "checks",
+    "incremental",
     "scd",
     "spark_settings",
     "validate",
@@ -56,6 +58,7 @@ __all__ = [
 _HOMES = {
     "dagster.automation": ("automation",),
     "dagster.checks": ("checks",),
+    "dagster.definitions": ("incremental",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.sensor": ("change_sensor",),

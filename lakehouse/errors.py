@@ -84,12 +84,15 @@ class MissingKeyError(DefinitionError):
 class UnsupportedAnnotationError(DefinitionError):
     """An annotation that says neither how to read nor how to write."""
 
-    def __init__(self, asset: str, where: str, annotation: str, allowed: Iterable[str]) -> None:
+    def __init__(self, asset: str, where: str, annotation: str | None, allowed: Iterable[str]) -> None:
         self.asset, self.where, self.annotation, self.allowed = asset, where, annotation, tuple(allowed)
-        super().__init__(
-            f"Asset '{asset}' annotates {where} with {annotation}, which says nothing about a Delta table. "
-            f"Use {' or '.join(self.allowed)}."
-        )
+        super().__init__(f"Asset '{asset}' {_annotates(where, annotation)}. Use {' or '.join(self.allowed)}.")
+
+
+def _annotates(where: str, annotation: str | None) -> str:
+    if annotation is None:
+        return f"does not annotate {where}, so nothing says how its table is read or written"
+    return f"annotates {where} with {annotation}, which says nothing about a Delta table"
 
 
 class PartitionColumnError(DefinitionError):

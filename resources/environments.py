@@ -81,7 +81,9 @@ def local_root(variables: Mapping[str, str] = os.environ) -> Path:
 
 def declare_api() -> None:
     """Tells PySpark that Connect will be used: `@F.udf` above a function in a module asks before any session starts."""
-    local_server = (os.environ.get("LAKEHOUSE_ENV") or "local") == "local" and _where(os.environ) is Where.SERVER
+    # A variable that means nothing is refused by `environment`, which everything that starts Spark asks.
+    is_local = (os.environ.get("LAKEHOUSE_ENV") or "local") == "local"
+    local_server = is_local and os.environ.get("LAKEHOUSE_SPARK") != Where.PROCESS.value
     if local_server or os.environ.get("SPARK_REMOTE"):
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
 

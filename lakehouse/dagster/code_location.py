@@ -1,6 +1,6 @@
 """What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeGuard
 
 import dagster as dg
@@ -20,8 +20,8 @@ from lakehouse.write.writes import Append, Merge, Overwrite
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
 WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate]
 
-_READS = ("Changes", "DataFrame")
-_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "DataFrame")
+_READS = ("Changes", "pyspark.sql.DataFrame")
+_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "pyspark.sql.DataFrame")
 
 
 def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
@@ -77,8 +77,18 @@ def tables_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
     Args:
         definitions: Asset definitions, and the specs of tables that no asset makes.
     """
-    specs = [spec for asset in definitions for spec in ([asset] if isinstance(asset, dg.AssetSpec) else asset.specs)]
-    return {spec.key: Table.from_metadata(spec.metadata) for spec in specs}
+    return {key: Table.from_metadata(metadata) for asset in definitions for key, metadata in _declared(asset)}
+
+
+def _declared(asset: Any) -> Iterator[tuple[dg.AssetKey, Mapping[str, Any]]]:
+    """The keys and the metadata of a definition of any kind: an asset, a spec, a source of Dagster's older kind."""
+    match asset:
+        case dg.AssetSpec():
+            yield asset.key, asset.metadata
+        case dg.SourceAsset():
+            yield asset.key, asset.raw_metadata
+        case _:
+            yield from ((spec.key, spec.metadata) for spec in asset.specs)
 
 
 def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
@@ -90,6 +100,7 @@ def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
     listed = list(definitions)
     specs = [spec for spec in listed if isinstance(spec, dg.AssetSpec)]
     read_by = {spec.key: str(spec.metadata.get("dagster/io_manager_key", "io_manager")) for spec in specs}
+    read_by |= {source.key: source.get_io_manager_key() for source in listed if isinstance(source, dg.SourceAsset)}
     made = {key: asset for asset in asset_definitions(listed) for key in asset.keys}
     return read_by | {key: asset.get_io_manager_key_for_asset_key(key) for key, asset in made.items()}
 
@@ -184,7 +195,9 @@ def _is_frame(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, DataFrame)
 
 
-def _named(annotation: Any) -> str:
+def _named(annotation: Any) -> str | None:
+    """The annotation for a message, with the library of a DataFrame; None where there is none."""
     if annotation is Any or annotation is None:
-        return "nothing"
-    return getattr(annotation, "__name__", str(annotation))
+        return None
+    name = getattr(annotation, "__name__", str(annotation))
+    return f"{annotation.__module__.split('.')[0]}.{name}" if name == "DataFrame" else name

@@ -42,7 +42,7 @@ from lakehouse.errors import (
     UnreadableLogError,
     UnsettledError,
 )
-from lakehouse.log.location import Location, Storage
+from lakehouse.log.location import Location, Storage, scheme_of
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Everything
@@ -89,6 +89,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
+        _refuse_op(context)
         execution = _asset_context()
         if execution is None:
             return self._source(context, "load_input", None, self).at.rows()
@@ -109,10 +110,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
 
-    def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | None) -> None:
         """Makes the result one Delta commit, as `commit` says, and the materialization's metadata out of it."""
+        if obj is None and not context.has_asset_key:
+            return  # of an op that returns nothing there is nothing to keep
+        _refuse_op(context)
         execution = cast("dg.AssetExecutionContext", _asset_context())
-        write: Write = Overwrite(obj) if isinstance(obj, DataFrame) else obj
+        write = Overwrite(obj) if isinstance(obj, DataFrame) else cast("Write", obj)
         with _told_to_dagster(execution):
             step = self.step_of(execution)
             del self._steps[_step_of(execution)]
@@ -127,7 +131,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     @property
     def location(self) -> Location:
         """Where the tables of this manager are."""
-        return Location(self.root, self.storage_options)
+        plain = scheme_of(self.root) is None
+        return Location(str(Path(self.root).expanduser().absolute()) if plain else self.root, self.storage_options)
 
     def session(self) -> SparkSession:
         """The Spark session of the tables that this manager writes, with the settings that every run needs."""
@@ -327,6 +332,21 @@ def _is_acknowledged(execution: dg.AssetExecutionContext, repeated: str) -> bool
 
 def _step_of(execution: dg.AssetExecutionContext) -> Any:
     return execution.op_execution_context.get_step_execution_context()
+
+
+def _refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
+    """Refuses what one op hands to another: a table is an asset's.
+
+    Raises:
+        Failure: The value is not an asset's.
+    """
+    if not context.has_asset_key:
+        raise dg.Failure(
+            f"'{context.name}' of op '{context.op_def.name}' is no asset's value, and a DeltaIOManager keeps the "
+            f"tables of assets only. Nothing was written. Give the op's output another manager, for example "
+            f"dg.mem_io_manager: @dg.op(out=dg.Out(io_manager_key=...)).",
+            allow_retries=False,
+        )
 
 
 def _asset_context() -> dg.AssetExecutionContext | None:

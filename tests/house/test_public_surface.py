@@ -9,7 +9,7 @@ PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange"},
     "writes": {"Aggregate", "Append", "Merge", "Overwrite"},
     "tables": {"Table"},
-    "dagster": {"DeltaIOManager", "Pace", "Retry", "automation", "change_sensor", "checks", "validate"},
+    "dagster": {"DeltaIOManager", "Pace", "Retry", "automation", "change_sensor", "checks", "incremental", "validate"},
     "spark": {"ClusterSpark", "LocalSpark", "spark_settings"},
     "errors": {"LakehouseError"},
     "packages": {"scd"},

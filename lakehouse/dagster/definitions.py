@@ -1,0 +1,45 @@
+"""Definitions made complete in one call: what `validate`, `checks` and `change_sensor` do, each asset named once."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+from lakehouse.dagster.checks import NAMES, checks
+from lakehouse.dagster.code_location import manager_keys
+from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.sensor import change_sensor
+from lakehouse.dagster.validation import validate
+
+
+def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.Definitions:
+    """The same definitions, validated and complete: pools, metadata and checks for every table, and a sensor if named.
+
+    The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with. Each table
+    has the checks that can be made of it, except where the definitions bring checks of their own for the table. A run
+    that materializes an asset leaves out the checks that read the whole table. The sensor is stopped until somebody
+    starts it in Dagster.
+
+    Args:
+        definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
+        sensor: The name of a `change_sensor` for these tables; None for no sensor.
+
+    Raises:
+        DefinitionError: A definition that could never work; see `validate`.
+    """
+    assets, resources = list(definitions.assets or []), dict(definitions.resources or {})
+    own = {check.node_def.name for check in definitions.asset_checks or []}
+    added = [check for check in checks(_tables(assets, resources), *NAMES) if check.node_def.name not in own]
+    sensors = [] if sensor is None else [change_sensor(sensor, assets, resources=resources)]
+    return validate(dg.Definitions.merge(definitions, dg.Definitions(asset_checks=added, sensors=sensors)))
+
+
+def _tables(assets: list[Any], resources: Mapping[str, Any]) -> list[Any]:
+    """The assets and specs whose tables a `DeltaIOManager` has."""
+    keys = manager_keys(assets)
+    managed = {key for key, name in keys.items() if isinstance(resources.get(name), DeltaIOManager)}
+    return [asset for asset in assets if managed.issuperset(_keys(asset))]
+
+
+def _keys(asset: Any) -> list[dg.AssetKey]:
+    return [asset.key] if isinstance(asset, dg.AssetSpec | dg.SourceAsset) else list(asset.keys)

@@ -1,0 +1,150 @@
+"""One call makes definitions complete; and what Dagster allows beside tables is taken or refused in one sentence."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor, checks, incremental, validate
+from lakehouse.errors import UnsupportedAnnotationError
+
+PROJECT = Path(__file__).parents[2]
+orders = dg.AssetSpec("orders", metadata=Table(key="id"))
+
+
+@dg.asset(metadata=Table(key="id"))
+def open_orders(orders: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"))
+def large_orders(open_orders: Changes) -> Merge: ...
+
+
+@dg.asset(io_manager_key="memory", metadata={"key": "id"})
+def elsewhere() -> int:
+    return 1
+
+
+def location(*assets: Any, **parts: Any) -> dg.Definitions:
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root="/lake")
+    return dg.Definitions(assets=assets, resources={"io_manager": manager, "memory": dg.mem_io_manager}, **parts)
+
+
+def checked(defs: dg.Definitions) -> set[tuple[str, str]]:
+    keys = (key for check in defs.asset_checks or [] for key in check.check_keys)  # type: ignore[union-attr]
+    return {(key.asset_key.to_user_string(), key.name) for key in keys}
+
+
+def test_one_call_adds_pools_checks_and_the_sensor_and_keeps_all_else():
+    @dg.job
+    def nightly() -> None: ...
+
+    given = location(orders, open_orders, large_orders, elsewhere, jobs=[nightly], executor=dg.in_process_executor)
+    defs = incremental(given, sensor="carry_changes")
+    assert [sensor.name for sensor in defs.sensors or []] == ["carry_changes"]
+    assert [job.name for job in defs.jobs or []] == ["nightly"]
+    assert defs.executor is dg.in_process_executor
+    assert defs.resolve_assets_def(open_orders.key).op.pool == "table:open_orders"
+    each = {"equals_full_recompute", "lag", "staleness", "schema", "keys", "feed"}
+    assert checked(defs) == {(name, check) for name in ("open_orders", "large_orders") for check in each} | {
+        ("orders", "keys")
+    }
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_without_a_name_there_is_no_sensor():
+    assert not incremental(location(orders, open_orders)).sensors
+
+
+def test_a_table_with_checks_of_its_own_gets_no_others():
+    own = checks([open_orders], "lag")
+    defs = incremental(location(orders, open_orders, large_orders, asset_checks=own))
+    names = {name for table, name in checked(defs) if table == "open_orders"}
+    assert names == {"lag"}
+    assert ("large_orders", "feed") in checked(defs)
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_sources_of_dagster_s_older_kind_load_and_are_tables_by_their_keys():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        plain = dg.SourceAsset("orders", metadata=dict(Table(key="id")))
+
+        @dg.observable_source_asset(name="orders")
+        def observed() -> dg.DataVersion:
+            return dg.DataVersion("1")
+
+    for source in (observed, plain):
+        defs = incremental(location(source, open_orders), sensor="carry_changes")
+        dg.Definitions.validate_loadable(defs)
+        assert checks([source, open_orders])
+        change_sensor("look", [source, open_orders], root="/lake")
+
+
+@pytest.mark.parametrize("root", ["lake", "./lake", "~/lake"])
+def test_a_root_is_an_absolute_path_however_it_is_written(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=root)
+    assert manager.location.address == f"{tmp_path}/lake"
+
+
+def test_an_op_that_returns_nothing_runs_beside_assets_and_one_that_returns_rows_is_told_what_to_do():
+    done: list[int] = []
+
+    @dg.op
+    def count():
+        done.append(1)
+
+    @dg.op
+    def rows():
+        return [1, 2, 3]
+
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root="/nowhere/lake")
+
+    @dg.job(resource_defs={"io_manager": manager})
+    def upkeep() -> None:
+        count()
+
+    @dg.job(resource_defs={"io_manager": manager})
+    def report() -> None:
+        rows()
+
+    assert upkeep.execute_in_process().success
+    assert done == [1]
+    with pytest.raises(dg.Failure, match=r"'result' of op 'rows' is no asset's value.*io_manager_key"):
+        report.execute_in_process()
+
+
+def test_a_frame_of_another_library_is_named_with_that_library():
+    @dg.asset
+    def table(orders: DataFrame) -> pd.DataFrame: ...
+
+    with pytest.raises(UnsupportedAnnotationError, match=r"with pandas\.DataFrame, which.* or pyspark\.sql\.DataFrame"):
+        validate(location(orders, table))
+
+
+def test_an_input_without_an_annotation_is_said_to_have_none():
+    @dg.asset
+    def table(orders) -> DataFrame: ...
+
+    with pytest.raises(UnsupportedAnnotationError, match="does not annotate its input 'orders'"):
+        validate(location(orders, table))
+
+
+@pytest.mark.parametrize("variable", ["LAKEHOUSE_ENV", "LAKEHOUSE_SPARK"])
+def test_the_demo_ends_with_a_sentence_for_a_variable_that_means_nothing(variable: str, tmp_path: Path):
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "DAGSTER_HOME": str(tmp_path), variable: "foo"}
+    answer = subprocess.run(
+        [sys.executable, "-m", "assets.demo"], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 1
+    assert answer.stderr.startswith(f"{variable} = foo: ")
+    assert "Traceback" not in answer.stderr

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +70,13 @@ def test_a_table_with_checks_of_its_own_gets_no_others():
     dg.Definitions.validate_loadable(defs)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::dagster.BetaWarning")  # Dagster's, of this kind
 def test_sources_of_dagster_s_older_kind_load_and_are_tables_by_their_keys():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.BetaWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)
-        plain = dg.SourceAsset("orders", metadata=dict(Table(key="id")))
+    plain = dg.SourceAsset("orders", metadata=dict(Table(key="id")))
 
-        @dg.observable_source_asset(name="orders")
-        def observed() -> dg.DataVersion:
-            return dg.DataVersion("1")
+    @dg.observable_source_asset(name="orders")
+    def observed() -> dg.DataVersion:
+        return dg.DataVersion("1")
 
     for source in (observed, plain):
         defs = incremental(location(source, open_orders), sensor="carry_changes")

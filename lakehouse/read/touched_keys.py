@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.types import column_types
 from lakehouse.sql.keys import KeyPredicate, key_predicate
 from lakehouse.sql.text import Literal, quote
 
@@ -112,7 +113,10 @@ class SomeKeys:
 
     @cached_property
     def _predicate(self) -> KeyPredicate | None:
-        return None if self.values is None else key_predicate(self.columns, self.values)
+        if self.values is None or not isinstance(self._rows, Local):
+            return None
+        kinds = column_types(self._rows.schema)
+        return key_predicate(self.columns, self.values, types=[kinds[column.lower()] for column in self.columns])
 
     @cached_property
     def _rows(self) -> Local | DataFrame:

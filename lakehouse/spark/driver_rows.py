@@ -7,6 +7,7 @@ shuffle the table it is joined with; the same rows as a local relation are broad
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from math import isnan
 from typing import Any
 
 import pyarrow as pa
@@ -103,8 +104,11 @@ class Local:
         return self.arrow.column(names.index(name.lower()))
 
     def listed(self, columns: Sequence[str]) -> list[tuple[Literal, ...]]:
-        """The values of some columns that have literals, row by row."""
-        return list(zip(*(self.column(column).to_pylist() for column in columns), strict=True))
+        """The values of some columns that have literals, row by row; instants in UTC.
+
+        In another zone Python takes two instants of the hour that comes twice for one.
+        """
+        return list(zip(*(_in_utc(self.column(column)).to_pylist() for column in columns), strict=True))
 
     def values(self, columns: Sequence[str]) -> list[tuple[Literal, ...]] | None:
         """The distinct values of some columns; None where their types have no literals of their own."""
@@ -116,7 +120,7 @@ class Local:
             distinct = list(dict.fromkeys(self.listed(columns)))
         except (OverflowError, ValueError):  # a date that Python has not: before the year 1 or after 9999
             return None
-        if any(REPLACED in value for values in distinct for value in values if isinstance(value, str)):
+        if any(_is_no_key(value) for values in distinct for value in values):
             return None
         return distinct
 
@@ -156,6 +160,16 @@ def computed(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
         return small(frame) or frame.localCheckpoint()
     kept = frame.localCheckpoint()
     return small(kept) or kept
+
+
+def _in_utc(column: Any) -> Any:
+    is_instant = pa.types.is_timestamp(column.type) and column.type.tz is not None
+    return column.cast(pa.timestamp("us", "UTC")) if is_instant else column
+
+
+def _is_no_key(value: Literal) -> bool:
+    """Whether equality in Python is not that of Spark: a NaN is none of its own, and a replaced text may be others."""
+    return (isinstance(value, float) and isnan(value)) or (isinstance(value, str) and REPLACED in value)
 
 
 def _width(frame: DataFrame) -> Column | None:

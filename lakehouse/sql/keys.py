@@ -8,10 +8,11 @@ it is said, not optimized: a literal of another type than its column, or a BETWE
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from heapq import nlargest
 from itertools import pairwise
+from math import isnan
 
 from lakehouse.sql.text import Literal, literal, quote
 
@@ -22,8 +23,14 @@ LISTED = 1_000
 LISTED_TOGETHER = 100
 """The same for keys of several columns, which Spark compares one after the other."""
 
-LITERALS = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
-"""Types whose values stand in SQL text exactly as they are, and are equal just where their texts are."""
+LITERALS = frozenset(
+    {
+        *("tinyint", "smallint", "int", "bigint", "float", "double", "boolean"),
+        *("string", "binary", "date", "timestamp", "timestamp_ntz"),
+    }
+)
+"""Types whose values stand in SQL text exactly as they are."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,8 @@ def _is(name: str, value: Literal, kind: str) -> str:
 
 def _count(low: Literal, high: Literal) -> int:
     """How many values a range can hold; 0 if they cannot be counted."""
+    if isinstance(low, datetime) or isinstance(high, datetime):
+        return 0
     if isinstance(low, date) and isinstance(high, date):
         return high.toordinal() - low.toordinal() + 1
     if isinstance(low, int) and isinstance(high, int):
@@ -138,14 +147,25 @@ def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
 
 
 def _gaps(values: Sequence[Literal]) -> list[float]:
-    """The distances between neighbours. The distance of texts is unknown, so all of them count the same."""
-    numbers = [
-        value.toordinal() if isinstance(value, date) else float(value) if isinstance(value, int | Decimal) else None
-        for value in values
-    ]
+    """How far neighbours are apart; of texts and binaries only that they are, so the first ones are cut."""
+    numbers = [_number(value) for value in values]
     return [2.0 if low is None or high is None else high - low for low, high in pairwise(numbers)]
 
 
-def _order(value: Literal) -> tuple[str, object]:
-    """Spark's order: numbers and dates by value, texts by their UTF-8 bytes."""
-    return ("", value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else ("", value)
+def _number(value: Literal) -> float | None:
+    match value:
+        case datetime():
+            return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH).total_seconds()
+        case date():
+            return value.toordinal()
+        case int() | float() | Decimal():
+            return float(value)
+        case _:
+            return None
+
+
+def _order(value: Literal) -> tuple[bool, object]:
+    """Spark's order: numbers, times and binaries by value, NaN after all others, texts by their UTF-8 bytes."""
+    if isinstance(value, float) and isnan(value):
+        return True, 0.0
+    return False, value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

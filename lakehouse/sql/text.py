@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
+from math import isfinite
 from typing import TypeAlias
 
-Literal: TypeAlias = str | int | float | bool | Decimal | date | datetime | None
+Literal: TypeAlias = str | bytes | int | float | bool | Decimal | date | datetime | None
 
 
 def folded(names: Iterable[str]) -> frozenset[str]:
@@ -31,7 +32,7 @@ def literal(value: Literal, kind: str = "") -> str:
 
     Args:
         value: The value.
-        kind: The type of the column that it stands for, where a whole number is to be of that type.
+        kind: The type of the column that it stands for, where a number or a time without a zone is to be of that type.
     """
     match value:
         case None:
@@ -44,8 +45,14 @@ def literal(value: Literal, kind: str = "") -> str:
             return f"{value}BD"
         case Decimal():
             raise ValueError(f"SQL has no decimal {value}.")
+        case float() if isfinite(value):
+            return f"{value!r}{'F' if kind == 'float' else 'D'}"
         case float():
-            return f"CAST({literal(repr(value))} AS DOUBLE)"
+            return f"CAST({literal(repr(value))} AS {'FLOAT' if kind == 'float' else 'DOUBLE'})"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime() if kind == "timestamp_ntz":
+            return f"TIMESTAMP_NTZ'{value.isoformat(sep=' ')}'"
         case datetime():
             return f"TIMESTAMP'{value.isoformat(sep=' ')}'"
         case date():

@@ -166,10 +166,13 @@ def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> lis
     those, this = changed.take(gone).values(key), changed.take(anyway).values(key)
     if not those or not this:
         return None
-    deleted = key_predicate(key, those, f"{HELD_BY}.")
+    kinds = column_types(changed.schema)
+    types = [kinds[column.lower()] for column in key]
+    deleted = key_predicate(key, those, f"{HELD_BY}.", types)
     if not deleted.is_exact:
         return None
-    return [f"IF({deleted.sql}, {literal(value)}, {name})" for name, value in zip(names, this[0], strict=True)]
+    values = map(literal, this[0], types)
+    return [f"IF({deleted.sql}, {value}, {name})" for name, value in zip(names, values, strict=True)]
 
 
 def _narrow(

@@ -220,7 +220,7 @@ def test_an_archive_answers_for_what_nobody_else_has_edited(lake: Lake) -> None:
         lake.insert("src", [(id_, "c", 40)])
         lake.materialize(log)
     assert _answers(lake, 0, 2) and _answers(lake, 1, 2) and not _answers(lake, -1, 2)
-    lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('owner' = 'me')")
+    lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('the.owner' = 'me')")
     assert _answers(lake, 0, 2)
     lake.sql("DELETE FROM {log} WHERE id = 4")
     assert not _answers(lake, 0, 2) and not _answers(lake, 1, 2)

@@ -2,14 +2,16 @@
 
 import re
 import sqlite3
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from math import nan
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.sql.keys import LISTED, LISTED_TOGETHER, RANGES, is_literal, key_predicate
+from lakehouse.sql.text import Literal, literal
 
 numbers = st.none() | st.integers(-50, 50)
 decimals = st.none() | st.decimals(-2, 2, places=1)
@@ -120,6 +122,39 @@ def test_a_whole_number_is_of_its_column_s_type(kind: str, said: str):
     assert key_predicate(["d", "e"], [(5, None)], "t.", [kind, "string"]).sql.count(f"= {said}") == 2
 
 
+INSTANT = datetime(2024, 3, 31, 1, 30, 0, 123456, UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (INSTANT, "timestamp", "TIMESTAMP'2024-03-31 01:30:00.123456+00:00'"),
+        (INSTANT.replace(tzinfo=None), "timestamp_ntz", "TIMESTAMP_NTZ'2024-03-31 01:30:00.123456'"),
+        (True, "boolean", "TRUE"),
+        (b"\x00'\xff", "binary", "X'0027ff'"),
+        (1e-300, "double", "1e-300D"),
+        (0.10000000149011612, "float", "0.10000000149011612F"),
+    ],
+    ids=repr,
+)
+def test_every_type_with_an_equality_is_said_in_its_own_type(value: Literal, kind: str, text: str):
+    assert is_literal(kind)
+    assert key_predicate(["d"], [(value,)], types=[kind]).sql == f"`d` = {text}"
+
+
+def test_instants_that_are_near_share_a_range_which_is_never_taken_for_all_of_them():
+    near = [INSTANT + timedelta(seconds=n) for n in range(30)]
+    predicate = key_predicate(["d"], [(at,) for at in [*near, INSTANT + timedelta(days=400)]], types=["timestamp"])
+    assert predicate.is_exact and predicate.sql.count(">=") <= RANGES and "IN (" in predicate.sql
+    assert f"<= {literal(near[-1])}" in predicate.sql
+
+
+def test_a_range_to_nan_holds_whatever_is_larger():
+    """Spark has NaN after every other number."""
+    predicate = key_predicate(["d"], [(nan,), (1.0,)], types=["double"])
+    assert predicate.sql == "`d` = 1.0D OR `d` = CAST('nan' AS DOUBLE)"
+
+
 def test_a_type_whose_equality_is_not_that_of_its_text_is_no_literal():
     assert is_literal("decimal(10,2)")
-    assert not any(map(is_literal, ("double", "float", "timestamp", "binary", "string collate UTF8_LCASE", "void")))
+    assert not any(map(is_literal, ("string collate UTF8_LCASE", "void", "array<int>", "struct<a:int>", "variant")))

@@ -6,6 +6,7 @@ transaction began, nobody has checked: it is found in the log, by whoever reads 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Self
 
@@ -142,6 +143,10 @@ def readable_mark(commit: Commit, asset: str) -> Mark | None:
         return None
 
 
+_parsed = lru_cache(maxsize=4_096)(Mark.from_json)
+"""A walk asks for the same marks once for each partition, and each attempt of a write walks again."""
+
+
 def mark_of(commit: Commit, asset: str) -> Mark | None:
     """The asset's own mark in a commit, whichever partitions it wrote.
 
@@ -152,7 +157,7 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
     if commit.operation == "RESTORE":  # whose session may say of every commit what ours said of one
         return None
     try:
-        mark = Mark.from_json(commit.user_metadata)
+        mark = _parsed(commit.user_metadata)
     except NewerFormatError as error:
         if error.asset != asset:
             return None

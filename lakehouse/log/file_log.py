@@ -22,7 +22,8 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.log.files import files_of
 from lakehouse.log.location import Location, Storage
 from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head
-from lakehouse.log.size import Size, total
+from lakehouse.log.opened import Opened, newest
+from lakehouse.log.size import Size
 
 _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
 """What deltalake puts between the causes of an error."""
@@ -60,13 +61,8 @@ class FileLog:
         )
 
     def size(self) -> Size | None:
-        delta = self._open()
-        if delta is None:
-            return Size(0, 0)
-        files = pa.table(delta.get_add_actions())
-        counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
-        each = (None if rows is None else Size(rows, size or 0, 1) for rows, size in zip(counts, sizes, strict=True))
-        return total([Size(0, 0), *each])
+        opened = self._opened()
+        return Size(0, 0) if opened is None else opened.size
 
     def live_rows(self) -> int | None:
         delta = self._newest
@@ -159,8 +155,16 @@ class FileLog:
         return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
 
     def _open(self, version: int | None = None) -> DeltaTable | None:
+        opened = self._opened(version)
+        return None if opened is None else opened.delta
+
+    def _opened(self, version: int | None = None) -> Opened | None:
         try:
-            return self._table_at(version) if self._files.is_there() else None
+            if not self._files.is_there():
+                return None
+            if version is None and self._location.storage is Storage.FILES:
+                return newest(self._location.path)
+            return Opened(self._table_at(version), None)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:

@@ -1,0 +1,77 @@
+"""A table is opened once as long as its log stays as it is, and anew after whatever happens to that log."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from lakehouse.log.opened import KEPT, newest
+
+
+def _write(path: Path, *numbers: int, mode: str = "append") -> None:
+    write_deltalake(str(path), pa.table({"id": list(numbers)}), mode=mode)  # pyright: ignore[reportArgumentType]
+
+
+def _anew(path: Path) -> None:
+    shutil.rmtree(path)
+    _write(path, 7)
+    _write(path, 8)
+
+
+def _last_commit_again(path: Path) -> None:
+    """As a writer without conflict detection does: another commit in the place of the newest."""
+    commit = path / "_delta_log" / f"{1:020}.json"
+    text = commit.read_text()
+    commit.unlink()
+    commit.write_text(text.replace('"numRecords\\":1', '"numRecords\\":5'))
+
+
+HAPPENS: dict[str, Callable[[Path], object]] = {
+    "a commit": lambda path: _write(path, 3),
+    "two commits": lambda path: [_write(path, 3), _write(path, 4)],
+    "another table in its place": _anew,
+    "another commit in the place of the newest": _last_commit_again,
+    "a checkpoint": lambda path: DeltaTable(str(path)).create_checkpoint(),
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    _write(tmp_path / "t", 1)
+    _write(tmp_path / "t", 2)
+    return tmp_path / "t"
+
+
+def test_a_table_whose_log_stays_is_opened_once(table: Path):
+    assert newest(str(table)) is newest(str(table))
+
+
+@pytest.mark.parametrize("happens", HAPPENS.values(), ids=HAPPENS)
+def test_whatever_happens_to_the_log_is_seen(table: Path, happens: Callable[[Path], object]):
+    newest(str(table))
+    happens(table)
+    seen, expected = newest(str(table)), DeltaTable(str(table))
+    assert (seen.delta.version(), seen.delta.metadata().id) == (expected.version(), expected.metadata().id)
+    counts = pa.table(expected.get_add_actions()).column("num_records").to_pylist()
+    assert seen.size is not None and seen.size.rows == sum(counts)
+
+
+def test_a_table_whose_middle_is_lost_is_not_taken_for_what_it_was(table: Path):
+    _write(table, 3)
+    newest(str(table))
+    (table / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(DeltaError):
+        newest(str(table))
+
+
+def test_no_more_tables_stay_open_than_a_run_needs(tmp_path: Path):
+    paths = [str(tmp_path / str(n)) for n in range(KEPT + 1)]
+    for path in paths:
+        _write(Path(path), 1)
+    first = newest(paths[0])
+    assert [newest(path).delta.version() for path in paths] == [0] * len(paths)
+    assert newest(paths[0]) is not first

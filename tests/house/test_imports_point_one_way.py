@@ -38,7 +38,7 @@ PURE = {"errors", "sql", "log", "conflicts", "declare", "cursor"}
 """Packages that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
 DAGSTERS = {"dagster", "cli"}
 """The packages that import Dagster."""
-WITH_DELTALAKE = {"log/file_log.py", "log/files.py"}
+WITH_DELTALAKE = {"log/file_log.py", "log/opened.py", "log/files.py"}
 """Files of the pure packages that read a log with deltalake; no JVM is needed for that."""
 SPARK = {"pyspark", "delta", "deltalake", "pyarrow", "pandas", "py4j", "grpc"}
 DAGSTER = {"dagster", "dagster_pyspark", "pydantic"}

@@ -22,24 +22,9 @@ from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE
 from lakehouse.spark.exactness import doubts_in_sql
 from lakehouse.spark.types import INTEGERS
 from lakehouse.sql.text import quote
+from lakehouse.write.row_sql import names_in, why_not_of_the_row
 
 COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_inexact"
-_TOKEN = re.compile(
-    r"`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|(?P<text>\br'[^']*'|'(?:[^'\\]|\\.)*')|"
-    r"(?P<comment>--[^\n]*|/\*.*?\*/)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
-_NOT_OF_THE_ROW = re.compile(
-    r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\(\s*(?:table|from|values)\b|"
-    r"\b(?:localtimestamp|session_user)\b|"
-    r"\bcurrent_(?:date|time|timestamp|timezone|user|catalog|database|schema|path|metastore|recipient)\b|"
-    r"\b(?:now|curdate|getdate|user|version|input_file_\w+|is_member|secret)\s*\(|\bunix_timestamp\s*\(\s*\)",
-    re.IGNORECASE,
-)
-"""Stars, which name columns that are not there yet, other tables, and the circumstances of a run."""
-_OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
-"""Texts that Spark takes for the day of the run, and those that it takes from the session."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +64,8 @@ class Aggregate:
         for sql in cast("tuple[Any, ...]", self._said):
             if not isinstance(sql, str):
                 raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
-            if any(token["comment"] for token in _TOKEN.finditer(sql)):
-                raise ValueError(f"An Aggregate's SQL is put into other SQL, so it has no comments: {sql!r}.")
-            if found := _OF_THE_RUN.search(sql) or _NOT_OF_THE_ROW.search(_names_in(sql)):
-                raise ValueError(f"An Aggregate goes by the columns of one row; {sql!r} says {found[0].strip()!r}.")
+            if (why := why_not_of_the_row(sql)) is not None:
+                raise ValueError(why)
 
     @property
     def groups(self) -> dict[str, str]:
@@ -160,7 +143,7 @@ class Aggregate:
     @cached_property
     def _used(self) -> list[StructField]:
         """The source's columns that the groups, the sums and the condition may name."""
-        said = " , ".join(map(_names_in, self._said)).lower()
+        said = " , ".join(map(names_in, self._said)).lower()
         return [
             column
             for column in self.changes.source.schema.fields
@@ -173,11 +156,6 @@ def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -
     """Columns of the rows that count."""
     counting = frame if where is None else frame.where(where)
     return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
-
-
-def _names_in(sql: str) -> str:
-    """The SQL without its texts."""
-    return _TOKEN.sub(lambda token: "''" if token["text"] else token[0], sql)
 
 
 def unsummed(asset: str, source: str) -> str:

@@ -1,0 +1,75 @@
+"""From where an `Append` goes on that cannot be continued from its position: somebody decides, and once."""
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from lakehouse import Changes, Read, Table
+from lakehouse.cursor.mark import Position
+from lakehouse.errors import GapError, StartError
+from lakehouse.log.versions import VersionRange
+from lakehouse.read.asset import Asset
+from lakehouse.read.changes import Nothing
+from lakehouse.read.decide import Continue, Decision, Refuse
+from lakehouse.read.resolve import Reader, Source, read_changes
+from lakehouse.spark.snapshot import TableRef, TableVersion
+from tests.support.commits import TABLE_ID, History
+
+APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), appends=True, incremental=True)
+GONE = Refuse("its position is gone", "Decide where it goes on.")
+AT = Position(TABLE_ID, 2)
+
+
+@pytest.fixture
+def source() -> Source:
+    """A source at version 5, of which nothing after version 3 has rows."""
+    history = History("src")
+    for _ in range(4):
+        history.append()
+    for _ in range(2):
+        history.add("OPTIMIZE")
+    head = history.head()
+    assert head is not None
+    ref = TableRef.at_path("src", "/src")
+    return Source(TableVersion(None, ref, TABLE_ID, head.version), history, head)  # type: ignore[arg-type]
+
+
+def read(source: Source, decision: Decision, at: Position | None, go_on_from: int | Literal["now"] | None) -> Changes:
+    return read_changes(source, decision, at, Reader(APPENDS, Read(), go_on_from=go_on_from))
+
+
+@pytest.mark.parametrize(("wish", "after"), [("now", 5), (5, 5), (4, 4), (3, 3)])
+@pytest.mark.parametrize("at", [None, AT, replace(AT, table="another")], ids=["none", "known", "of another table"])
+def test_who_has_decided_goes_on_from_there(
+    source: Source, at: Position | None, wish: int | Literal["now"], after: int
+) -> None:
+    changes = read(source, GONE, at, wish)
+    assert changes.range == VersionRange(after, 5)
+    assert isinstance(changes.content, Nothing)
+    assert changes.decided == GONE.reason
+
+
+def test_nobody_has_decided(source: Source) -> None:
+    with pytest.raises(GapError, match=r"its position is gone.*Nothing was written.*Decide where it goes on"):
+        read(source, GONE, AT, None)
+
+
+def test_rows_that_the_table_has_are_never_added_a_second_time(source: Source) -> None:
+    with pytest.raises(GapError, match="to go on from version 1 would add the rows up to version 2 a second time"):
+        read(source, GONE, AT, 1)
+
+
+def test_a_version_that_the_source_has_not_reached_is_refused(source: Source) -> None:
+    with pytest.raises(StartError, match="ends at version 5"):
+        read(source, GONE, AT, 6)
+
+
+@pytest.mark.parametrize("wish", ["now", 3, 0])
+def test_a_position_that_can_be_continued_from_is_continued_from_whatever_was_decided(
+    source: Source, wish: int | Literal["now"]
+) -> None:
+    """So a run that is repeated with its tags neither skips a change nor adds one twice."""
+    changes = read(source, Continue(replace(AT, version=4)), replace(AT, version=4), wish)
+    assert changes.range == VersionRange(4, 5)
+    assert changes.decided is None

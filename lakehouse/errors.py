@@ -246,8 +246,8 @@ class LostChangesError(WriteError):
         super().__init__(
             f"'{asset}' reads the changes of '{source}' {range_}, but its {write} is about changes of {others}, so "
             f"they would count as read and be lost.",
-            f"Nothing was written. {remedy}; or annotate the input as a DataFrame, a look-up whose changes start "
-            f"nothing.",
+            f"Nothing was written. {remedy}; or annotate the input as a DataFrame: a snapshot input, whose "
+            f"changes start no run.",
         )
 
 

@@ -27,11 +27,11 @@ from lakehouse.write.writes import Append, Write
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A write on its way into the table, and what it has lost so far.
+    """A write on its way into the table, and the attempts that it has lost so far.
 
     Args:
         began: When it began, by the clock.
-        lost: The attempts that were lost; both loops share them, as they share the limit.
+        lost: The lost attempts. Both loops share them, because they share the limit.
     """
 
     spark: SparkSession
@@ -55,9 +55,9 @@ class Attempt:
 
     Args:
         statement: The statement.
-        mark: What its commit says of itself.
+        mark: The mark of its commit.
         own: Its commit; None if it is not in the table.
-        error: What was raised. It is evidence, and no outcome.
+        error: What was raised. It is evidence, not an outcome.
         seconds: How long it took.
     """
 
@@ -72,7 +72,7 @@ def head_of(writing: Writing) -> Head | None:
     """Where the table stands.
 
     Raises:
-        RolledBackError: It is another table than the one whose position this run has read on from.
+        RolledBackError: The table is not the one from whose position this run continued.
     """
     head, was = writing.log.head(), writing.run.table_id
     if was is not None and (head is None or head.table_id != was):
@@ -81,10 +81,10 @@ def head_of(writing: Writing) -> Head | None:
 
 
 def planned(writing: Writing, head: Head | None) -> Statement | Skip:
-    """What makes the write true of the table as `head` found it.
+    """The statement that makes the write true of the table at `head`.
 
     Raises:
-        LakehouseError: The result is no such table's, or Spark cannot compute it.
+        LakehouseError: The result does not fit the table, or Spark cannot compute it.
     """
     try:
         return plan(writing.spark, writing.run, writing.write, head, writing.tell)
@@ -95,7 +95,7 @@ def planned(writing: Writing, head: Head | None) -> Statement | Skip:
 
 
 def tried(writing: Writing, statement: Statement, head: Head | None) -> Attempt:
-    """Executes the statement once, and looks for its commit.
+    """Executes the statement once, and searches the log for its commit.
 
     Raises:
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
@@ -107,10 +107,10 @@ def tried(writing: Writing, statement: Statement, head: Head | None) -> Attempt:
 
 
 def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | None]:
-    """To what an attempt was lost, which is taken down, and where the table stands now.
+    """Records the rivals to which an attempt was lost; returns them, and where the table stands now.
 
     Raises:
-        LakehouseError: It was no conflict.
+        LakehouseError: The error is not a conflict.
     """
     conflict = Conflict(Kind.SAME_ASSET) if attempt.error is None else _classified(writing.run, attempt.error)
     head = head_of(writing)
@@ -134,7 +134,7 @@ def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
 
 
 def _log_after(writing: Writing, rows: DataFrame, head: Head | None) -> int | None:
-    """Since when the table is an archive of its one source; None where the rows are not that source's whole log."""
+    """The version since which the table archives its source; None if the rows are not the source's whole log."""
     run = writing.run
     if run.slice is not None or len(run.changes) != 1 or not run.changes[0].is_log(rows):
         return None
@@ -152,7 +152,7 @@ def _executed(writing: Writing, statement: Statement, mark: Mark) -> Exception |
 
 @phase("find in the log")
 def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
-    """Our commit, if this attempt landed; its version is its own, whatever rivals committed since."""
+    """Our commit, if this attempt landed; its version is our own, even if rivals have committed since."""
     try:
         head = log.head()
         if head is None:

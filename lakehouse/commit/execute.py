@@ -55,7 +55,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         spark: The session.
         statement: What to do.
         run: The run.
-        mark: What the commit says of itself.
+        mark: What the commit says about itself.
     """
     match statement:
         case Create(rows=rows):
@@ -87,9 +87,9 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
 
 
 def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool, nulls: bool) -> str:
-    """The one MERGE of a difference; a row that is inserted although its key is there is an error, not an update.
+    """The one MERGE of a difference. To insert a row whose key exists is an error, not an update.
 
-    Without inserts it is an inner join, for which few rows are sent to the table's instead of shuffling both.
+    Without inserts the MERGE is an inner join: few rows are then broadcast, and neither side is shuffled.
     """
     columns = [column for column in difference_.columns if column != OPERATION]
     on = _on_key(run, nulls=nulls)
@@ -115,7 +115,7 @@ def _on_key(run: Run, *, nulls: bool) -> str:
 
 
 def _refused(run: Run, difference_: DataFrame) -> str:
-    """An assignment that fails: the row is new among the touched keys, yet its key is elsewhere in the table."""
+    """An assignment that fails: the row is new among the touched keys, but its key is elsewhere in the table."""
     name = run.table.key_columns[0]
     kind = next(c.dataType for c in difference_.schema.fields if c.name.lower() == name.lower()).simpleString()
     return f"t.{quote(name)} = CAST(raise_error({literal(ELSEWHERE)}) AS {kind})"
@@ -179,9 +179,9 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
 
 
 def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """A table without rows, and after it the commit: Delta refuses rows together with a mapping and a feed.
+    """Creates a table without rows, and then commits, because Delta refuses rows together with a mapping and a feed.
 
-    A run that dies between the two leaves an empty table, which the next one takes for a new one.
+    If a run dies between the two, it leaves an empty table, which the next run treats as new.
     Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.
     """
     table = run.table
@@ -197,7 +197,7 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
 
 
 def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
-    """Refuses to replace a table only because the catalog has no name for it; Delta says that it is no table.
+    """Refuses to replace a table that the catalog does not know; Delta itself would see no table there.
 
     Raises:
         UnregisteredTableError: The directory of the name holds a Delta table.
@@ -211,7 +211,7 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
 
 
 def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> None:
-    """Refuses to replace a table that Spark sees at the path where this process sees none.
+    """Refuses to replace a table that Spark sees at a path where this process sees none.
 
     Raises:
         OtherFileSystemError: The path means another file system to Spark.
@@ -225,7 +225,7 @@ def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> N
 
 
 def _described(column: StructField, table: Table) -> Column:
-    """The column with its comment, and without a default of the source: the rows that are written have values."""
+    """The column with its comment and without the source's default, because the written rows have values."""
     comment = table.descriptions.get(column.name)
     kept = {name: value for name, value in column.metadata.items() if name not in _DEFAULTS}
     metadata = kept | ({"comment": comment} if comment else {})

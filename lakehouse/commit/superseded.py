@@ -1,4 +1,4 @@
-"""Whether a run may write, and still has something to do: what its table is, and what became of it since."""
+"""Whether a run may write to its table, and whether another run has already done its work."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,7 +15,7 @@ from lakehouse.write.writes import Append, Write
 
 
 def refuse_unsafe(run: Run, head: Head | None) -> None:
-    """Refuses a table on which "exactly once" could not be kept.
+    """Refuses a table on which "exactly once" cannot be guaranteed.
 
     Raises:
         UnsafeTableError: A property says so. Nothing was written.
@@ -26,7 +26,7 @@ def refuse_unsafe(run: Run, head: Head | None) -> None:
 
 
 def refuse_foreign(run: Run, cursor: Cursor) -> None:
-    """Refuses a table that holds rows of somebody else's, unless the run was asked to compare with them.
+    """Refuses a table that holds rows of another program, unless a full refresh was asked for.
 
     Raises:
         ForeignTableError: It is one. Nothing was written.
@@ -37,19 +37,19 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
 
 @phase("look at the cursor")
 def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
-    """The commit that leaves this run nothing to do; None while what the run found or brought about still holds.
+    """The commit that leaves this run nothing to do; None if the run still has work to do.
 
     Args:
         log: The log of the run's table.
         head: Where that table stands.
         run: The run.
         write: What the asset returned.
-        done: The version of this attempt's own commit, where there is one already.
+        done: The version of this run's own commit; None before it.
 
     Raises:
-        OvertakenError: Another run has committed, and not what this one was about to.
-        RolledBackError: The position that this run began from is no longer there.
-        ForeignTableError: The table is somebody else's by now.
+        OvertakenError: Another run has committed, and this run still has work to do.
+        RolledBackError: The position from which this run began is no longer in the table.
+        ForeignTableError: The table now belongs to another program.
     """
     now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), asked=run.asked)
     refuse_foreign(run, now)
@@ -70,24 +70,24 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
 
 
 def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
-    """Whether what the run goes on from is no longer there, although its epoch is: a range would leave a hole."""
+    """Whether the run's position is gone although its epoch is the same, so that its range would leave a hole."""
     if run.compares_everything or not run.changes:
         return False
     return run.is_rolled_back_in(now) if done is None else not isinstance(now, Known)
 
 
 def _repeats(run: Run, newest: Known) -> bool:
-    """Whether the newest commit is the run's own, with the same look-ups and nothing slipped in: it runs again."""
+    """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
     if run.changes or run.partitions or newest.stale_base:
         return False
     return run.is_own(newest.mark) and newest.mark.reads == run.reads
 
 
 def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> Known:
-    """The commit of another run, where by the cursor it leaves this one nothing to do.
+    """The other run's commit, if it leaves this run nothing to do.
 
-    Behind the run's own commit it does where the rows hold as of their position. Of rows that were compared with
-    everything no position tells.
+    After our own commit it does if the table holds the rows of its position. After a reconciliation no position says
+    that.
     """
     if done is None:
         settles = newest is not None and run.is_covered_by(newest)
@@ -99,7 +99,7 @@ def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> K
 
 
 def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bool) -> Known | None:
-    """The commit by which this very run has added its rows: another run adds its own, which never stand for ours."""
+    """The commit by which this run has added its rows. Another run adds rows of its own, which never replace ours."""
     newest = now if isinstance(now, Known) else None
     if newest is not None and run.is_own(newest.mark):
         return newest
@@ -114,10 +114,9 @@ def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bo
 
 
 def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
-    """Who has written partitions of this run since it began, in a sequence of epochs of its own, and was not earlier.
+    """The newest commit by another application id that supersedes this run.
 
-    Before the run's commit that is one that read as far, or further. Behind it any, if both read changes: a range that
-    began earlier holds this run's, and one that began later goes on from its commit.
+    Before our own commit: a run that read at least as far. After our own commit: any run, if both read changes.
     """
     if head is None:
         return None
@@ -131,19 +130,19 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
 
 
 def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
-    """Refuses a commit that followed unseen upon one of another sequence, where to compare once more is not enough.
+    """Refuses our commit if another application id committed just before it and another comparison would not be enough.
 
-    Both had changes of their own to apply, and from where the other one had read nobody knows. Where the whole result
-    is written, or compared, it is only one with older inputs that must not stay.
+    If both runs read changes, the start of the other run's range is not recorded. If the whole result is written or
+    compared, only a commit with older inputs is refused.
 
     Args:
         log: The log of the run's table.
         run: The run.
-        mark: What its commit says.
+        mark: The mark of its commit.
         own: That commit.
 
     Raises:
-        OvertakenError: The next run compares everything; an `Append` cannot, and says so.
+        OvertakenError: The next run compares everything; an `Append` cannot, and is refused.
     """
     whole = not run.changes or leaves_nothing_older(own, mark)
     between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
@@ -153,7 +152,7 @@ def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
 
 
 def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
-    """What other runs have written, in another generation or set of partitions, to partitions of this run."""
+    """Commits of other runs, in another generation or set of partitions, that wrote partitions of this run."""
     for commit in standing(commits):
         mark = readable_mark(commit, run.asset)
         if mark is None or run.is_own(mark) or not mark.meets(run.partitions):

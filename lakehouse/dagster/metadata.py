@@ -1,4 +1,4 @@
-"""What Dagster is told of a materialization: by its commit, and by the difference where that knows more of the rows."""
+"""What a materialization reports to Dagster: from its commit, and from the difference if that knows more."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -52,9 +52,9 @@ def report(
 
 
 def data_version(log: Log, version: int, run: Run) -> int | None:
-    """The last version, up to `version`, that may have changed a row that the run is about: what downstream follows.
+    """The last version, up to `version`, that may have changed a row that the run is about; downstream follows it.
 
-    None where it was cleaned up: the first of those that are left would be another one after each cleanup.
+    None if the log of that version was cleaned up. (The oldest remaining version would change with each cleanup.)
     """
     for commit in log.commits(version):
         if commit.is_first or may_concern(commit, run.asset, run.partitions):
@@ -63,7 +63,7 @@ def data_version(log: Log, version: int, run: Run) -> int | None:
 
 
 def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
-    """The data version of the last materialization, of one of the run's partitions if it has some."""
+    """The data version of the last materialization; in a partitioned asset, of one of the run's partitions."""
     of = dg.AssetRecordsFilter(asset_key=execution.asset_key, asset_partitions=list(run.partitions) or None)
     for record in execution.instance.fetch_materializations(of, limit=1).records:
         if record.asset_materialization is not None and record.asset_materialization.tags is not None:
@@ -143,7 +143,7 @@ def _shown(row: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _rows(outcome: Committed) -> Rows:
-    """What became of the rows: by the difference where Delta, having replaced them, knows only half of it."""
+    """How many rows changed: from the difference if rows were replaced, because Delta counts no updates there."""
     match outcome.statement:
         case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
             return counts
@@ -184,7 +184,7 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
 
 def _reads(run: Run) -> dg.MetadataValue[Any]:
     records = [_read(changes) for changes in run.changes] + [
-        {"table": name, "after": "", "upto": at.version, "changed": "", "how": "look-up"}
+        {"table": name, "after": "", "upto": at.version, "changed": "", "how": "snapshot"}
         for name, at in run.lookups.items()
     ]
     if not records:

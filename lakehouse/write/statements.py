@@ -1,4 +1,4 @@
-"""The statements that a write can become, each saying of itself what it does; lakehouse/commit/execute.py has how."""
+"""The statements that a write can become, and what each does; lakehouse/commit/execute.py executes them."""
 
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
@@ -10,7 +10,7 @@ from lakehouse.log.rows import Rows, counted
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """The table does not exist: it is created with its rows, in one commit; empty first, where columns are mapped."""
+    """The table does not exist: it is created with its rows in one commit; with column mapping, empty first."""
 
     rows: DataFrame
     compared: ClassVar[bool] = False
@@ -40,7 +40,7 @@ class MergeRows:
     Args:
         difference: The rows, with what is to become of each.
         counts: How many they are.
-        within: What holds for each row of the table that differs; None where nothing is known.
+        within: A condition that each differing row of the table fulfils; None if none is known.
         few: Whether they are at the driver.
         nulls: Whether a key may be NULL.
     """
@@ -71,7 +71,7 @@ class ReplaceRows:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceMatched:
-    """Rows take the place of those that they match: a `MERGE` that joins them with the table once, not three times."""
+    """Rows replace the rows that they match, with one join with the table where a `MERGE` takes three."""
 
     rows: DataFrame
     on: str
@@ -84,7 +84,7 @@ class ReplaceMatched:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMatched:
-    """Rows that match one of some keys are deleted, and nothing else is done."""
+    """Rows that have one of the keys are deleted, and nothing else is done."""
 
     keys: DataFrame
     counts: Rows
@@ -110,7 +110,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class MarkOnly:
-    """No row differs: the commit brings its mark alone."""
+    """No row differs: the commit records its mark alone."""
 
     compared: ClassVar[bool] = True
     counts: ClassVar[None] = None
@@ -121,7 +121,7 @@ class MarkOnly:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """No row differs and no position moves: no statement, for there is nothing to commit."""
+    """No row differs and no position moves: there is nothing to commit."""
 
 
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | MarkOnly

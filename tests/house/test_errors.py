@@ -179,7 +179,7 @@ CASES = [
         "as read and be lost.",
         WRITTEN,
         "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...); or annotate the "
-        "input as a DataFrame, a look-up whose changes start nothing.",
+        "input as a DataFrame: a snapshot input, whose changes start no run.",
     ),
     Case(
         errors.TruncatesMissingError,

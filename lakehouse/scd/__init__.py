@@ -2,10 +2,11 @@
 
 In: every event of some keys, in any order. Out: `type1` their current rows, `type2` their rows with intervals.
 Law: the result depends on the events alone, not on the order in which they arrived, nor on how they were batched.
-Read: columns, events, ignored_nulls, current, intervals.
+Read: columns, events, ignored_nulls, current, truncates, intervals, point_in_time.
 """
 
 from lakehouse.scd.current import type1
 from lakehouse.scd.intervals import type2
+from lakehouse.scd.point_in_time import as_of
 
-__all__ = ["type1", "type2"]
+__all__ = ["as_of", "type1", "type2"]

@@ -85,6 +85,7 @@ def test_shuffled_events_in_many_batches_give_what_all_of_them_give_in_order(lak
         assert shown(lake.frame("before_of_archive")) == past(without_truncates(arrived))
 
 
+@pytest.mark.slow
 def test_old_events_that_leave_the_source_take_nothing_from_what_is_read_from_the_archive(lake: Lake):
     """Straight from the source they take their effect back: a table holds what its source gives."""
     events = random_events(Random("retention"), range(5), each=6, truncates=1)
@@ -102,3 +103,17 @@ def test_old_events_that_leave_the_source_take_nothing_from_what_is_read_from_th
     for name, version in zip(("now_of_archive", "before_of_archive"), versions, strict=True):
         feed = images.load(str(lake.root / name)) if version else None
         assert feed is None or feed.count() == 0, "no row is written, either"
+
+
+@pytest.mark.slow
+def test_a_key_that_is_erased_on_the_way_of_its_rows_is_in_no_table(lake: Lake):
+    put(lake, random_events(Random("erased"), range(3), each=5))
+    step(lake)
+    others = [row for row in shown(lake.frame("before_of_archive")) if row[0] != 1]
+    lake.sql("DELETE FROM {bronze} WHERE id = 1")
+    lake.materialize(archive)
+    lake.sql("DELETE FROM {archive} WHERE id = 1")
+    step(lake)
+    for name in ("bronze", "archive", "now", "before", "now_of_archive", "before_of_archive"):
+        assert lake.frame(name).where("id = 1").count() == 0, name
+    assert shown(lake.frame("before_of_archive")) == others

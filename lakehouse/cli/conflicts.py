@@ -1,10 +1,10 @@
 """`lakehouse conflicts`: which writers of one table can conflict, with which outcome, and what avoids it."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_module, definitions
+from lakehouse.cli.tables import columns
 from lakehouse.conflicts.operations import Engine
 from lakehouse.conflicts.pairs import conflict_pairs, warnings
 from lakehouse.dagster.pools import HEADINGS, row, writers
@@ -22,7 +22,7 @@ def run(given: Namespace) -> Answer:
     declared = writers(definitions(given.module))
     rows = [row(pair) for pair in conflict_pairs(declared, engine) if pair.declared or given.foreign]
     warned = warnings(declared)
-    lines = [*_columns([tuple(map(str.upper, HEADINGS)), *rows]), ""]
+    lines = [*columns([tuple(map(str.upper, HEADINGS)), *rows]), ""]
     lines += [f"{name}: {sentence}" for name, sentences in warned.items() for sentence in sentences]
     lines.append(f"Answers of {engine.value}." + ("" if given.foreign else " --foreign adds writers from elsewhere."))
     value = {
@@ -31,9 +31,3 @@ def run(given: Namespace) -> Answer:
         "warnings": {name: list(sentences) for name, sentences in warned.items()},
     }
     return Answer(value, "\n".join(lines))
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for cells in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()

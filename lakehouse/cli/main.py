@@ -9,9 +9,12 @@ from lakehouse.cli.answer import Answer, UsageError
 from lakehouse.errors import LakehouseError
 
 _COMMANDS = {
+    "changes": "what the commits of a table did, and which run made them",
     "conflicts": "which writers of one table can conflict, with which outcome, and what avoids it",
+    "readers": "which tables read a table, and how far",
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
+    "status": "where each table stands, and how far it has read its sources",
 }
 
 
@@ -52,10 +55,16 @@ def _printed(answer: Answer, given: Namespace) -> int:
 def _add_arguments(name: str, parser: ArgumentParser) -> Callable[[Namespace], Answer]:
     """Gives a parser the arguments of its command; only the command that is run is imported."""
     match name:
+        case "changes":
+            from lakehouse.cli import changes as command
         case "conflicts":
             from lakehouse.cli import conflicts as command
+        case "readers":
+            from lakehouse.cli import readers as command
         case "shell":
             from lakehouse.cli import shell as command
+        case "status":
+            from lakehouse.cli import status as command
         case _:
             from lakehouse.cli import spark as command
     command.add_arguments(parser)

@@ -1,15 +1,14 @@
 """`lakehouse shell`: a Python prompt on the tables."""
 
 import code
-import os
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place, manager
+from lakehouse.cli.tables import tables_below
 from lakehouse.log.location import scheme_of
 from lakehouse.sql.text import quote
 
@@ -53,13 +52,3 @@ def at_hand(spark: SparkSession, root: str) -> dict[str, Any]:
         return spark.sql(f"DESCRIBE HISTORY delta.{quote(path(asset))}")
 
     return {"spark": spark, "tables": tables, "table": table, "history": history}
-
-
-def tables_below(root: str) -> list[str]:
-    """The names of the Delta tables below a directory of this machine; what is inside a table is none."""
-    names: list[str] = []
-    for directory, below, _ in os.walk(root):
-        if "_delta_log" in below:
-            names.append(Path(directory).relative_to(root).as_posix())
-            below.clear()
-    return sorted(names)

@@ -8,16 +8,15 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
-from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster import automation as module
 from lakehouse.dagster.automation import Asked
+from tests.support.marked import append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
 
-FEED = {"delta.enableChangeDataFeed": "true"}
 COPIES, TOTALS = dg.AssetKey("copies"), dg.AssetKey("totals")
 
 
@@ -62,28 +61,11 @@ class Place:
             for partition in result.get_requested_partitions(key)
         }
 
-    def append(self, name: str, *ids: int, **options: Any) -> int:
-        """A commit with a row for each id; its version."""
-        rows = pa.table({"id": pa.array(ids, pa.int32()), "day": [f"2013-01-0{i % 4 + 1}" for i in ids]})
-        path = str(self.root / name)
-        mode = "append" if (self.root / name).exists() else "error"
-        configuration = {"configuration": FEED} if mode == "error" else {}
-        write_deltalake(path, rows, mode=mode, **configuration, **options)
-        return DeltaTable(path).version()
+    def append(self, name: str, *ids: int) -> int:
+        return append(self.root, name, *ids)
 
     def run(self, name: str, source: str, *, rows: bool = True) -> None:
-        """What a run of an asset leaves in its table: a commit with its mark, with rows or without."""
-        read, path = DeltaTable(str(self.root / source)), self.root / name
-        base = DeltaTable(str(path)).version() if path.exists() else -1
-        position = Position(str(read.metadata().id), read.version())
-        mark = Mark(name, (), "0", base + 2, "run", f"attempt {base}", base, reads={source: position}, compared=True)
-        said = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
-        if rows or base < 0:
-            self.append(name, base + 10, commit_properties=said)
-        else:
-            DeltaTable(str(path)).alter.set_table_properties(
-                {"delta.logRetentionDuration": f"interval {base + 30} days"}, commit_properties=said
-            )
+        run(self.root, name, source, rows=rows)
 
 
 @pytest.fixture

@@ -28,13 +28,14 @@ ORDER = (
     "commit",
     "materialization",
     "checking",
+    "status",
     "server",
     "dagster",
     "cli",
     "__main__",
 )
 """The packages and top-level files of lakehouse; each imports from itself and from those before it."""
-PURE = {"errors", "sql", "log", "conflicts", "declare", "cursor"}
+PURE = {"errors", "sql", "log", "conflicts", "declare", "cursor", "status"}
 """Packages that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
 DAGSTERS = {"dagster", "cli"}
 """The packages that import Dagster."""

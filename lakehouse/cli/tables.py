@@ -1,0 +1,70 @@
+"""The tables that a command is about, those of the definitions or below a directory, and their logs without Spark."""
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lakehouse.cli.answer import UsageError
+from lakehouse.cli.location import definitions
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
+from lakehouse.log.log import Log
+
+
+def logs_of(given: Namespace) -> dict[str, Log]:
+    """The log of each table by its name: of a directory all tables below it, else those of the definitions."""
+    if given.root is not None:
+        root = Path(given.root)
+        return {name: FileLog(Location(f"{root}/{name}"), name) for name in tables_below(str(root))}
+    return dict(_declared(given.module))
+
+
+def log_of(table: str, logs: dict[str, Log]) -> Log:
+    """The log of one table.
+
+    Raises:
+        UsageError: There is no table of that name.
+    """
+    if table not in logs:
+        raise UsageError(f"There is no table {table}. There are: {', '.join(sorted(logs)) or 'none'}.")
+    return logs[table]
+
+
+def tables_below(root: str) -> list[str]:
+    """The names of the Delta tables below a directory of this machine; what is inside a table is none."""
+    names: list[str] = []
+    for directory, below, _ in os.walk(root):
+        if "_delta_log" in below:
+            names.append(Path(directory).relative_to(root).as_posix())
+            below.clear()
+    return sorted(names)
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of text as aligned lines."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def at(millis: int | None) -> str:
+    """A time in UTC, to the second; nothing if there is none."""
+    return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _declared(module: str | None) -> Iterator[tuple[str, Log]]:
+    import dagster as dg
+
+    from lakehouse.dagster.code_location import table_ref, tables_of
+    from lakehouse.dagster.watch import by_manager
+
+    defs = definitions(module)
+    assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec)]
+    place = by_manager(assets, defs.resources or {})
+    for key, table in tables_of(assets).items():
+        location = place(key)
+        ref = None if location is None else table_ref(location, key, table)
+        if ref is not None and ref.files is not None and ref.why_only_spark() is None:
+            yield ref.name, FileLog(ref.files, ref.name)

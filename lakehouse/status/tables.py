@@ -1,0 +1,138 @@
+"""How far each table has read its sources, by the marks in its own commits."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+
+from lakehouse.cursor.find import OWNER, Known, find_cursor
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import unread
+from lakehouse.log.log import Head, Log
+
+LOOKED_BACK = 200
+"""In so many of the newest commits a mark is looked for, where no property says whose the table is."""
+
+
+class State(Enum):
+    """Where a table stands. SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read."""
+
+    SOURCE = "source"
+    UP_TO_DATE = "up to date"
+    BEHIND = "behind"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far a table has read one source.
+
+    Args:
+        source: The source's name.
+        read: The version up to which it has been read.
+        newest: The version at which the source stands; None if its log is not among those that are looked at.
+        unread: How many versions that may have changed a row have not been read.
+        since: When the oldest of them was committed, in milliseconds since the epoch; None if there is none.
+        lookup: Whether the source is read whole, as of each run.
+        gap: Why its changes can no longer be read; None if they can.
+    """
+
+    source: str
+    read: int
+    newest: int | None
+    unread: int = 0
+    since: int | None = None
+    lookup: bool = False
+    gap: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """Where a table stands.
+
+    Args:
+        name: Its name.
+        version: Its newest version.
+        written: When that was committed, in milliseconds since the epoch.
+        run: The run that last wrote it with a mark; None if no run did.
+        partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
+        reads: How far it had read each source after that run.
+    """
+
+    name: str
+    version: int
+    written: int
+    run: str | None = None
+    partitions: tuple[str, ...] = ()
+    reads: tuple[Reading, ...] = ()
+
+    @property
+    def state(self) -> State:
+        if self.run is None:
+            return State.SOURCE
+        followed = [reading for reading in self.reads if not reading.lookup]
+        if any(reading.gap for reading in followed):
+            return State.GAP
+        return State.BEHIND if any(reading.unread for reading in followed) else State.UP_TO_DATE
+
+
+def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
+    """Where a table stands; None if there is no table.
+
+    Args:
+        name: The asset key of the table, its parts joined by "/".
+        logs: The log of each table, by the same kind of name.
+
+    Raises:
+        UnreadableLogError: A log cannot be read, or a mark is damaged.
+    """
+    log = logs[name]
+    head = log.head()
+    if head is None:
+        return None
+    newest = next(log.commits(head.version, head.version), None)
+    written = 0 if newest is None else newest.timestamp
+    mark = _mark(name, log, head)
+    if mark is None:
+        return TableStatus(name, head.version, written)
+    cursor = find_cursor(log, head, name, mark.partitions[:1])
+    reads = cursor.reads if isinstance(cursor, Known) else mark.reads
+    readings = tuple(_reading(source, at, logs) for source, at in sorted(reads.items()))
+    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings)
+
+
+def readers(table: str, logs: Mapping[str, Log]) -> Iterator[tuple[str, Reading]]:
+    """The tables that have read a table, each with how far."""
+    for name in logs:
+        status = table_status(name, logs)
+        for reading in () if status is None else status.reads:
+            if reading.source == table:
+                yield name, reading
+
+
+def _mark(name: str, log: Log, head: Head) -> Mark | None:
+    """The newest mark of the table's own asset."""
+    commits = log.commits(head.version)
+    for commit in commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK):
+        try:
+            mark = Mark.from_json(commit.user_metadata)
+        except ValueError:
+            continue
+        if mark is not None and mark.asset == name:
+            return mark
+    return None
+
+
+def _reading(source: str, at: Position, logs: Mapping[str, Log]) -> Reading:
+    log = logs.get(source)
+    left = None if log is None else unread(log, source, at)
+    if left is None:
+        return Reading(source, at.version, None, lookup=at.lookup)
+    gap = None
+    if left.is_replaced:
+        gap = "another table has taken its place"
+    elif left.is_behind:
+        gap = f"its log ends at version {left.head.version}"
+    elif left.commits is None:
+        gap = f"the log after version {at.version} was cleaned up"
+    return Reading(source, at.version, left.head.version, left.versions, left.since, at.lookup, gap)

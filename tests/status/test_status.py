@@ -1,0 +1,108 @@
+"""What the command says of tables, by real logs; nothing of Spark is loaded."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from lakehouse.cli.main import main
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
+from lakehouse.status.tables import State, table_status
+from resources.environments import PROJECT
+from tests.support.marked import append, run
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A source at version 1, of which `gold/copies` has read version 0, and `totals` all of `gold/copies`."""
+    append(tmp_path, "orders", 1, 2)
+    run(tmp_path, "gold/copies", "orders")
+    run(tmp_path, "totals", "gold/copies")
+    append(tmp_path, "orders", 3)
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> Any:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def states(capsys: pytest.CaptureFixture[str], root: Path, code: int = 0) -> dict[str, str]:
+    return {t["name"]: t["state"] for t in answer(capsys, code, "status", "--root", str(root))["tables"]}
+
+
+def test_the_status_says_of_each_table_whether_it_has_read_its_sources(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert states(capsys, lake) == {"orders": "source", "gold/copies": "behind", "totals": "up to date"}
+    assert main(["status", "--root", str(lake)]) == 0
+    text = capsys.readouterr().out
+    assert "orders at 0 of 1 (1 version unread since 20" in text and text.endswith("\n3 tables.\n")
+    run(lake, "gold/copies", "orders", rows=False)
+    assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
+
+
+def test_a_commit_that_changed_no_row_leaves_nobody_behind(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(lake, "gold/copies", "orders")
+    run(lake, "totals", "gold/copies")
+    DeltaTable(str(lake / "orders")).optimize.compact()
+    assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
+
+
+def test_a_source_that_was_replaced_is_a_gap_and_the_exit_code_says_so(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(lake / "orders")
+    append(lake, "orders", 1)
+    assert states(capsys, lake, code=1)["gold/copies"] == "gap"
+    reading = answer(capsys, 0, "readers", "orders", "--root", str(lake))["readers"][0]
+    assert (reading["reader"], reading["gap"]) == ("gold/copies", "another table has taken its place")
+
+
+def test_a_log_that_was_cleaned_behind_the_position_is_a_gap(lake: Path) -> None:
+    for row in range(4, 7):
+        append(lake, "orders", row)
+    DeltaTable(str(lake / "orders")).create_checkpoint()
+    for version in (0, 1, 2):
+        (lake / "orders" / "_delta_log" / f"{version:020}.json").unlink()
+    logs = {name: FileLog(Location(f"{lake}/{name}"), name) for name in ("orders", "gold/copies")}
+    status = table_status("gold/copies", logs)
+    assert status is not None and status.state is State.GAP
+    assert status.reads[0].gap == "the log after version 0 was cleaned up"
+
+
+def test_the_readers_of_a_table_are_those_whose_marks_name_it(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(lake))["readers"]
+    assert (reading["reader"], reading["read"], reading["newest"], reading["unread"]) == ("gold/copies", 0, 1, 1)
+    assert answer(capsys, 0, "readers", "totals", "--root", str(lake))["readers"] == []
+
+
+def test_the_changes_of_a_table_are_its_commits_after_one_version_up_to_another(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (change,) = answer(capsys, 0, "changes", "orders", "--root", str(lake), "--after", "0")["changes"]
+    assert (change["version"], change["operation"], change["run"]) == (1, "WRITE", None)
+    (made,) = answer(capsys, 0, "changes", "totals", "--root", str(lake))["changes"]
+    assert made["run"] == "run"
+    assert main(["changes", "orders", "--root", str(lake), "--upto", "9"]) == 1
+    assert "'orders' has no versions (-1, 9]: it is at version 1." in capsys.readouterr().err
+
+
+def test_a_table_that_is_not_there_is_a_wrong_command_line(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["readers", "order", "--root", str(lake)])
+    assert ended.value.code == 2
+    assert "There is no table order. There are: gold/copies, orders, totals." in capsys.readouterr().err
+
+
+def test_a_command_about_logs_loads_neither_spark_nor_dagster(lake: Path) -> None:
+    code = f"import sys; from lakehouse.cli.main import main; main(['status', '--root', {str(lake)!r}]); print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert {"pyspark", "dagster", "grpc"} & set(told.stdout.splitlines()[-1].split()) == set()

@@ -1,0 +1,36 @@
+"""Tables and what runs leave in them, written without Spark: real Delta commits, with marks."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from lakehouse.cursor.mark import Mark, Position
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def append(root: Path, name: str, *ids: int, **options: Any) -> int:
+    """A commit with a row for each id; its version."""
+    rows = pa.table({"id": pa.array(ids, pa.int32()), "day": [f"2013-01-0{i % 4 + 1}" for i in ids]})
+    path = root / name
+    if path.exists():
+        write_deltalake(str(path), rows, mode="append", **options)
+    else:
+        write_deltalake(str(path), rows, configuration=FEED, **options)
+    return DeltaTable(str(path)).version()
+
+
+def run(root: Path, name: str, source: str, *, rows: bool = True) -> None:
+    """What a run of an asset leaves in its table: a commit with its mark, with rows or without."""
+    read, path = DeltaTable(str(root / source)), root / name
+    base = DeltaTable(str(path)).version() if path.exists() else -1
+    position = Position(str(read.metadata().id), read.version())
+    mark = Mark(name, (), "0", base + 2, "run", f"attempt {base}", base, reads={source: position}, compared=True)
+    properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
+    if rows or base < 0:
+        append(root, name, base + 10, commit_properties=properties)
+    else:
+        longer = {"delta.logRetentionDuration": f"interval {base + 30} days"}
+        DeltaTable(str(path)).alter.set_table_properties(longer, commit_properties=properties)

@@ -36,6 +36,7 @@ from lakehouse.errors import (
     LateGapError,
     MissingFileError,
     ReadError,
+    SessionEndedError,
     SourceMissingError,
     StaleInputsError,
     UnknownOutcomeError,
@@ -50,6 +51,8 @@ from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.server.own_session import guard
 from lakehouse.server.versions import refuse_untested
+from lakehouse.spark.diagnosis import Meaning, diagnose
+from lakehouse.spark.evidence import first_line
 from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare
@@ -93,7 +96,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         execution = _asset_context()
         if execution is None:
             return self._source(context, "load_input", None, self).at.rows()
-        with _told_to_dagster(execution):
+        with _told_to_dagster(execution), _reading(execution.asset_key.to_user_string()):
             writer = _writer(execution)
             if writer is None:
                 return self._source(context, execution.asset_key.to_user_string(), execution, self).at.rows()
@@ -254,6 +257,21 @@ def _told_to_dagster(execution: dg.AssetExecutionContext) -> Generator[None]:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
         raise dg.Failure(description=str(error), allow_retries=_may_pass(error)) from error
+
+
+@contextmanager
+def _reading(asset: str) -> Generator[None]:
+    """What Spark says of a session that its server no longer has, as our own error: while inputs are read.
+
+    Raises:
+        SessionEndedError: The session is gone.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, LakehouseError) or Meaning.SESSION_ENDED not in diagnose(error):
+            raise
+        raise SessionEndedError(asset, first_line(error)) from error
 
 
 def _may_pass(error: LakehouseError) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor, checks, incremental, validate
-from lakehouse.errors import UnsupportedAnnotationError
+from lakehouse.dagster.io_manager import _may_pass, _reading
+from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
 
 PROJECT = Path(__file__).parents[2]
 orders = dg.AssetSpec("orders", metadata=Table(key="id"))
@@ -145,3 +147,17 @@ def test_the_demo_ends_with_a_sentence_for_a_variable_that_means_nothing(variabl
     assert answer.returncode == 1
     assert answer.stderr.startswith(f"{variable} = foo: ")
     assert "Traceback" not in answer.stderr
+
+
+def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_again():
+    gone = PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
+    with (
+        pytest.raises(SessionEndedError, match=r"inputs of 'orders' .*Nothing was written") as told,
+        _reading("orders"),
+    ):
+        raise gone
+    assert _may_pass(told.value)
+    other = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] orders")
+    with pytest.raises(PySparkException) as same, _reading("orders"):
+        raise other
+    assert same.value is other

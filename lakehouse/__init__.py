@@ -25,6 +25,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.log.versions import VersionRange
     from lakehouse.read.changes import Changes
     from lakehouse.read.touched import Touched
+    from lakehouse.read.touched_by import touched_by
     from lakehouse.server.settings import spark_settings
     from lakehouse.write.aggregate import Aggregate
     from lakehouse.write.writes import Append, Merge, Overwrite
@@ -52,6 +53,7 @@ __all__ = [
     "incremental",
     "scd",
     "spark_settings",
+    "touched_by",
     "validate",
 ]
 
@@ -71,6 +73,7 @@ _HOMES = {
     "log.versions": ("VersionRange",),
     "read.changes": ("Changes",),
     "read.touched": ("Touched",),
+    "read.touched_by": ("touched_by",),
     "server.settings": ("spark_settings",),
     "write.aggregate": ("Aggregate",),
     "write.writes": ("Append", "Merge", "Overwrite"),

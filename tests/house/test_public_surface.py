@@ -6,7 +6,7 @@ from types import ModuleType
 import lakehouse
 
 PUBLIC = {
-    "inputs": {"Changes", "Read", "Touched", "VersionRange"},
+    "inputs": {"Changes", "Read", "Touched", "VersionRange", "touched_by"},
     "writes": {"Aggregate", "Append", "Merge", "Overwrite"},
     "tables": {"Table"},
     "dagster": {"DeltaIOManager", "Pace", "Retry", "automation", "change_sensor", "checks", "incremental", "validate"},

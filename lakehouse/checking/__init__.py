@@ -2,5 +2,5 @@
 
 In: logs, cursors, and frames of a table and of its recompute. Out: a `Finding`.
 Law: a check writes nothing, and what cannot be told is a warning, never a pass.
-Read: finding, unread, lag, staleness, feed, schema, keys, recompute.
+Read: finding, lag, staleness, feed, schema, keys, recompute.
 """

@@ -1,7 +1,7 @@
-"""What stands between the comparison that a commit follows from and the commit itself.
+"""Commits that came between a comparison and the commit that follows from it.
 
-Delta checks what is committed while a transaction runs. What was committed after the rows were compared and before the
-transaction began, nobody has checked: it is found in the log, by whoever reads the commit's mark.
+Delta checks what is committed while a transaction runs. Nobody has checked what was committed after the comparison and
+before the transaction began. Such commits are found in the log by reading the mark.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from lakehouse.log.log import Head, Log
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The commits up to the head of a table: each is read once, however often it is walked back over."""
+    """The commits up to the head of a table. Each is read once, however often the walk passes it."""
 
     log: Log
     head: Head
@@ -30,7 +30,7 @@ class Past:
         return cls(log, head, [], log.commits(head.version))
 
     def back(self, before: int | None = None) -> Iterator[Commit]:
-        """From the newest, or the one before a version, to the first that is missing: older ones are not believed."""
+        """The commits from the newest, or from before a version, down to the first missing one."""
         first = 0 if before is None else max(0, self.head.version - before + 1)
         for place in count(first):
             while place >= len(self._read):
@@ -46,9 +46,9 @@ class Past:
 
 
 def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
-    """The commits whose rows the table still has, newest first: not what a RESTORE took back, nor what was emptied.
+    """The commits whose rows the table still has, newest first, without those that a RESTORE or an emptying undid.
 
-    The last one may be that which emptied the table, or a RESTORE that does not say to which version.
+    The last one may be the commit that emptied the table, or a RESTORE that does not name its version.
     """
     undone_above: int | None = None
     for commit in commits:
@@ -64,16 +64,16 @@ def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The table may no longer hold what the comparison saw: it was restored or emptied, or nobody can tell."""
+    """The table may no longer hold what the comparison saw: it was restored or emptied."""
 
     reason: str
 
 
 def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
-    """Whether a rival's rows came between the comparison and the commit, or the position cannot be believed for them.
+    """Whether a rival changed rows between the comparison and the commit, so that the position may not be believed.
 
-    Another run of the asset can come in between in another generation or set of partitions only: else Delta refuses
-    the second. From where it had read is nowhere told, and beside a blind append the rows may be there twice.
+    Another run of the asset can come in between only in another generation or set of partitions; otherwise Delta
+    refuses the second. The start of its range is not recorded, and after a blind append its rows may be there twice.
     """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
@@ -97,22 +97,22 @@ def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
 
 
 def leaves_nothing_older(commit: Commit, mark: Mark) -> bool:
-    """Whether an own commit replaced every row of its partitions, whatever had come before."""
+    """Whether an own commit replaced every row of its partitions, whatever came before."""
     return not mark.compared and commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite"
 
 
 def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
-    """Whether a commit may have changed rows of some partitions (none: of any): not where the asset wrote others."""
+    """Whether a commit may have changed rows of the given partitions (none: of any)."""
     theirs = readable_mark(commit, asset)
     return not commit.is_quiet and (theirs is None or theirs.meets(partitions))
 
 
 def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
-    """The positions to read on from where a rival's rows came between the comparison and the commit of `mark`.
+    """The positions from which to continue if a rival changed rows between the comparison and the commit of `mark`.
 
-    The run itself mends that in a second commit; where there is none it died, or its rows were not concerned. By the
-    write law a range that is read twice is applied once, so the next run reads it again. Where the commit before was of
-    some of these partitions only, and may stand anywhere, everything is.
+    The run itself corrects that in a second commit. If there is none, the run died, or its rows were not concerned. By
+    the write law a range that is read twice is applied once, so the next run reads the range again. If the commit
+    before wrote only some of these partitions, its position is unknown, so everything is read again.
     """
     sources = set(mark.reads)
     for commit in past.back():
@@ -136,7 +136,7 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
 
 
 def readable_mark(commit: Commit, asset: str) -> Mark | None:
-    """The asset's own mark in a commit; None where it is damaged, too."""
+    """The asset's own mark in a commit; None also if the mark is damaged."""
     try:
         return mark_of(commit, asset)
     except UnreadableLogError:

@@ -1,4 +1,4 @@
-"""Small results brought to the driver once, so that everything after them plans with their true size.
+"""Small results, brought to the driver once, so that later plans know their true size.
 
 A frame of a few rows whose size the optimizer does not know (a change data feed has no statistics) makes Spark
 shuffle the table it is joined with; the same rows as a local relation are broadcast, and are computed once.
@@ -89,7 +89,7 @@ class Local:
         return Local(self.spark, self.schema, self.arrow.take(pa.array(rows, pa.int64())))
 
     def union(self, other: "Local") -> "Local | None":
-        """The rows of both; None where their columns are not the same."""
+        """The rows of both; None if their columns differ."""
         if self.schema != other.schema or self.arrow.schema != other.arrow.schema:
             return None
         return Local(self.spark, self.schema, pa.concat_tables([self.arrow, other.arrow]))
@@ -111,7 +111,7 @@ class Local:
         return list(zip(*(_in_utc(self.column(column)).to_pylist() for column in columns), strict=True))
 
     def values(self, columns: Sequence[str]) -> list[tuple[Literal, ...]] | None:
-        """The distinct values of some columns; None where their types have no literals of their own."""
+        """The distinct values of some columns; None if their types have no exact literals."""
         kinds = {column.name.lower(): column for column in self.schema.fields}
         fields = [kinds[column.lower()] for column in columns]
         if not all(is_literal(column.dataType.simpleString()) for column in fields):
@@ -126,7 +126,7 @@ class Local:
 
 
 def small(frame: DataFrame) -> Local | None:
-    """The frame's rows at the driver; None where there are too many, or they are too wide.
+    """The frame's rows at the driver; None if they are too many or too wide.
 
     Computes the frame (up to the limit) once, so errors of its plan surface here.
     """
@@ -150,7 +150,7 @@ def small(frame: DataFrame) -> Local | None:
 
 
 def computed(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
-    """The frame's rows, computed once, however often a plan reads them: at the driver where they are few.
+    """The frame's rows, computed once, however often a plan reads them; at the driver if they are few.
 
     Args:
         frame: The frame.
@@ -173,7 +173,7 @@ def _is_no_key(value: Literal) -> bool:
 
 
 def _width(frame: DataFrame) -> Column | None:
-    """The bytes of a row in the columns that have no fixed width; None where there are none."""
+    """The bytes of a row in the columns without a fixed width; None if there are no such columns."""
     widths = [
         F.coalesce(F.octet_length(quote(field.name) if plain else F.to_json(quote(field.name))), F.lit(0))
         for field in frame.schema.fields
@@ -188,7 +188,7 @@ def collected(frame: DataFrame) -> Local:
 
 
 def is_empty(frame: DataFrame) -> bool:
-    """Whether the frame has no row. Connect's own `isEmpty` remembers every frame that it was asked of, for ever."""
+    """Whether the frame has no row. Connect's own `isEmpty` keeps a reference to every frame for ever."""
     return not frame.select().take(1)
 
 

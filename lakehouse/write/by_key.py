@@ -1,7 +1,7 @@
 """From the rows of a write by key to the statement that makes the table hold them.
 
-What differs from the table is found first; how much that is, and whether its keys can be said, decides between an
-append, a replacement and a `MERGE` (ADR 4, 8, 13).
+First the difference from the table is found. Its size, and whether its keys have literals, decide between an append, a
+replacement and a `MERGE` (ADR 4, 8, 13).
 """
 
 from collections import Counter
@@ -52,10 +52,10 @@ def keyed(
     Args:
         run: The run.
         rows: The result, of the run's partitions.
-        touched: The keys that it is about; None where it is about all of them.
+        touched: The keys that it is about; None if it is about all keys.
         target: The table's rows at `head`, those of the run's partitions.
         head: The table.
-        rest: What remains to be done where no row differs.
+        rest: What remains to be done if no row differs.
     """
     key = run.table.key_columns
     within_key = touched is None or folded(touched.columns) <= folded(key)
@@ -83,8 +83,8 @@ def written(
         changed: The rows that differ, in the form of `difference`.
         schema: The table's columns.
         head: The table.
-        rest: What remains to be done where no row differs.
-        within_key: Whether the keys of these rows tell where the table may hold them.
+        rest: What remains to be done if no row differs.
+        within_key: Whether the keys of these rows determine where the table may hold them.
         same_columns: Whether these are the table's columns.
     """
     counts = _counts(changed)
@@ -113,7 +113,7 @@ def written(
 
 
 def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
-    """The columns by which a run without partitions of its own may yet write into few of the table's.
+    """The partition columns by which a run without partitions of its own may write into few partitions.
 
     A key that is elsewhere must still be found.
     """
@@ -121,7 +121,7 @@ def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...
 
 
 def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
-    """The rows without some columns, which are not sent to Spark where the rows are at the driver."""
+    """The rows without some columns, which are not sent to Spark if the rows are at the driver."""
     if isinstance(changed, Local):
         return changed.select([name for name in changed.schema.names if name not in columns]).frame
     return changed.drop(*columns)
@@ -144,9 +144,9 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
 
 
 def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:
-    """The condition under which a row of the table gives way to one that is written; None where it cannot be said.
+    """The condition under which a written row replaces a row of the table; None if it has no literals.
 
-    A row to delete has none that takes its place: it is made to match one that is written anyway.
+    No row replaces a row to delete, so that row is made to match a row that is written anyway.
     """
     names = [f"{HELD_BY}.{quote(column)}" for column in key]
     if counts.deleted:
@@ -178,9 +178,10 @@ def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> lis
 def _narrow(
     run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType, prefix: str = ""
 ) -> KeyPredicate:
-    """What holds for every row of the table that differs: literals, for files to be left out and rivals to be missed.
+    """A condition in literals that holds for every differing row of the table.
 
-    Exact where it says the keys themselves. The partitions are those that rows come from and those that they go to.
+    By it Delta skips other files, and rivals in other partitions do not conflict. The condition names the partitions
+    that rows leave and those that they enter.
     """
     terms = [run.within(schema, prefix)]
     if not isinstance(changed, Local):
@@ -220,8 +221,8 @@ def _compared(
     - Any key may differ: all rows of both sides are grouped by key (`difference`).
     - At most `ONE_TASK` keys are touched: the rows with those, in one task.
     - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
-    - The result is at the driver: what the table holds of its keys is asked for (`local_difference`).
-    - Else: the rows with touched keys, as in the first way.
+    - The result is at the driver: one scan of the table answers for its keys (`local_difference`).
+    - Otherwise: the rows with touched keys, as in the first way.
     """
     if touched is None or touched.is_everything:
         return computed(difference(promised(asset, rows, touched), target, key, held=partitions))

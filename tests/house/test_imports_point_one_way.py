@@ -114,6 +114,15 @@ def test_a_package_says_what_it_is_for_in_at_most_fifteen_lines():
             assert len(text.splitlines()) <= 15, path
 
 
+def test_the_files_that_a_package_tells_to_read_exist():
+    for path in MODULES.values():
+        text = str(ast.get_docstring(ast.parse(path.read_text()))) if path.name == "__init__.py" else ""
+        for line in re.findall(r"^Read: (.*?)\.$", text, re.MULTILINE | re.DOTALL):
+            listed = re.sub(r"\b(?:then [a-z ]+:|then|and [a-z ]+:|the [a-z ]+:|[a-z ]+ for each command)", " ", line)
+            missing = [name for name in re.findall(r"\w+", listed) if not (path.parent / f"{name}.py").exists()]
+            assert missing == [], path
+
+
 def test_no_package_or_top_level_file_has_the_name_of_a_public_function():
     import lakehouse
 

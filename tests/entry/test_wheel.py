@@ -43,7 +43,7 @@ def totals(open_orders: Changes) -> Aggregate:
     return Aggregate(open_orders, by="customer", count="orders", sums={"amount": "amount"})
 
 
-spark = LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=60)
+spark = LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=600)  # the machine may be slow between two runs
 defs = validate(
     dg.Definitions(
         assets=[orders, open_orders, totals],

@@ -73,7 +73,7 @@ def test_two_runs_that_read_the_same_range_apply_it_once(lake: Lake, asset: Any)
     first, second = (step.commit(write, lake.retry, NO_WAIT) for step, write in zip(steps, writes, strict=True))
     assert isinstance(first, Committed)
     assert isinstance(second, AlreadyApplied)
-    assert (second.mark.run, second.commit.version) == (steps[0].run_id, first.commit.version)
+    assert (second.mark.run, second.commit.version) == (steps[0].run.run_id, first.commit.version)
     assert [row[0] for row in lake.rows(asset.__name__)].count(4) == 1
 
 

@@ -161,7 +161,7 @@ def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, re
     twin, same = ready(behind)
     with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
         outcome = step.commit(write, retry, NO_WAIT)
-    assert isinstance(outcome, AlreadyApplied) and outcome.mark.run == twin.run_id
+    assert isinstance(outcome, AlreadyApplied) and outcome.mark.run == twin.run.run_id
 
 
 def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(

@@ -13,7 +13,7 @@ import pytest
 from tests.support.history import History
 from tests.support.lake import Lake
 from tests.support.server_house import House, answer, house, programs
-from tests.support.writers import CAST, COLUMNS, STEPS, TABLES, Literals, Source, Writers
+from tests.support.writers import CAST, COLUMNS, STEPS, TABLES, Answer, Source, Writers
 
 pytestmark = pytest.mark.race
 
@@ -21,12 +21,12 @@ __all__ = ["house", "programs"]  # fixtures
 HISTORIES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "1"))
 
 
-def begun(lake: Lake, table: str, seed: int) -> tuple[Writers, Source, list[Literals]]:
+def begun(lake: Lake, table: str, seed: int) -> tuple[Writers, Source, list[Answer]]:
     source, writers = Source(seed), Writers(lake, TABLES[table])
     return writers, source, list(writers.begin(source))
 
 
-def assert_serial(history: History, source: Source, said: list[Literals]) -> None:
+def assert_serial(history: History, source: Source, said: list[Answer]) -> None:
     assert history.violations(said, source) == []
     held = Counter(history.rows)
     assert all(source.at(STEPS, g) <= held for g in "ab")
@@ -51,12 +51,12 @@ def test_writers_at_the_same_time_leave_a_serial_history(lake: Lake, table: str,
 def test_writers_in_processes_of_their_own_leave_a_serial_history(house: House, table: str, seed: int) -> None:
     """They share the server of their root, and begin together."""
     name = f"{table.replace(' ', '_')}_{seed}"
-    said = [Literals(**one) for one in house.run("begin", name, table, str(seed))["said"]]
+    said = [Answer(**one) for one in house.run("begin", name, table, str(seed))["said"]]
     started = [house.start("write", name, table, *one) for one in random.Random(seed).sample(CAST, len(CAST))]
     house.let_go(name, len(started))
     for told in map(answer, started):
         assert told["jvm"] == house.jvm
-        said += [Literals(**one) for one in told["said"]]
+        said += [Answer(**one) for one in told["said"]]
     assert sum(one.lost for one in said) > 0, "else nobody met anybody"
     assert_serial(History.parse(house.run("history", name)["said"]), Source(seed), said)
 
@@ -68,7 +68,7 @@ def test_a_writer_that_overwrites_what_it_did_not_see_is_found(lake: Lake) -> No
     said += writers.inserting("y")
     writer = seen.write.format("delta").mode("overwrite").option("userMetadata", "overwriter")
     writer.save(str(lake.root / "t"))
-    said.append(Literals("overwriter", kept=True, writer="inserting", g="z", number=100))
+    said.append(Answer("overwriter", kept=True, writer="inserting", g="z", number=100))
     (violation,) = History.of(lake, "t").violations(said, source)
     assert "promised but absent" in violation and "(201, 'y', 1)" in violation
 
@@ -78,5 +78,5 @@ def test_a_writer_that_repeats_a_commit_whose_answer_it_lost_is_found(lake: Lake
     rows = lake.values([(300, "z", 100)], COLUMNS).write.format("delta").mode("append").option("userMetadata", "twice")
     for _ in range(2):
         rows.save(str(lake.root / "t"))
-    said.append(Literals("twice", kept=True, writer="inserting", g="z", number=100))
+    said.append(Answer("twice", kept=True, writer="inserting", g="z", number=100))
     assert "twice was acknowledged once and committed as [3, 4]" in History.of(lake, "t").violations(said, source)

@@ -31,7 +31,7 @@ def test_a_twin_at_the_same_moment_has_done_our_work(behind: Lake, asset: Any, t
     with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
         outcome = step.commit(write, behind.retry, NO_WAIT)
     assert isinstance(outcome, AlreadyApplied)
-    assert outcome.mark.run == twin.run_id and [lost.conflict.kind for lost in outcome.lost] == [Kind.SAME_ASSET]
+    assert outcome.mark.run == twin.run.run_id and [lost.conflict.kind for lost in outcome.lost] == [Kind.SAME_ASSET]
     assert (own(behind, step), own(behind, twin)) == ([], [outcome.commit.version])
 
 
@@ -41,7 +41,7 @@ def test_a_twin_that_read_less_makes_the_inputs_stale(behind: Lake) -> None:
     step, write = ready(behind)
     with (
         rivals(behind.spark, lambda: twin.commit(less, behind.retry, NO_WAIT)),
-        pytest.raises(StaleInputsError, match=f"Run {twin.run_id} committed 'copy' as version 2"),
+        pytest.raises(StaleInputsError, match=f"Run {twin.run.run_id} committed 'copy' as version 2"),
     ):
         step.commit(write, behind.retry, NO_WAIT)
     assert own(behind, step) == []

@@ -92,7 +92,7 @@ def test_an_event_without_one_meaning_is_named_and_nothing_is_written(
 
 
 def cut(src: Changes) -> Merge:
-    touched = src.touched("id")
+    touched = src.touched("id", also="op = 'T'")
     return Merge(scd.type1(touched.rows, "id", "at", apply_as_truncates="op = 'T'"), touched)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.lake import Lake
 from tests.support.serial import Commit, Write, violations
-from tests.support.writers import Literals, Source
+from tests.support.writers import Answer, Source
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class History:
         )
         return cls(tuple(commits), tuple(map(tuple, said["rows"])))
 
-    def violations(self, said: Iterable[Literals], source: Source) -> list[str]:
+    def violations(self, said: Iterable[Answer], source: Source) -> list[str]:
         """What contradicts a serial history of what the writers were told."""
         listed = list(said)
         kept = [Write(one.token, one.effect(source), one.version) for one in listed if one.kept]

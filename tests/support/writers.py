@@ -26,7 +26,7 @@ TABLES = {"no partitions": Table(key="id"), "partitions": Table(key="id", partit
 
 
 @dataclass(frozen=True)
-class Literals:
+class Answer:
     """What the writer of one commit was told.
 
     Args:
@@ -123,7 +123,7 @@ class Writers:
     lake: Lake
     table: Table
 
-    def begin(self, source: Source) -> Iterator[Literals]:
+    def begin(self, source: Source) -> Iterator[Answer]:
         """The table, with what the others need to be there: an UPDATE that finds nothing would be no commit."""
         source.make(self.lake)
         yield from self.following("a", upto=0)
@@ -131,7 +131,7 @@ class Writers:
         yield from self.inserting("y", 0, 0)
         source.move(self.lake)
 
-    def following(self, g: str, upto: int = STEPS) -> Iterator[Literals]:
+    def following(self, g: str, upto: int = STEPS) -> Iterator[Answer]:
         """Our asset in partition g: one version of the source a run, until it has read so far."""
         read = -1
         while read < upto:
@@ -140,7 +140,7 @@ class Writers:
             read = inputs["src"].range.upto
             yield self._commit(step, follow(**inputs), "following", g, read)
 
-    def growing(self, g: str) -> Iterator[Literals]:
+    def growing(self, g: str) -> Iterator[Answer]:
         """Our asset in partition g, as an append of what the partition lacks."""
         for number in range(1, STEPS + 1):
 
@@ -151,23 +151,23 @@ class Writers:
             step = self.lake.begin(grow, self.table, name="t", slice=slice_(g))
             yield self._commit(step, grow(self.lake.values(grown(g, number), COLUMNS)), "growing", g, number)
 
-    def _commit(self, step: Any, write: Write, writer: str, g: str, number: int) -> Literals:
+    def _commit(self, step: Any, write: Write, writer: str, g: str, number: int) -> Answer:
         try:
             outcome = step.commit(write, PATIENT, Clock())
         except StaleInputsError:
             outcome = None
         if isinstance(outcome, Committed):
-            return Literals(step.run_id, True, writer, g, number, outcome.commit.version, len(outcome.lost))
-        return Literals(step.run_id, False, writer, g, number)
+            return Answer(step.run.run_id, True, writer, g, number, outcome.commit.version, len(outcome.lost))
+        return Answer(step.run.run_id, False, writer, g, number)
 
-    def inserting(self, g: str, first: int = 1, last: int = STEPS) -> Iterator[Literals]:
+    def inserting(self, g: str, first: int = 1, last: int = STEPS) -> Iterator[Answer]:
         """Another program that appends blindly."""
         for number in range(first, last + 1):
             id_, _, v = inserted(g, number)
             token, lost = self._foreign(f"INSERT INTO {{t}} VALUES ({id_}, '{g}', {v})")
-            yield Literals(token, True, "inserting", g, number, lost=lost)
+            yield Answer(token, True, "inserting", g, number, lost=lost)
 
-    def updating(self, g: str) -> Iterator[Literals]:
+    def updating(self, g: str) -> Iterator[Answer]:
         """Another program that updates what it finds, by UPDATE and by MERGE, and tries again when it lost."""
         update = f"UPDATE {{t}} SET v = 2 * v + 1 WHERE g = '{g}'"
         merge = (
@@ -175,9 +175,9 @@ class Writers:
         )
         for number, statement in enumerate((update, merge)):
             token, lost = self._foreign(statement)
-            yield Literals(token, True, "updating", g, number, lost=lost)
+            yield Answer(token, True, "updating", g, number, lost=lost)
 
-    def tidying(self, _: str) -> Iterator[Literals]:
+    def tidying(self, _: str) -> Iterator[Answer]:
         """Upkeep: it promises nothing and changes nothing."""
         for _step in range(STEPS):
             self._foreign("OPTIMIZE {t}")

@@ -28,6 +28,8 @@
     - ComputeError
     - UnsafeTableError
     - IsolationLevelError
+    - PastRefusedError
+    - TrackChangedError
     - ForeignTableError
     - UnregisteredTableError
     - OtherFileSystemError
@@ -363,6 +365,31 @@ class IsolationLevelError(WriteError):
             f"'{asset}' declares delta.isolationLevel = {level}, but open-source Delta creates tables with "
             f"Serializable only; the other level is Databricks'.",
             "Nothing was written. Remove the property, or run it on Databricks.",
+        )
+
+
+class PastRefusedError(WriteError):
+    """A full refresh of a history: its source no longer tells the past that the table holds."""
+
+    def __init__(self, asset: str) -> None:
+        self.asset = asset
+        super().__init__(
+            f"'{asset}' keeps a history, and a full refresh would replace its past by what its source still tells.",
+            f"Nothing was written. Without the run tag {FULL_REFRESH} it goes on from its position. To begin anew, "
+            f"delete the table and materialize it: its first read goes back as far as the source's own history.",
+        )
+
+
+class TrackChangedError(WriteError):
+    """A history that is to track other columns than the ones by which its past was cut into rows."""
+
+    def __init__(self, asset: str, was: str, now: str) -> None:
+        self.asset, self.was, self.now = asset, was, now
+        super().__init__(
+            f"The history '{asset}' has tracked {was} and is to track {now}, so rows of its past would have ended at "
+            f"other times.",
+            "Nothing was written. Track what it did, or keep the history of the other columns in another "
+            "asset, whose first read goes back as far as the source's own history.",
         )
 
 

@@ -17,7 +17,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import DAY, expires
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
-from lakehouse.errors import PartitionRangeError, WriteError
+from lakehouse.errors import PartitionRangeError, PastRefusedError, WriteError
 from lakehouse.log.log import Head
 from lakehouse.log.size import Size, total
 from lakehouse.log.versions import NOTHING_READ
@@ -44,7 +44,8 @@ from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.asked import refuse_lost_changes
-from lakehouse.write.writes import Write
+from lakehouse.write.history import opened, untold
+from lakehouse.write.writes import History, Write
 
 WEEK = 7 * DAY
 """Milliseconds."""
@@ -82,6 +83,7 @@ def begin(
         now: When it began, in milliseconds since the epoch; the clock's time if None.
 
     Raises:
+        PastRefusedError: A full refresh of a history.
         PartitionRangeError: Several partitions of an asset that reads changes.
         UnsafeTableError, ForeignTableError: The table cannot be written.
         UnreadableLogError, NewerMarkError: Its log or its marks cannot be understood.
@@ -90,6 +92,8 @@ def begin(
     head, partitions = log.head(), slice.keys if slice is not None else ()
     if asset.incremental and len(partitions) > 1:
         raise PartitionRangeError(asset.name, partitions)
+    if asset.keeps_past and compare is not None:
+        raise PastRefusedError(asset.name)
     asked = compare is not None or go_on_from is not None
     cursor = find_cursor(log, head, asset.name, partitions, positions=asset.incremental, asked=asked)
     if isinstance(cursor, Lost) and (slice is not None or asset.appends) and holds_nothing(spark, asset, head, slice):
@@ -224,6 +228,10 @@ class Materialization:
         refuse_lost_changes(run, write)
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
+        if isinstance(write, History):
+            if write.changes.name in self._partial:
+                raise WriteError(f"{untold(run.asset, write.changes.name)} Nothing was written.")
+            run, write = opened(self.spark(), run, write)
         return commit(self.spark(), run, write, retry, clock, tell)
 
     @cached_property

@@ -24,7 +24,7 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write.difference import broken_promise
-from lakehouse.write.writes import Merge, Write
+from lakehouse.write.writes import History, Merge, Write
 
 
 class Changed(Enum):
@@ -66,6 +66,8 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         changed = TableVersion.of(spark, run.ref, head).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
+        if isinstance(write, History):
+            changed = write.changes.touched(*run.table.key_columns[:-1]).of(changed)
         within = run.within(changed.schema)
         if within is not None:
             changed = changed.where(within)

@@ -35,12 +35,15 @@ class Position:
         lookup: True where the source was read as a plain `DataFrame`: a record, not a cursor.
         mapped: Which partitions of the source were read, as a digest of their windows or values; None where they were
             all. (In format 1 also None where they were those that the commit wrote.)
+        time: When that version was committed, as a history counts (`lakehouse.read.times`), in milliseconds since the
+            epoch; None unless the asset keeps a history.
     """
 
     table: str
     version: int
     lookup: bool = False
     mapped: str | None = None
+    time: int | None = None
 
     def is_of_same_rows(self, other: Self) -> bool:
         """Whether both speak of the same rows of the same table, whatever the version."""
@@ -108,6 +111,7 @@ class Mark:
             source: {"table": at.table, "version": at.version}
             | ({"lookup": True} if at.lookup else {})
             | ({"mapped": at.mapped} if at.mapped is not None else {})
+            | ({"time": at.time} if at.time is not None else {})
             for source, at in sorted(self.reads.items())
         }
         return json.dumps(
@@ -172,6 +176,7 @@ class Mark:
                         _number(at["version"]),
                         at.get("lookup", False) is True,
                         None if at.get("mapped") is None else _text(at["mapped"]),
+                        None if at.get("time") is None else _number(at["time"]),
                     )
                     for source, at in body["reads"].items()
                 },

@@ -58,7 +58,7 @@ from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
-from lakehouse.write.writes import Append, Overwrite, Write
+from lakehouse.write.writes import Append, History, Overwrite, Write
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key after it: which run cannot read the asset's feeds, and why. Set by that run."""
@@ -186,11 +186,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _asset(self, execution: dg.AssetExecutionContext) -> Asset:
         spec, name = execution.assets_def.specs_by_key[execution.asset_key], execution.asset_key.to_user_string()
         table = Table.from_metadata(spec.metadata)
+        kind = write_kind(name, execution.op_def.output_defs[0].dagster_type.typing_type)
         return Asset(
             name=name,
             table=table,
             ref=table_ref(self.location, execution.asset_key, table),
-            appends=write_kind(name, execution.op_def.output_defs[0].dagster_type.typing_type) is Append,
+            appends=kind is Append,
+            keeps_past=kind is History,
             incremental=bool(changes_of(execution.assets_def)),
             inputs=frozenset(key.to_user_string() for key in execution.assets_def.keys_by_input_name.values()),
             code_version=spec.code_version,

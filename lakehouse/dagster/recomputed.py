@@ -14,9 +14,10 @@ from lakehouse.log.log import Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.write.writes import Append, Write
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.writes import Append, History, Stated
 
-Returned: TypeAlias = Write | DataFrame
+Returned: TypeAlias = Stated | Aggregate | DataFrame
 
 
 def is_recomputable(asset: Any) -> bool:
@@ -29,7 +30,7 @@ def is_recomputable(asset: Any) -> bool:
     write = asset.op.output_defs[0].dagster_type.typing_type
     only_inputs = set(signature(_function(asset)).parameters) == inputs
     only_changes = inputs == changes.keys() and all(read.is_whole for read in changes.values())
-    return bool(inputs) and only_changes and only_inputs and write is not Append
+    return bool(inputs) and only_changes and only_inputs and write not in (Append, History)
 
 
 def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:

@@ -25,7 +25,7 @@ from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.writes import Merge
+from lakehouse.write.writes import History, Merge
 
 
 def validate(definitions: dg.Definitions) -> dg.Definitions:
@@ -107,7 +107,12 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
             f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
         )
     write = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
-    if write in (Merge, Aggregate) and not table.key_columns:
+    if write is History and (asset.partitions_def is not None or table.partition_columns):
+        raise DefinitionError(
+            f"Asset '{name}' keeps a history, whose rows lie by their end, so that the current ones are found without "
+            f"reading the past. Leave partitions_def and partition_by out."
+        )
+    if write in (Merge, Aggregate, History) and not table.key_columns:
         raise MissingKeyError(name, write.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, table, asset.partitions_def)

@@ -18,6 +18,7 @@ class Asset:
         incremental: Whether it reads changes.
         inputs: The sources that it reads, as they are named now.
         code_version: Its code version.
+        keeps_past: Whether it returns a `History`, whose past cannot be computed anew.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Asset:
     incremental: bool
     inputs: frozenset[str] = frozenset()
     code_version: str | None = None
+    keeps_past: bool = False

@@ -12,6 +12,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.read.times import Times
 from lakehouse.read.touched import Touched, require
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, Unread
 from lakehouse.spark.driver_rows import Local, is_empty
@@ -78,6 +79,7 @@ class Changes:
         behind: Versions that a limit left to the next run.
         key: The columns that identify a row of the source in every version of the range; empty where none are known.
         decided: Why the run would have been refused, had nobody decided from where it goes on; None where it was not.
+        times: When the versions of the range were committed; None unless the asset keeps a history.
     """
 
     source_at: TableVersion
@@ -87,6 +89,7 @@ class Changes:
     behind: int = 0
     key: tuple[str, ...] = ()
     decided: str | None = None
+    times: Times | None = None
 
     @property
     def name(self) -> str:

@@ -82,11 +82,13 @@ def of_all(
         case Lost(reason=reason) if asset.appends:
             return Refuse(reason, lost_remedy(asset.name))
         case Lost(reason=reason):
-            return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, REFRESH_REMEDY)
+            return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, remedy(asset, Read()))
         case Known(mark=mark):
             reason = _redefined(asset, mark, definition)
             if reason is None:
                 return None
+            if asset.keeps_past:
+                return Refuse(reason, PAST_REMEDY)
             return Refuse(reason, append_remedy(asset.name)) if asset.appends else Reconcile(reason)
         case Fresh():
             return None
@@ -154,6 +156,8 @@ def remedy(asset: Asset, read: Read) -> str:
     """What to do where an input cannot be continued from its position, and may not be compared."""
     if asset.appends:
         return append_remedy(asset.name)
+    if asset.keeps_past:
+        return HISTORY_REMEDY
     return REFRESH_REMEDY if read.is_whole else PARTIAL_REMEDY
 
 
@@ -177,6 +181,11 @@ def lost_remedy(asset: str) -> str:
 REFRESH_REMEDY = (
     f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
 )
+HISTORY_REMEDY = (
+    "With Table(on_gap='reconcile') the history is compared with its source: what differs ends and begins at the "
+    "version that is read, and beside it stands the moment after which it came."
+)
+PAST_REMEDY = "Its past was kept under the former definition: keep that, or write another history to another asset."
 PARTIAL_REMEDY = (
     "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is not compared with the whole "
     f"source unasked: what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do "
@@ -185,7 +194,7 @@ PARTIAL_REMEDY = (
 
 
 def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
-    if mark.code_version != asset.code_version and not asset.appends:
+    if mark.code_version != asset.code_version and not (asset.appends or asset.keeps_past):
         return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
     if mark.definition is None:
         return None  # an earlier version wrote the mark without one, and is believed once

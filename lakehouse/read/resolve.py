@@ -24,7 +24,7 @@ from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
 from lakehouse.read.feed_reader import Feeds, fitted
 from lakehouse.read.feed_trust import why_laid_out_since, why_retyped, why_unreliable
-from lakehouse.read.uniqueness import is_unique
+from lakehouse.read.uniqueness import unique_key
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import heard
@@ -214,7 +214,7 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
     if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
         return ()
     key = source.key
-    return key if key and is_unique(source.log, source.head, source.at.ref.name, key, commits) else ()
+    return unique_key(source.log, source.head, source.at.ref.name, key, commits) if key else ()
 
 
 def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:

@@ -1,7 +1,7 @@
 """What one run has pinned before it computes anything."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
@@ -58,6 +58,10 @@ class Run:
     mark_expires: bool = False
     inputs: Size | None = None
 
+    def with_table(self, table: Table) -> "Run":
+        """The same run of a table that is declared in more detail: by what its asset returned."""
+        return replace(self, of=replace(self.of, table=table))
+
     @property
     def asset(self) -> str:
         """The asset key, its parts joined by "/"."""
@@ -108,7 +112,8 @@ class Run:
         positions = {**self.kept, **self.lookups}
         for changes in self.changes:
             at = changes.source_at
-            positions[changes.name] = Position(at.table_id, changes.range.upto, mapped=at.mapped)
+            time = None if changes.times is None else changes.times.upto
+            positions[changes.name] = Position(at.table_id, changes.range.upto, mapped=at.mapped, time=time)
         return positions
 
     @property

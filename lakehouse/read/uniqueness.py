@@ -1,4 +1,4 @@
-"""Whether the key that a source declares identifies a row of it in each version of a range."""
+"""Which columns identify a row of a source in each version of a range."""
 
 from lakehouse.cursor.find import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, application_id
@@ -8,31 +8,36 @@ from lakehouse.log.log import Head, Log
 from lakehouse.sql.text import folded
 
 
-def is_unique(log: Log, head: Head, asset: str, key: tuple[str, ...], commits: tuple[Commit, ...]) -> bool:
-    """Whether every key that the commits touched is a single row after them.
+def unique_key(
+    log: Log, head: Head, asset: str, declared: tuple[str, ...], commits: tuple[Commit, ...]
+) -> tuple[str, ...]:
+    """The columns of which every value that the commits touched is a single row after them; none where none are known.
 
-    On an asset's own table it is where every commit of the range is the asset's, compared by this key with the version
-    just before it; not where somebody else wrote, or the asset when it had another key. On a table that no asset has
-    ever written the declared key is a promise of those who write it. In a partitioned table nothing is assumed: a key
-    may be in several partitions.
+    On an asset's own table they are those by which every commit of the range was compared with the version just before
+    it, if the asset made them all, by one key. That need not be the key which is declared: the rows of a `History` are
+    identified by the entity and the start. On a table that no asset has ever written the declared key is a promise of
+    those who write it. In a partitioned table nothing is assumed: a key may be in several partitions.
 
     Args:
         log: The source's log.
         head: Where it stood.
         asset: The asset that owns the table, if one does.
-        key: The columns that are declared now.
+        declared: The columns that are declared now.
         commits: The commits of the range.
     """
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
-        return False
+        return ()
     loud = [commit for commit in commits if not commit.is_quiet]
     marks = [readable_mark(commit, asset) for commit in loud]
+    compared = [
+        mark for mark, commit in zip(marks, loud, strict=True) if mark is not None and _is_compared(mark, commit)
+    ]
     if any(mark is not None for mark in marks):
-        return all(_is_compared(mark, commit, key) for mark, commit in zip(marks, loud, strict=True))
-    return log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
+        keys = {folded(mark.key) for mark in compared}
+        return compared[0].key if len(compared) == len(loud) and len(keys) == 1 else ()
+    never_written = log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
+    return declared if never_written else ()
 
 
-def _is_compared(mark: Mark | None, commit: Commit, key: tuple[str, ...]) -> bool:
-    if mark is None or mark.partitions or not mark.compared or mark.base + 1 != commit.version:
-        return False
-    return folded(mark.key) == folded(key)
+def _is_compared(mark: Mark, commit: Commit) -> bool:
+    return not mark.partitions and mark.compared and mark.base + 1 == commit.version

@@ -7,7 +7,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
 from lakehouse.scd.truncates import truncates_of
 from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.writes import Append, Merge, Overwrite, Write
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Write
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:
@@ -36,7 +36,7 @@ def _answers_for(write: Write, changes: Changes) -> bool:
     match write:
         case Merge(touched=touched):
             return changes.name in touched.inputs
-        case Aggregate(changes=aggregated):
+        case Aggregate(changes=aggregated) | History(changes=aggregated):
             return changes.name == aggregated.name
         case Append():
             return changes.is_asked

@@ -44,7 +44,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     if touched is None or touched.is_everything:
         return _told(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
     require(rows.columns, touched.columns, f"The result of '{asset}'")
-    outside = _problem("outside", {column: quote(column) for column in touched.columns})
+    outside = problem("outside", {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows.schema)
     if near is not None and near.is_exact:
         return _told(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
@@ -110,7 +110,7 @@ def difference(
 def _operations(grouped: DataFrame, schema: StructType, named: list[str], held: list[str]) -> DataFrame:
     """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
     keys = {name: f"__key_{index}" for index, name in enumerate(named)}
-    problem = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {_problem('twice', keys)} END)"
+    told_problem = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {problem('twice', keys)} END)"
     mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
     differ = [f"NOT ({same(mine[name], yours[name])})" for name in schema.names if name not in named]
     operations = (
@@ -121,7 +121,7 @@ def _operations(grouped: DataFrame, schema: StructType, named: list[str], held: 
         f"WHEN {' OR '.join(differ) or 'FALSE'} THEN array('{UPDATE}') END"
     )
     values = [_as(keys.get(name, f"__ours.{quote(name)}"), name) for name in schema.names]
-    told = grouped.selectExpr("*", f"{problem} AS {_PROBLEM}")
+    told = grouped.selectExpr("*", f"{told_problem} AS {_PROBLEM}")
     due = told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
     return due if held else typed(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
 
@@ -198,6 +198,12 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
                 "lacks rows that an earlier materialization appended",
                 "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
             )
+        case "several":
+            return BrokenPromiseError(
+                asset,
+                f"follows a source that holds more than one row with {where} in one version",
+                "Name in Table(key=...) the columns that identify a row of the source.",
+            )
         case "event":
             return BadEventError(asset, found["rule"], found["key"], found["at"], found["columns"])
         case kind:
@@ -213,7 +219,7 @@ def _said(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _problem(kind: str, key: Mapping[str, str]) -> str:
+def problem(kind: str, key: Mapping[str, str]) -> str:
     """The text of a broken promise as SQL; the key's values by their names."""
     values = ", ".join(_as(f"CAST({value} AS STRING)", name) for name, value in key.items())
     begin = literal(f'{BROKEN}{{"kind": "{kind}", "key": ')

@@ -17,13 +17,14 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.phases import phase
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
+from lakehouse.write import history
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.by_key import keyed
 from lakehouse.write.difference import OPERATION, bag_difference, difference, missing_from, promised
 from lakehouse.write.empty_text import refusing_empty_texts
 from lakehouse.write.incremental_sums import Recompute, added, check
 from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
-from lakehouse.write.writes import Append, Merge, Overwrite, Stated, Write
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Stated, Write
 
 
 @phase("plan")
@@ -43,6 +44,8 @@ def plan(
         SchemaError: The result does not fit the table.
         MissingKeyError: A write by key, and no key.
     """
+    if isinstance(write, History):
+        return history.planned(spark, run, write, head, _rest(run, anew=False))
     if not isinstance(write, Aggregate):
         return _stated(spark, run, write, head)
     check(run, write, head)

@@ -1,11 +1,14 @@
 """The closed set of writes: what an asset returns says how its table is written."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
 
+from lakehouse.read.changes import Changes
 from lakehouse.read.touched import Touched
+from lakehouse.sql.text import folded
 from lakehouse.write.aggregate import Aggregate
 
 
@@ -52,6 +55,52 @@ class Merge:
     touched: Touched
 
 
+@dataclass(frozen=True)
+class History:
+    """The table holds every row that the source has had, each with the interval in which it was there (SCD type 2).
+
+    `Table(key=...)` names the entity: the columns that identify a row of the source. A row of the history is identified
+    by them and its start. Of one commit of the source only its net effect on an entity counts. A change of a tracked
+    column ends the current row and begins another; a change of other columns alone updates it in place; a delete ends
+    it, and an insert of the same key begins another. What the table says of the past stays, even if the source forgets.
+
+    Args:
+        changes: The changes of the source, read without `start` and `exclude`.
+        track: The columns a change of which begins a new row; None for all but the entity's.
+        start_at: The column with the moment from which a row holds: the time of the commit.
+        end_at: The column with the moment at which it ceased to; NULL while it holds.
+
+    Raises:
+        ValueError: One name for two things.
+
+    The rules of SCD type 2 in AUTO CDC: R19 to R21.
+    """
+
+    changes: Changes
+    track: str | Sequence[str] | None = None
+    start_at: str = "__START_AT"
+    end_at: str = "__END_AT"
+
+    def __post_init__(self) -> None:
+        tracked = self.tracked or ()
+        if len(folded(tracked)) < len(tracked):
+            raise ValueError(f"A History tracks a column once, not {', '.join(tracked)}.")
+        if self.start_at.lower() == self.end_at.lower() or not self.start_at or not self.end_at:
+            raise ValueError(f"A History names its start and its end differently, not {self.start_at!r} both times.")
+
+    @property
+    def tracked(self) -> tuple[str, ...] | None:
+        """The columns that were named; None for all but the entity's."""
+        if self.track is None:
+            return None
+        return (self.track,) if isinstance(self.track, str) else tuple(self.track)
+
+    @property
+    def digest(self) -> str:
+        """What it tracks, for the mark: another choice would have ended other rows in the past."""
+        return "all columns" if self.tracked is None else ", ".join(sorted(folded(self.tracked))) or "no column"
+
+
 Stated: TypeAlias = Append | Overwrite | Merge
 """The writes that state rows which the table is to hold."""
-Write: TypeAlias = Stated | Aggregate
+Write: TypeAlias = Stated | Aggregate | History

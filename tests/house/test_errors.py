@@ -107,6 +107,23 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.PastRefusedError,
+        {"asset": "flights_history"},
+        "'flights_history' keeps a history, and a full refresh would replace its past by what its source still tells.",
+        WRITTEN,
+        "Without the run tag lakehouse/full_refresh it goes on from its position. To begin anew, delete the table and "
+        "materialize it: its first read goes back as far as the source's own history.",
+    ),
+    Case(
+        errors.TrackChangedError,
+        {"asset": "flights_history", "was": "status", "now": "all columns"},
+        "The history 'flights_history' has tracked status and is to track all columns, so rows of its past would have "
+        "ended at other times.",
+        WRITTEN,
+        "Track what it did, or keep the history of the other columns in another asset, whose first read goes back as "
+        "far as the source's own history.",
+    ),
+    Case(
         errors.OtherFileSystemError,
         {"asset": "flights", "where": "/lake/flights", "version": 3},
         "'flights' would create its table at /lake/flights, where this process sees no table, but Spark sees one at "

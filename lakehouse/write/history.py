@@ -1,0 +1,232 @@
+"""`History` as one commit: what the table says of touched entities since the position, folded anew from the changes.
+
+One law for a step, for a step that is repeated, and for a gap: *for every touched entity the table says of the time
+after the position what the changes tell, folded over the state that it had at the position; what it says of the time
+before stays.* So a step that runs twice changes nothing, and only rows that reach beyond the position are read.
+"""
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.cursor.definition import TRACK, short
+from lakehouse.cursor.find import Fresh, Known
+from lakehouse.cursor.mark import Position
+from lakehouse.errors import MissingKeyError, SchemaError, TrackChangedError, WriteError
+from lakehouse.log.log import Head
+from lakehouse.read.backdated import backdated
+from lakehouse.read.changes import Changes, Everything, Feed, Nothing
+from lakehouse.read.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
+from lakehouse.read.run import Run
+from lakehouse.read.times import Times, times_of
+from lakehouse.read.touched import require
+from lakehouse.spark.driver_rows import Local, computed
+from lakehouse.spark.snapshot import TableVersion
+from lakehouse.spark.types import check_new, fit
+from lakehouse.sql.text import folded, quote
+from lakehouse.write.by_key import is_one_task, written
+from lakehouse.write.difference import difference, promised
+from lakehouse.write.history_rows import Shape
+from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.write.writes import History
+
+_NEVER = "CAST(NULL AS TIMESTAMP)"
+
+
+def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]:
+    """The run under the key of the history's rows, and the write with the times of its changes.
+
+    Args:
+        spark: The session.
+        run: What has been pinned.
+        write: What the asset returned.
+
+    Raises:
+        MissingKeyError: The table declares no key, which names the entity.
+        TrackChangedError: The history has tracked other columns.
+        WriteError: The asset has other changes too, or a table of another layout.
+        SchemaError: The source has not the columns that the history is about, or has some of its own.
+    """
+    shape = _shape(run, write)
+    changes = _timed(spark, run, write.changes, shape)
+    layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
+    run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
+    definition = {**run.definition, TRACK: short(write.digest)}
+    return replace(run, changes=(changes,), definition=definition), replace(write, changes=changes)
+
+
+def untold(asset: str, source: str) -> str:
+    """What is wrong with the history of a source of which not every change is read."""
+    return (
+        f"'{asset}' keeps the history of '{source}', of which Read(start=..., exclude_operations=...) would leave "
+        f"changes out, so that rows would end or begin that nobody has seen. Leave the options out."
+    )
+
+
+def _shape(run: Run, write: History) -> Shape:
+    """The columns of the history, once they are known to be possible."""
+    entity = run.table.key_columns
+    if not entity:
+        raise MissingKeyError(run.asset, "History")
+    shape = Shape(entity, write.start_at, write.end_at, write.tracked)
+    if [changes.name for changes in run.changes] != [write.changes.name]:
+        raise WriteError(
+            f"'{run.asset}' returns the History of '{write.changes.name}', but reads the changes of "
+            f"{', '.join(repr(changes.name) for changes in run.changes) or 'nothing'}. Nothing was written. A history "
+            f"has one source: join the others in an asset upstream, and keep the history of that."
+        )
+    if run.slice is not None or run.table.partition_columns:
+        raise WriteError(
+            f"The history '{run.asset}' cannot be partitioned: its rows lie by their end, so that the current ones are "
+            f"found without reading the past. Nothing was written. Leave partitions_def and partition_by out."
+        )
+    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+    if mark is not None and mark.definition is not None:
+        was, now = mark.definition.get(TRACK, ""), short(write.digest)
+        if was != now:
+            raise TrackChangedError(run.asset, was, now)
+    source = write.changes.source.columns
+    require(source, entity, f"'{write.changes.name}'")
+    require(source, write.tracked or (), f"'{write.changes.name}'")
+    taken = {column: "is a column of the source too" for column in source if column.lower() in shape.own}
+    if taken:
+        raise SchemaError(run.asset, taken, "Choose other names in History(start_at=..., end_at=...).")
+    return shape
+
+
+def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Changes:
+    """The changes with the times of their versions; a first read as far back as the source can tell."""
+    position, head = run.cursor.reads.get(changes.name), run.head
+    match changes.content:
+        case Everything(committed=committed):
+            if head is None or isinstance(run.cursor, Fresh):
+                found = backdated(changes, changes.source_at.ref.log(lambda: spark))
+                upto = changes.range.upto
+                return found or replace(changes, times=Times(None, committed, {upto: committed}))
+            since = position.time if position is not None else None
+            if since is None:
+                since = _latest(TableVersion.of(spark, run.ref, head).rows(), shape)
+            committed = committed if since is None else max(committed, since + 1)
+            return replace(changes, times=Times(since, committed, {changes.range.upto: committed}))
+        case Feed() | Nothing():
+            if position is None or position.time is None:
+                raise WriteError(
+                    f"The table of '{run.asset}' was not kept by a History: its position has no time. Nothing was "
+                    f"written. Write the history to another asset."
+                )
+            times = _of_range(spark, changes, position, position.time)
+            upto = times.get(changes.range.upto, position.time + changes.range.upto - changes.range.after)
+            return replace(changes, times=Times(position.time, upto, times))
+
+
+def _of_range(spark: SparkSession, changes: Changes, position: Position, time: int) -> dict[int, int]:
+    """The times of the range's versions, as their commits say; of those that are gone, as an archive does."""
+    said: dict[int, int] = {}
+    if isinstance(changes.content, Feed) and changes.content.archived:
+        versions = changes.content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
+        said |= {row[0]: row[1] for row in versions}
+        log = changes.source_at.ref.log(lambda: spark)
+        said |= {at.version: at.timestamp for at in log.commits(changes.range.upto, changes.range.after + 1)}
+    said |= {commit.version: commit.timestamp for commit in changes.commits}
+    return times_of(sorted(said.items()), (position.version, time))
+
+
+def _latest(rows: DataFrame, shape: Shape) -> int | None:
+    """The latest moment that the history speaks of; None where it has no row."""
+    latest = f"unix_millis(max(greatest({quote(shape.start)}, {quote(shape.end)})))"
+    found: int | None = rows.selectExpr(latest).collect()[0][0]
+    return found
+
+
+def planned(
+    spark: SparkSession, run: Run, write: History, head: Head | None, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    """The statement that makes the history true as of the end of its changes.
+
+    Args:
+        spark: The session.
+        run: The run, from `opened`.
+        write: The write, from `opened`.
+        head: The table as the attempt finds it; None where there is none.
+        rest: What remains to be done where no row differs.
+    """
+    changes, key = write.changes, run.table.key_columns
+    shape, times = Shape(key[:-1], write.start_at, write.end_at, write.tracked), changes.times
+    assert times is not None, "opened() has told the times"
+    if head is None:
+        states = shape.states(changes.feed, _frame_of(spark, times), _NEVER)
+        rows = shape.rows(states, one_task=False).drop(*shape.earliest)
+        check_new(run.asset, rows, run.table)
+        return Create(rows)
+    if isinstance(changes.content, Nothing):
+        return rest
+    held = TableVersion.of(spark, run.ref, head).rows()
+    touched = changes.touched(*shape.entity)
+    few = not touched.is_everything and is_one_task(touched)
+    since = None if times.since is None else f"timestamp_millis({times.since}L)"
+    end = quote(shape.end)
+    reaching = held if since is None else held.where(f"{end} IS NULL OR {end} > {since}")
+    reached = computed(touched.of(reaching), few=few)
+    there = reached.frame if isinstance(reached, Local) else reached
+    rows = _rows(spark, run.asset, changes, shape, there, since, one_task=few)
+    kept = folded(held.columns)
+    if not isinstance(changes.content, Everything):
+        rows = rows.drop(*(column for column in shape.earliest if column.lower() not in kept))
+    rows = fit(run.asset, rows, held.schema, may_add=True)
+    changed = computed(difference(promised(run.asset, rows, None), there, key, one_task=few), few=few)
+    return written(run, changed, held.schema, head, rest, same_columns=len(rows.columns) == len(held.columns))
+
+
+def _rows(
+    spark: SparkSession,
+    asset: str,
+    changes: Changes,
+    shape: Shape,
+    there: DataFrame,
+    since: str | None,
+    *,
+    one_task: bool,
+) -> DataFrame:
+    """What the table is to say of the touched entities since the position.
+
+    Args:
+        spark: The session.
+        asset: The asset, for messages.
+        changes: The changes since the position, with their times.
+        shape: The columns of the history.
+        there: The table's rows of these entities that reach beyond the position.
+        since: SQL of the position's time; None where nothing was read before.
+        one_task: Whether they are few.
+    """
+    assert changes.times is not None
+    kept = StructType([field for field in there.schema.fields if field.name.lower() not in shape.own])
+    images = fit(asset, changes.feed, kept, may_add=True)
+    feed = folded((CHANGE, VERSION, TIMESTAMP))
+    columns = [column for column in images.columns if column.lower() not in feed]
+    found = there.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
+    for name in columns:
+        if name.lower() not in folded(there.columns):
+            found = found.withColumn(name, F.lit(None).cast(images.schema[name].dataType))
+    earliest = _NEVER
+    if isinstance(changes.content, Everything) and since is not None:
+        earliest = since
+        ended = found.select(*map(quote, columns)).withColumns(
+            {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(_NEVER)}
+        )
+        images = images.unionByName(ended)
+    states = shape.states(images, _frame_of(spark, changes.times), earliest)
+    return shape.rows(shape.found(found, columns).unionByName(states), one_task=one_task)
+
+
+def _frame_of(spark: SparkSession, times: Times) -> DataFrame:
+    """The time of each version as columns `__version` and `__at`."""
+    arrow = pa.table(
+        {
+            "__version": pa.array(times.of.keys(), pa.int64()),
+            "__at": pa.array([time * 1000 for time in times.of.values()], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    return spark.createDataFrame(arrow)

@@ -33,6 +33,7 @@
     - ForeignTableError
     - UnregisteredTableError
     - OtherFileSystemError
+    - SecondDriverError
     - ForeignApplicationIdError
   x SessionEndedError           nothing was written; the next try has a new session
   x ConflictError               nothing was written; rivals kept winning
@@ -432,6 +433,19 @@ class OtherFileSystemError(WriteError):
             f"version {version}: to Spark the path is on another file system.",
             "Nothing was written. Give the root its "
             "scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
+        )
+
+
+class SecondDriverError(WriteError):
+    """A table on S3 that two Spark drivers would write at once."""
+
+    def __init__(self, asset: str, where: str, run: str) -> None:
+        self.asset, self.where, self.run = asset, where, run
+        super().__init__(
+            f"Run {run} is writing '{asset}' at {where} from another Spark driver, and on S3 Delta keeps commits apart "
+            f"within one driver only: one of the two could overwrite the other's commit.",
+            "Nothing was written. Run it again when that run has ended; or give the writers of the table a pool with "
+            "the limit 1, or one Spark Connect server.",
         )
 
 

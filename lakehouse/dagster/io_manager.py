@@ -23,6 +23,7 @@ from lakehouse.dagster.code_location import (
     write_kind,
     writes_nothing,
 )
+from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.metadata import report, timing
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
@@ -36,6 +37,7 @@ from lakehouse.errors import (
     LateGapError,
     MissingFileError,
     ReadError,
+    SecondDriverError,
     SessionEndedError,
     SourceMissingError,
     StaleInputsError,
@@ -55,7 +57,7 @@ from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.evidence import first_line
 from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
-from lakehouse.spark.session import prepare
+from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.write.writes import Append, History, Overwrite, Write
@@ -123,6 +125,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with _told_to_dagster(execution):
             step = self.step_of(execution)
             del self._steps[_step_of(execution)]
+            refuse_second_driver(execution, step.asset.ref, self._driver)
             with measured_by(adding_to(step.phases)), telling(context.log.info):
                 outcome = step.commit(write, self.conflicts, tell=context.log.warning)
             try:
@@ -146,6 +149,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 dg.get_dagster_logger().warning(f"Spark refuses {setting}: a Python function (F.udf) may never end.")
             self._prepared = session
         return session
+
+    def _driver(self) -> str | None:
+        return setting(self.session(), "spark.app.id")
 
     def _writing_session(self) -> SparkSession:
         """The session, once no other JVM can write below a root on this machine.
@@ -281,7 +287,7 @@ def _may_pass(error: LakehouseError) -> bool:
 
     What is said of the asset or of its table would only be said again.
     """
-    may = ComputeError | MissingFileError | ConflictError | UnsettledError | UnknownOutcomeError
+    may = ComputeError | MissingFileError | ConflictError | SecondDriverError | UnsettledError | UnknownOutcomeError
     return isinstance(error, ConnectionError | may)
 
 

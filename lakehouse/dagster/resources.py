@@ -36,6 +36,8 @@ class Where(Enum):
 class ClusterSpark(LazyPySparkResource):
     """The session of a cluster: its own defaults, or the server at SPARK_REMOTE, with `spark_config` on top."""
 
+    spark_config: dict[str, Any] = Field(default={})
+
     @property
     def spark_session(self) -> SparkSession:
         """The session, started when it is first asked for; a new one where the server has ended it.

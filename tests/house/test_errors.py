@@ -132,6 +132,15 @@ CASES = [
         "Give the root its scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
     ),
     Case(
+        errors.SecondDriverError,
+        {"asset": "flights", "where": "s3a://lake/flights", "run": "3f2a"},
+        "Run 3f2a is writing 'flights' at s3a://lake/flights from another Spark driver, and on S3 Delta keeps commits "
+        "apart within one driver only: one of the two could overwrite the other's commit.",
+        WRITTEN,
+        "Run it again when that run has ended; or give the writers of the table a pool with the limit 1, or one Spark "
+        "Connect server.",
+    ),
+    Case(
         errors.LateGapError,
         {"asset": "flights", "reason": "a file is gone."},
         "The changes that 'flights' reads turned out to be unreadable while its result was computed: a file is gone.",
@@ -388,6 +397,7 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better():
         errors.UnknownOutcomeError,
         errors.MissingFileError,
         errors.ComputeError,
+        errors.SecondDriverError,
     }
     assert _may_pass(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
     assert not _may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))

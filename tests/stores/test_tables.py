@@ -194,7 +194,7 @@ def test_a_table_anywhere_is_read_where_it_is(shop: Shop, tmp_path: Any) -> None
     @dg.asset(metadata=Table(key="id"))
     def copied(bought: Changes) -> Merge:
         touched = bought.touched("id")
-        return Merge(touched.rows.select("id", F.col("v") + 1), touched)
+        return Merge(touched.rows.select("id", (F.col("v") + 1).alias("v")), touched)
 
     manager = DeltaIOManager(spark=Running(shop.spark), root=str(tmp_path), storage_options=shop.store.options)
     dg.materialize([source, copied], selection=["copied"], resources={"io_manager": manager}, instance=shop.instance)

@@ -73,7 +73,7 @@ $(GATEWAY):
 	@echo "Building versitygw (two minutes, once) ..."
 	@GOBIN=$(CURDIR)/.venv/s3 go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor, the demo (fetches 660 MB of jars, once)
+s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor (fetches 660 MB of jars, once)
 	@$(PY) -m lakehouse spark install --s3
 	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m pytest -q -n 1 -m stores
 

@@ -245,7 +245,8 @@ class Materialization:
             return False
         log = self.asset.ref.log(self.spark)
         times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
-        return max(times) - min(times) > DAY or self.now - min(times) > WEEK
+        # Without times the table is gone, which the commit finds out.
+        return bool(times) and (max(times) - min(times) > DAY or self.now - min(times) > WEEK)
 
     def _prefetch(self) -> None:
         """Has Delta replay the table's log, once: the comparison and the commit need it."""

@@ -51,7 +51,7 @@ class LocalFiles:
             yield from lines
 
     def names(self) -> list[str]:
-        return [file.name for file in self._directory.iterdir()]
+        return [file.name for file in self._directory.glob("*")]  # of a directory that is gone: none
 
 
 class StoredFiles:

@@ -66,18 +66,18 @@ def begin(
     feeds: Feeds | None = None,
     now: int | None = None,
 ) -> "Materialization":
-    """Looks at the table and pins where it stands, before any input is read.
+    """Reads where the table stands, before any input is read.
 
     Args:
-        spark: Gives the session; asked only when rows are read or written.
+        spark: Returns the session; called only if rows are read or written.
         asset: The asset.
         run_id: Dagster's id of the run.
         slice: The partitions that the run writes; None for all of the table.
         reads: The options of each source that is read as changes.
         config: The resolved config of the step.
-        compare: Why everything is to be compared, where somebody asked for it.
-        go_on_from: The version of its source that an `Append` goes on from where it would be refused, or "now".
-        gap: Why the feeds cannot be read, where the run has found that out before.
+        compare: Why a user asked to compare everything; None if no one did.
+        go_on_from: The version of the source from which a refused `Append` continues, or "now".
+        gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         aliases: Ids of runs whose commits count as this run's own.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch; the clock's time if None.
@@ -119,7 +119,7 @@ def begin(
 
 
 def holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head | None, slice_: Slice | None) -> bool:
-    """Whether the part of the table that is written has no row, so that nothing can be added twice."""
+    """Whether the part of the table that the run writes has no row, so that nothing can be added twice."""
     if head is None:
         return True
     rows = TableVersion.of(spark(), asset.ref, head).rows()
@@ -131,11 +131,11 @@ class Materialization:
     """Pins what one run reads, input by input, and makes its result one commit. `begin` makes it.
 
     Args:
-        spark: Gives the session; asked only when rows are read or written.
+        spark: Returns the session; called only if rows are read or written.
         run: What has been pinned so far.
         together: What is decided for all inputs at once.
-        gap: Why the feeds cannot be read, where the run has found that out before.
-        go_on_from: The version of its source that an `Append` goes on from where it would be refused, or "now".
+        gap: Why the feeds cannot be read, if an earlier try of the run found that out.
+        go_on_from: The version of the source from which a refused `Append` continues, or "now".
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
         phases: The seconds that its phases took, by their names, where its calls are measured.
@@ -159,7 +159,7 @@ class Materialization:
         return self.run.of
 
     def lookup(self, source: Source) -> DataFrame:
-        """The source at its pinned version: rows written earlier do not follow it when it changes."""
+        """The source at its pinned version. Rows that were already written are not updated when it changes."""
         self._sizes.append(source.log.size())
         at = Position(source.head.table_id, source.head.version, lookup=True, mapped=source.at.mapped)
         self.run = replace(self.run, lookups={**self.run.lookups, source.at.ref.name: at})
@@ -169,7 +169,7 @@ class Materialization:
         """The changes of the source since the table's own position.
 
         Raises:
-            GapError: They cannot be told any more, and the table may not be compared instead.
+            GapError: The changes can no longer be read, and the table may not be compared instead.
         """
         name, cursor = source.at.ref.name, self.run.cursor
         position = self._position(name, source.head.table_id)
@@ -194,7 +194,7 @@ class Materialization:
         return changes
 
     def _decided(self, source: Source, read: Read, position: Position | None) -> Decision:
-        """What becomes of the input; an `Append` never adds everything to rows that the table has already."""
+        """What to do with the input. An `Append` never adds everything to a table that already has rows of it."""
         found = Found(source.head.table_id, source.head.version, source.at.mapped)
         decision = of_input(self.asset, self.together, self.run.cursor, source.at.ref.name, found, position, read)
         all_of_it = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
@@ -236,9 +236,9 @@ class Materialization:
 
     @cached_property
     def _mark_expires(self) -> bool:
-        """Whether log cleanup could reach the last own commit some day: behind it are others', or it is a week old.
+        """Whether log cleanup may soon remove the last own commit: it is a week old, or others have committed after it.
 
-        One that is the newest stays, but in a burst of others' it is reached before the next run.
+        Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.
         """
         cursor, head = self.run.cursor, self.run.head
         if not self.asset.incremental or not isinstance(cursor, Known) or head is None:
@@ -249,16 +249,16 @@ class Materialization:
         return bool(times) and (max(times) - min(times) > DAY or self.now - min(times) > WEEK)
 
     def _prefetch(self) -> None:
-        """Has Delta replay the table's log, once: the comparison and the commit need it."""
+        """Makes Delta replay the table's log once, ahead of the comparison and the commit."""
         if self.run.head is not None and not self._prefetched:
             self._prefetched = True
             prefetch(self.spark(), self.asset.ref)
 
     def _position(self, name: str, table_id: str) -> Position | None:
-        """How far a source has been read; an `Append` knows it by its table, too, should that have another name now.
+        """How far a source has been read. An `Append` also finds a renamed source by its table id.
 
-        A first read would add everything once more. What is compared may be read from the beginning. A copied directory
-        has the table's id as well: a name that is still read is no old one.
+        Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
+        the asset no longer reads count as former names.
         """
         reads = self.run.cursor.reads
         if name in reads or not self.asset.appends:
@@ -267,7 +267,7 @@ class Materialization:
         return next((at for at in former if at.table == table_id and not at.lookup), None)
 
     def _kept(self) -> dict[str, Position]:
-        """Positions of sources that an `Append` no longer reads: its rows from them stay, should they be read again."""
+        """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
         if not self.asset.appends:
             return {}
         read = {changes.name for changes in self.run.changes} | self.run.lookups.keys()

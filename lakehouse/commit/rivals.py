@@ -1,4 +1,4 @@
-"""An attempt that did not commit: the rivals that it lost to, and whether they changed its rows."""
+"""An attempt that did not commit: the rivals to which it lost, and whether they changed its rows."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -41,7 +41,7 @@ class LostAttempt:
 
     Args:
         conflict: What Delta said about it.
-        rivals: The commits that came first, the newest before the others.
+        rivals: The commits that came first, newest first.
         changed: Whether they changed the same rows.
         seconds: How long it took.
         said: The error's first line, where it need not have been a rival's doing.
@@ -77,7 +77,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
 
 
 def is_disputed(run: Run, found: Changed) -> bool:
-    """Whether two writers may disagree about a row, and the table says that neither is to overrule the other."""
+    """Whether two writers may disagree about a row and the table forbids that one overrules the other."""
     return found is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
 
 
@@ -93,7 +93,7 @@ def describe(attempt: LostAttempt) -> str:
 
 
 def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
-    """What is said of the attempt while the run goes on."""
+    """The line about the attempt in the run's log."""
     return f"Attempt {number} to commit {run.asset} lost to {describe(attempt)}."
 
 
@@ -110,7 +110,7 @@ def advice(run: Run, attempt: LostAttempt) -> str:
 
 
 def explained(run: Run, error: Exception) -> LakehouseError:
-    """An error of Spark in the words of this library: a broken promise, changes that are gone, or the plan itself."""
+    """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
     broken = broken_promise(run.asset, error)
     if broken is not None:
         return broken

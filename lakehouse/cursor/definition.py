@@ -1,6 +1,6 @@
-"""What a position stands for: the definition that gave the rows, part by part, as the mark holds it (ADR 19).
+"""The definition that produced the rows of a position, as named parts in the mark (ADR 19).
 
-A part is a short text, or a digest of a text that is not short. Parts are named, so that a run can say what differs.
+A part is a short text, or the digest of a longer text. Parts are named, so that a run can say what differs.
 """
 
 import hashlib
@@ -49,7 +49,7 @@ def definition(
 
 
 def changed(before: Definition, now: Definition, *, appends: bool) -> str | None:
-    """Which part of a definition makes the rows of a table others than before; None where no part does.
+    """The part of a definition that changes the rows of a table; None if no part does.
 
     Args:
         before: The definition in the mark.
@@ -69,7 +69,7 @@ def changed(before: Definition, now: Definition, *, appends: bool) -> str | None
 
 
 def left_out(read: Read) -> tuple[str, ...]:
-    """What an input leaves out of its source, one text for each option; empty where it reads all of it."""
+    """What an input leaves out of its source, one text for each option; empty if the input reads all of it."""
     if read.is_whole:
         return ()
     at = read.start.isoformat() if isinstance(read.start, datetime) else str(read.start)
@@ -79,7 +79,7 @@ def left_out(read: Read) -> tuple[str, ...]:
 
 
 def read_in(before: Definition, source: str, read: Read) -> str | None:
-    """What the table left out of a source and the input does not leave out any more; None where there is nothing."""
+    """What the table left out of a source and the input no longer leaves out; None if there is nothing."""
     was = before.get(_READ + source, "")
     now = left_out(read)
     if not was or was == short(_EACH.join(now)) or all(option in now for option in was.split(_EACH)):
@@ -88,7 +88,7 @@ def read_in(before: Definition, source: str, read: Read) -> str | None:
 
 
 def partitions(slice_: Slice) -> str:
-    """The windows or values of some partitions: of one of them in words, of several as a digest."""
+    """The windows or values of partitions: of one partition in words, of several as a digest."""
     texts = [", ".join(_of_column(key, column) for column in key.values) for key in slice_.partitions]
     return texts[0] if len(texts) == 1 else digest(sorted(texts))
 
@@ -98,7 +98,7 @@ def short(text: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """A short text that another value does not have."""
+    """A short text that is different for another value."""
     return "#" + hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -107,7 +107,7 @@ def _columns(columns: tuple[str, ...]) -> str:
 
 
 def _config(config: Mapping[str, Any]) -> dict[str, str]:
-    """Digests, because a config may hold what nobody else is to read."""
+    """Digests, because a config may hold secrets."""
     if len(config) > FIELDS:
         return {_CONFIG: digest(config)}
     return {f"{_CONFIG} {short(name)}": digest(value) for name, value in config.items()}
@@ -132,7 +132,7 @@ def _other_partition(was: str, now: str) -> str:
 
 
 def _span(text: str) -> str | None:
-    """How long the window of a partition is, in words; None where the text holds no window."""
+    """The length of a partition's window, in words; None if the text holds no window."""
     start, _, end = text.rpartition(" ")[2].partition("/")
     try:
         window = Window(datetime.fromisoformat(start), datetime.fromisoformat(end))

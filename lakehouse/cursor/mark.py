@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 
 FIELD = "lakehouse"
 FORMAT = 2
-"""Of the marks that are written: 1 had no definition. A mark of a later format is never read as none."""
+"""The format of new marks. Format 1 had no definition. A mark of a later format never counts as no mark."""
 _CLAIM = re.compile(rf'\s*\{{\s*"{FIELD}"\s*:')
 
 
@@ -32,9 +32,9 @@ class Position:
     Args:
         table: The source's table id: another table at the same path is not the same source.
         version: The last version of it that is reflected in the target.
-        lookup: True where the source was read as a plain `DataFrame`: a record, not a cursor.
-        mapped: Which partitions of the source were read, as a digest of their windows or values; None where they were
-            all. (In format 1 also None where they were those that the commit wrote.)
+        lookup: Whether the source was a snapshot input (`DataFrame`): then this is a record, not a position to read on.
+        mapped: Which partitions of the source were read, as a digest of their windows or values; None if all were
+            read. (In format 1 also None if they were the partitions that the commit wrote.)
         time: When that version was committed, as a history counts (`lakehouse.read.times`), in milliseconds since the
             epoch; None unless the asset keeps a history.
     """
@@ -46,7 +46,7 @@ class Position:
     time: int | None = None
 
     def is_of_same_rows(self, other: Self) -> bool:
-        """Whether both speak of the same rows of the same table, whatever the version."""
+        """Whether both are about the same rows of the same table, whatever the version."""
         return (self.table, self.mapped) == (other.table, other.mapped)
 
 
@@ -56,25 +56,25 @@ class Mark:
 
     Args:
         asset: The asset key, its parts joined by "/".
-        partitions: The partition keys that the commit wrote; empty where the asset has none.
-        generation: The line of history that the epochs count in; a RESTORE, or a commit that emptied or replaced the
+        partitions: The partition keys that the commit wrote; empty if the asset has none.
+        generation: The line of history in which the epochs count. A RESTORE, or a commit that emptied or replaced the
             table, begins another.
         epoch: The number of this commit in its generation, from 1.
         run: The Dagster run.
         attempt: This try at committing; never used twice.
-        base: The target's version when the attempt was planned; -1 where there was no table.
+        base: The target's version when the attempt was planned; -1 if there was no table.
         code_version: The asset's `code_version`.
         reads: Each source's position once this commit is in.
         compared: Whether the rows follow from a comparison with the table at `base`, so that a rival's commit between
             `base` and this one may have undone it in part.
-        key: The columns of which that comparison left one row for each value that it touched; empty where it had none.
-        aggregate: The digest of the `Aggregate` whose sums the table holds; None where it holds none.
+        key: The key columns that are unique after this commit for the touched keys; empty if there is no key.
+        aggregate: The digest of the `Aggregate` whose sums the table holds; None if it holds none.
         everything: Whether that comparison was of everything, and not of what had changed since a position.
-        log_after: The version of its one source after which the table holds every change of it, as `Changes.log()`
-            gives them and nobody has edited them; None where it is no such archive.
+        log_after: The version of its source after which the table holds every change, as `Changes.log()` gives them and
+            unedited; None if the table is no such archive.
         definition: What decided which rows the commit is about (`lakehouse.cursor.definition`); None in a mark of
             format 1.
-        decided: What the run was told to do about a gap, where that decided it.
+        decided: What a run tag decided about a gap; None if no tag did.
     """
 
     asset: str
@@ -99,11 +99,11 @@ class Mark:
         return application_id(self.asset, self.partitions, self.generation)
 
     def covers(self, partitions: Collection[str]) -> bool:
-        """Whether its positions hold for some partitions (none: for the whole table)."""
+        """Whether its positions hold for the given partitions (none: for the whole table)."""
         return not self.partitions or (bool(partitions) and set(partitions) <= set(self.partitions))
 
     def meets(self, partitions: Collection[str]) -> bool:
-        """Whether its commit may have written rows of some partitions (none: of the whole table)."""
+        """Whether its commit may have written rows of the given partitions (none: of the whole table)."""
         return not self.partitions or not partitions or not set(self.partitions).isdisjoint(partitions)
 
     def to_json(self) -> str:
@@ -141,7 +141,7 @@ class Mark:
 
     @classmethod
     def from_json(cls, text: str | None) -> "Mark | None":
-        """The mark in a commit's `userMetadata`; None where that is somebody else's.
+        """The mark in a commit's `userMetadata`; None if that is somebody else's.
 
         Only a text that begins as a mark does claims to be one; another program may well mention the word.
 
@@ -193,7 +193,7 @@ class Mark:
 
 
 def application_id(asset: str, partitions: tuple[str, ...], generation: str) -> str:
-    """Delta's `txnAppId` of an asset: one sequence of epochs per partition (or range of them) and generation."""
+    """Delta's `txnAppId` of an asset. Each partition (or range of partitions) and generation counts its own epochs."""
     match partitions:
         case ():
             slice_ = ""

@@ -28,7 +28,7 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
     """How an input is read: as `Changes`, or as a `DataFrame` at one pinned version.
 
     Raises:
-        UnsupportedAnnotationError: The annotation is neither, or there is none.
+        UnsupportedAnnotationError: The annotation is neither of them, or is missing.
     """
     if annotation is Changes:
         return Changes
@@ -41,7 +41,7 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
     """How the result is written; a plain `DataFrame` is an `Overwrite`.
 
     Raises:
-        UnsupportedAnnotationError: The annotation is no write, or there is none.
+        UnsupportedAnnotationError: The annotation is not a write, or is missing.
     """
     if annotation in (Append, Overwrite, Merge, Aggregate, History):
         return annotation
@@ -65,7 +65,7 @@ def changes_of(asset: dg.AssetsDefinition) -> dict[str, Read]:
 
 
 def asset_definitions(definitions: Iterable[Any]) -> Iterator[dg.AssetsDefinition]:
-    """Those of the definitions that are assets which can be materialized."""
+    """The definitions that are materializable assets."""
     for asset in definitions:
         if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
             yield asset
@@ -108,8 +108,8 @@ def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
 def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
     """Whether a run reads only those of the source's partitions that are mapped to it.
 
-    An asset without partitions reads the whole table, unless it names a mapping. One that maps all of them does, too:
-    their keys grow from day to day, and a row of none is no less in the table.
+    An asset without partitions reads the whole table, unless it names a mapping. A mapping of all partitions also means
+    the whole table, because the set of keys grows and a row of no partition is still in the table.
     """
     mapping = asset.get_partition_mapping_for_dep(source)
     if isinstance(mapping, dg.AllPartitionMapping):
@@ -118,7 +118,7 @@ def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
 
 
 def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
-    """Whether it is an asset that one function computes; a graph of ops has none whose inputs say how they are read."""
+    """Whether one function computes the asset. A graph of ops has no function whose annotations say how to read."""
     return (
         isinstance(asset, dg.AssetsDefinition) and asset.is_executable and isinstance(asset.node_def, dg.OpDefinition)
     )
@@ -128,7 +128,7 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
     """Where an asset's table is: its catalog name, its own address, or its key as a directory below the root.
 
     Raises:
-        DefinitionError: A key that would leave the root, or be where Spark keeps its own files.
+        DefinitionError: A key that would leave the root, or lies where Spark keeps its own files.
     """
     name = key.to_user_string()
     if table.name is not None:
@@ -191,12 +191,12 @@ def _window(partitions_def: dg.PartitionsDefinition[Any], key: str) -> Window | 
 
 
 def _is_frame(annotation: Any) -> bool:
-    """A subclass too: Spark Connect has its own, whose import would make loading a location a second longer."""
+    """Subclasses count because Spark Connect has its own, whose import would add a second to loading a location."""
     return isinstance(annotation, type) and issubclass(annotation, DataFrame)
 
 
 def _named(annotation: Any) -> str | None:
-    """The annotation for a message, with the library of a DataFrame; None where there is none."""
+    """The annotation for a message, with the library of a DataFrame; None if there is none."""
     if annotation is Any or annotation is None:
         return None
     name = getattr(annotation, "__name__", str(annotation))

@@ -63,21 +63,22 @@ from lakehouse.spark.types import column_types
 from lakehouse.write.writes import Append, History, Overwrite, Write
 
 GAP = "lakehouse/gap/"
-"""Run tag, with the asset key after it: which run cannot read the asset's feeds, and why. Set by that run."""
+"""Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
 STALE_RETRIES = 3
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
-    """Every asset is a Delta table; one materialization is one commit; the commit keeps what it has read.
+    """Every asset is a Delta table. One materialization is one commit, and the commit records what it has read.
 
-    Where nothing changed there is none, and a second one mends what a rival slipped into (ADR 4).
+    If nothing changed, there is no commit. If a rival came between comparison and commit, a second commit corrects the
+    rows (ADR 4).
 
     Args:
         spark: Any resource with a `spark_session`, dagster-pyspark's own among them.
         root: Where the tables live: asset ["silver", "flights"] at `<root>/silver/flights`.
-        storage_options: Options by which this process reads logs of an object store, as `deltalake` takes them; `{}`
-            where the machine's own role is enough. Without any the environment is asked for credentials (AWS_*,
-            AZURE_*, GOOGLE_*), and where it names none, logs are read through Spark. Rows always are.
+        storage_options: Options with which this process reads logs of an object store, as `deltalake` takes them; `{}`
+            if the machine's own role is enough. Without options, credentials in the environment are used (AWS_*,
+            AZURE_*, GOOGLE_*). Without either, logs are read through Spark. Rows are always read through Spark.
         conflicts: How often a commit that lost to a rival is tried again.
     """
 
@@ -116,7 +117,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return changes
 
     def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | None) -> None:
-        """Makes the result one Delta commit, as `commit` says, and the materialization's metadata out of it."""
+        """Makes the result one Delta commit, as `commit` says, and reports it as the materialization's metadata."""
         if obj is None and not context.has_asset_key:
             return  # of an op that returns nothing there is nothing to keep
         _refuse_op(context)
@@ -211,7 +212,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         execution: dg.AssetExecutionContext | None,
         writer: "DeltaIOManager",
     ) -> Source:
-        """A table of this manager, as the Spark of the one that will write sees it."""
+        """A table of this manager, as the Spark session of the writing manager sees it."""
         upstream = context.upstream_output
         table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
         ref = table_ref(self.location, context.asset_key, table)
@@ -228,12 +229,12 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
 
     def archive(self, asset: str) -> TableRef:
-        """Where the table of an asset is that is named as an archive."""
+        """Where the table of an archive is."""
         return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
 
 
 def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion) -> TableVersion:
-    """Only the partitions that Dagster maps to this run, where the source says by which column it has them."""
+    """Only the partitions that Dagster maps to this run, if the source declares its partition column."""
     if not table.partition_columns:
         return pinned
     slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
@@ -242,7 +243,7 @@ def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion) -> Tab
 
 
 def _writer(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
-    """The manager that will write what this step computes; None where Dagster hands it to none, or to another kind."""
+    """The manager that writes the result of this step; None if the result goes to no manager or to another kind."""
     if writes_nothing(execution.assets_def):
         return None
     key = execution.assets_def.get_io_manager_key_for_asset_key(execution.asset_key)
@@ -252,7 +253,7 @@ def _writer(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
 
 @contextmanager
 def _told_to_dagster(execution: dg.AssetExecutionContext) -> Generator[None]:
-    """Our errors as Dagster's: a RetryPolicy repeats those that may pass; the two that need new inputs always are."""
+    """Our errors as Dagster's. A RetryPolicy repeats temporary errors; the two that need new inputs always repeat."""
     try:
         yield
     except LateGapError as error:
@@ -283,16 +284,16 @@ def _reading(asset: str) -> Generator[None]:
 
 
 def _may_pass(error: LakehouseError) -> bool:
-    """Whether the next try may do better: with another server, other rivals, other executors.
+    """Whether the next try may succeed: with another server, other rivals, other executors.
 
-    What is said of the asset or of its table would only be said again.
+    An error about the asset or its table would only be raised again.
     """
     may = ComputeError | MissingFileError | ConflictError | SecondDriverError | UnsettledError | UnknownOutcomeError
     return isinstance(error, ConnectionError | may)
 
 
 def _tags(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
-    """The run's tags as stored now, since it may tag itself."""
+    """The run's tags as stored now, because a run may tag itself."""
     stored = execution.instance.get_run_by_id(execution.run.run_id)
     return stored.tags if stored is not None else execution.run.tags
 
@@ -305,10 +306,10 @@ def _wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
 
 
 def _wish_to_go_on(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
-    """From which version of its source the run was asked to go on.
+    """The version of the source from which a run tag asks to continue.
 
     Raises:
-        ReadError: The tag says no version, or is about an asset that can be compared instead.
+        ReadError: The tag names no version, or an asset that can be compared instead.
     """
     wanted = tags.get(GO_ON_FROM + asset.name)
     if wanted is None:
@@ -335,13 +336,13 @@ def _config(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
 
 
 def _late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
-    """What an earlier try of this run found; a run that repeats another one has its tags, and may find otherwise."""
+    """The gap that an earlier try of this run found. A re-executed run inherits the tag, but not its meaning."""
     found, _, reason = tags.get(GAP + asset, "").partition(" ")
     return reason if found == execution else None
 
 
 def _unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:
-    """The runs that this try repeats, back to one whose materialization Dagster heard of: their commits are ours."""
+    """The runs that this try repeats, back to a run whose materialization Dagster knows. Their commits are ours."""
     found: set[str] = {execution.run.run_id} if execution.retry_number else set()
     parent = execution.run.parent_run_id
     while parent is not None and parent not in found and not _is_acknowledged(execution, parent):
@@ -376,7 +377,7 @@ def _refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
 
 
 def _asset_context() -> dg.AssetExecutionContext | None:
-    """The running asset; None where an input is loaded outside a run (`Definitions.load_asset_value`)."""
+    """The running asset; None if an input is loaded outside a run (`Definitions.load_asset_value`)."""
     try:
         return dg.AssetExecutionContext.get()
     except dg.DagsterInvariantViolationError:

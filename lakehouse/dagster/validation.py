@@ -1,4 +1,4 @@
-"""Refuses, when the code location loads, what could never work."""
+"""Refuses definitions that could never work, when the code location loads."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
@@ -65,7 +65,7 @@ def _of_specs(definitions: dg.Definitions) -> Iterator[TableRef]:
 
 
 def _refuse_changes(asset: dg.AssetsDefinition) -> None:
-    """Refuses `Changes` where no table of ours is written: there would be nothing to keep the position in."""
+    """Refuses `Changes` if the asset writes no table of ours, because no commit would hold the position."""
     name = " and ".join(key.to_user_string() for key in asset.keys)
     for input_name in changes_of(asset):
         raise DefinitionError(
@@ -76,7 +76,7 @@ def _refuse_changes(asset: dg.AssetsDefinition) -> None:
 
 
 def _refuse_ranges(asset: dg.AssetsDefinition, name: str) -> None:
-    """Refuses a backfill of several partitions in one run where changes are read: each has a position of its own."""
+    """Refuses a backfill of several partitions in one run if changes are read: each partition has its own position."""
     policy = asset.backfill_policy
     if policy is not None and policy.max_partitions_per_run != 1 and changes_of(asset):
         raise DefinitionError(
@@ -87,7 +87,7 @@ def _refuse_ranges(asset: dg.AssetsDefinition, name: str) -> None:
 
 
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
-    """Refuses a table inside another's directory: to the outer one's VACUUM its files are nobody's."""
+    """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
     directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
     for path, name in directories.items():
         outer = next((directories[str(p)] for p in PurePosixPath(path).parents if str(p) in directories), None)

@@ -1,4 +1,4 @@
-"""What one run knows of its asset from the definition."""
+"""What one run knows about its asset from the definition."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Asset:
         ref: Where the table is.
         appends: Whether it returns an `Append`, which cannot take rows back.
         incremental: Whether it reads changes.
-        inputs: The sources that it reads, as they are named now.
+        inputs: The current names of the sources that it reads.
         code_version: Its code version.
         keeps_past: Whether it returns a `History`, whose past cannot be computed anew.
     """

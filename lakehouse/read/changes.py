@@ -28,7 +28,7 @@ class Everything:
     """The whole source counts as inserted: a first read, or a comparison of everything.
 
     Args:
-        reason: Why a position that was known is not continued from; None at a first read.
+        reason: Why the known position is not continued; None at a first read.
         committed: When the version that is read was committed, in milliseconds since the epoch.
     """
 
@@ -46,10 +46,10 @@ class Feed:
     """The change data feed of the range.
 
     Args:
-        found: The rows that changed, with the feed's three columns; at the driver where they are few.
-        via: How they were read where the plain feed could not answer; None where it could.
-        commits: Those that were read; none where an archive has them.
-        archived: Whether an archive has told it, and not Delta.
+        found: The rows that changed, with the feed's three columns; at the driver if they are few.
+        via: How they were read if the plain feed could not answer; None if it could.
+        commits: The commits that were read; none if an archive has them.
+        archived: Whether the rows come from an archive, and not from Delta's feed.
     """
 
     found: DataFrame | Local
@@ -75,10 +75,10 @@ class Changes:
         source_at: The source, pinned at the end of the range.
         range: The versions.
         content: What is in them.
-        commits: The commits of the range; empty where everything is read, or an archive has told it.
+        commits: The commits of the range; empty if everything is read, or if an archive answers.
         behind: Versions that a limit left to the next run.
-        key: The columns that identify a row of the source in every version of the range; empty where none are known.
-        decided: Why the run would have been refused, had nobody decided from where it goes on; None where it was not.
+        key: The columns that identify a row of the source in every version of the range; empty if unknown.
+        decided: Why the run would have been refused, had nobody decided from where it goes on; None if it was not.
         times: When the versions of the range were committed; None unless the asset keeps a history.
     """
 
@@ -102,7 +102,7 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known that no row changed; a feed that did not come to the driver is not asked."""
+        """Whether no row changed, as far as known: a feed that did not come to the driver is not read to find out."""
         match self.content:
             case Everything():
                 return False
@@ -175,7 +175,7 @@ class Changes:
         )
 
     def touched(self, *keys: str, also: str | None = None, **expressions: str) -> Touched:
-        """The distinct keys of the range's changes, from the images before and after.
+        """The distinct keys of the range's changes, from pre-images and post-images.
 
         Args:
             keys: Columns of the source that are columns of the key; they need not identify a row.
@@ -227,7 +227,7 @@ class Changes:
 
     @property
     def read_no_feed(self) -> bool:
-        """Whether computing with them reads no feed: it was read, there is none, or the source is read instead."""
+        """Whether no feed is read to compute: it was already read, there is none, or the source is read instead."""
         match self.content:
             case Feed(found=found):
                 return isinstance(found, Local)
@@ -259,7 +259,7 @@ class Changes:
 
     @property
     def counts(self) -> Rows:
-        """What the commits that were read did to rows, by their own metrics."""
+        """How many rows the commits changed, by their own metrics."""
         return sum((commit.rows for commit in self._read), NO_ROWS)
 
     @property

@@ -1,6 +1,6 @@
-"""What becomes of an input: its position is continued from, it is read first, everything is compared, or it is refused.
+"""What to do with an input: continue from its position, read it first, reconcile, or refuse.
 
-Each decision is a value that follows from values alone: the cursor, the source's head, the options and the definition.
+Each decision follows from values alone: the cursor, the head of the source, the options and the definition.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from lakehouse.read.asset import Asset
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Everything is compared with the table, and only what differs is written.
+    """The whole source is read and compared with the table, and the rows that differ are written.
 
     Args:
         reason: Why, as the second half of a sentence.
-        asked: Whether somebody asked for it.
+        asked: Whether a user asked for it.
     """
 
     reason: str
@@ -30,7 +30,7 @@ class Reconcile:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Nothing is read: the rows that are missing cannot be told, and may not be compared.
+    """Nothing is read: the missing changes cannot be read, and the table may not be compared.
 
     Args:
         reason: Why, as the second half of a sentence.
@@ -68,7 +68,7 @@ class Found:
 def of_all(
     asset: Asset, cursor: Cursor, definition: Mapping[str, str], asked: Reconcile | None
 ) -> Reconcile | Refuse | None:
-    """What is decided for all inputs together; None where each input goes by its own position.
+    """The decision for all inputs together; None if each input continues from its own position.
 
     Args:
         asset: The asset.
@@ -103,11 +103,11 @@ def of_input(
     position: Position | None,
     read: Read,
 ) -> Decision:
-    """What becomes of one input.
+    """The decision for one input.
 
     Args:
         asset: The asset.
-        together: What is decided for all its inputs.
+        together: The decision for all its inputs.
         cursor: How far its table has read.
         source: The name of the source.
         found: The source.
@@ -142,18 +142,18 @@ def of_input(
 def recomputes(asset: Asset, read: Read) -> bool:
     """Whether the table is to be what a recompute of the whole source gives.
 
-    A table that only appends, or an input that leaves changes out, need not be.
+    It need not be if the table only appends, or if an input leaves changes out.
     """
     return not asset.appends and read.is_whole
 
 
 def may_compare(asset: Asset, read: Read) -> bool:
-    """Whether everything may be compared although nobody asked."""
+    """Whether everything may be compared although no user asked for it."""
     return recomputes(asset, read) and asset.table.on_gap == "reconcile"
 
 
 def remedy(asset: Asset, read: Read) -> str:
-    """What to do where an input cannot be continued from its position, and may not be compared."""
+    """What to do if an input cannot continue from its position and may not be compared."""
     if asset.appends:
         return append_remedy(asset.name)
     if asset.keeps_past:

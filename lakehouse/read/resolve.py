@@ -1,8 +1,8 @@
-"""From a cursor to `Changes`: the feed, or the next rung that is exact.
+"""From a decision to `Changes`: the feed, or the next fallback that is exact.
 
-1. The feed of the range, read in pieces around schema changes, commits without rows left out.
-2. An archive of the feed, where the input names one.
-3. Everything: the whole source, which the write compares with the table. Only where the table allows it.
+1. The feed of the range, read in pieces around schema changes, without commits that changed no row.
+2. An archive of the feed, if the input names one.
+3. Everything: the whole source, which the write compares with the table, if the table allows it.
 4. `GapError`, which says what to do.
 """
 
@@ -39,7 +39,7 @@ class Source:
         at: The source, pinned at its latest version.
         log: Its log.
         head: Where it stood.
-        key: The columns that identify a row of it, as its table declares; empty where it declares none.
+        key: The declared key columns of the source; empty if it declares none.
     """
 
     at: TableVersion
@@ -50,17 +50,17 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads, and by which ways.
+    """The asset that reads, and the fallbacks that it may use.
 
     Args:
         asset: The asset that reads.
         read: The input's options.
-        gap: Why the feed cannot be read, where the run has found that out before; None where it has not.
-        archive: The archive's rows of a range of versions; None where the input names none.
-        furthest: How far some rows of the table may have been read: a batch that ends before would take them back.
+        gap: Why the feed cannot be read, if an earlier try found that out; None if it did not.
+        archive: The archive's rows of a range of versions; None if the input names no archive.
+        furthest: How far rows of the table may reflect the source: a batch that ends earlier would take them back.
         go_on_from: The version of the source that an `Append` goes on from instead of being refused, or "now".
         feeds: What this run has read so far.
-        ahead: Called before Spark reads a feed: what else will be needed may be fetched meanwhile.
+        ahead: Called before Spark reads a feed, to fetch in the meantime what is needed later.
     """
 
     asset: Asset
@@ -78,14 +78,14 @@ def read_changes(source: Source, decision: Decision, position: Position | None, 
 
     Args:
         source: The source.
-        decision: What becomes of the input.
+        decision: What to do with the input.
         position: The table's position of the source; None if it has none.
-        reader: Who reads.
+        reader: The asset that reads.
 
     Raises:
         ChangeFeedDisabledError: A first read of a source that keeps no feed.
-        StartError: A first read, or one that goes on from a version, is to start outside the source's history.
-        GapError: The changes cannot be told, and no other way is allowed.
+        StartError: The read should start outside the source's history.
+        GapError: The changes cannot be read, and no fallback is allowed.
         UnreadableLogError: A commit in the middle of the range is missing.
     """
     match decision:
@@ -162,7 +162,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         if reason is None:
             raise
         return _gap(source, position, reader, reason, error)
-    # Of misleading commits an archive of the feed has been misled, too.
+    # An archive has kept the wrong rows of an unreliable feed.
     return _gap(source, position, reader, unreliable or str(reader.gap), archive=unreliable is None)
 
 
@@ -199,7 +199,7 @@ def _fed(
     kept: tuple[Commit, ...],
     reader: Reader,
 ) -> Changes:
-    """What the feed tells of the commits that one run reads."""
+    """The feed of the commits that one run reads."""
     included = tuple(commit for commit in kept if not reader.read.leaves_out(commit.operation, commit.user_metadata))
     if not all(commit.is_quiet for commit in included):
         reader.ahead()
@@ -210,7 +210,7 @@ def _fed(
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
-    """The declared key, where by it the feed tells the source's rows: all of the commits, under one schema."""
+    """The declared key, if the feed gives the source's rows by it: all commits are read, under one schema."""
     if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
         return ()
     key = source.key
@@ -218,7 +218,7 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
 
 
 def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
-    """The commits that one run reads: whole ones, at least one that it has rows to read of; others do not count."""
+    """The commits that one run reads: whole commits, and at least one with rows. Commits without rows do not count."""
     read, versions, written = reader.read, 0, 0
     for index, commit in enumerate(commits):
         if commit.is_quiet or read.leaves_out(commit.operation, commit.user_metadata):
@@ -240,7 +240,7 @@ def _gap(
     *,
     archive: bool = True,
 ) -> Changes:
-    """The rungs below the feed; an archive only where what it holds cannot have been misled."""
+    """The fallbacks below the feed. An archive is used only if the feed that it kept was reliable."""
     if archive and position.table == source.head.table_id and position.version < source.head.version:
         archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
         if archived is not None:
@@ -258,10 +258,10 @@ def _refused(
     remedy: str,
     error: BaseException | None = None,
 ) -> Changes:
-    """The changes from where somebody has decided to go on, if somebody has.
+    """The changes from the version that a run tag names, if one does.
 
     Raises:
-        GapError: Nobody has decided, or for a version whose rows would be added a second time.
+        GapError: No tag names a version, or rows of that version would be added a second time.
     """
     name, newest = source.at.ref.name, source.head.version
     after = NOTHING_READ if position is None or position.table != source.head.table_id else position.version
@@ -279,7 +279,7 @@ def _refused(
 
 
 def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:
-    """What the archive holds of the range; None where it does not answer, or its last version cannot be read."""
+    """What the archive holds of the range; None if it cannot answer, or its last version cannot be read."""
     try:
         # It holds the commits, too, that the input leaves out.
         archived = None if reader.archive is None or reader.read.excludes else reader.archive(range_)

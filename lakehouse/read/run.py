@@ -26,20 +26,20 @@ class Run:
     Args:
         of: The asset.
         run_id: Dagster's id of the run.
-        aliases: Ids of runs that this one repeats and that were never acknowledged; a commit of theirs is ours.
+        aliases: Ids of unacknowledged runs that this run repeats; a commit of such a run is ours.
         cursor: How far the table had read when the run began.
-        head: Where the table stood then; None if there was none.
+        head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
-        kept: The positions of sources that the asset has read and reads no longer, where its rows from them stay.
+        kept: The positions of sources that an `Append` no longer reads, because its rows from them stay.
         lookups: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
-        asked: Whether somebody has said what to do, so that a damaged mark is no reason to refuse it.
-        decided: From where somebody has decided that an `Append` goes on; None if its own position says that.
+        asked: Whether a user has said what to do, so that a damaged mark is no reason to refuse the run.
+        decided: From where a run tag lets an `Append` continue; None if its own position says that.
         mark_expires: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
-        inputs: How much its inputs hold together; None where there is none, or one cannot say.
+        inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
     """
 
     of: Asset
@@ -90,7 +90,7 @@ class Run:
 
     @property
     def takes_over(self) -> bool:
-        """Whether the run may write to a table that holds rows of somebody else's."""
+        """Whether the run may write to a table that holds rows of another program."""
         return self.reconcile is not None or self.decided is not None
 
     @property
@@ -98,7 +98,7 @@ class Run:
         return self.slice.keys if self.slice is not None else ()
 
     def within(self, schema: StructType, prefix: str = "") -> str | None:
-        """The condition that a row belongs to the run's partitions; None where it writes the whole table.
+        """The condition that a row belongs to the run's partitions; None if the run writes the whole table.
 
         Args:
             schema: The row's columns.
@@ -122,7 +122,7 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether a commit is due even if no row differs: a position or the definition has to be kept."""
+        """Whether a commit is due even if no row differs, to record a position or the definition."""
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
         if self.mark_expires or self.decided is not None or self.cursor.stale_base or self._is_redefined:
@@ -131,7 +131,7 @@ class Run:
 
     @property
     def _is_redefined(self) -> bool:
-        """Whether the newest mark says another definition; of a run that reads no changes only its code decides."""
+        """Whether the newest mark has another definition; only the code version counts if the run reads no changes."""
         if not isinstance(self.cursor, Known):
             return False
         mark = self.cursor.mark
@@ -139,7 +139,7 @@ class Run:
 
     @property
     def lookups_moved(self) -> bool:
-        """Whether an input that is looked up stands elsewhere than when the table was last written."""
+        """Whether a snapshot input stands at another version than when the table was last written."""
         return any(self.cursor.reads.get(source) != at for source, at in self.lookups.items())
 
     def is_own(self, mark: Mark) -> bool:
@@ -148,9 +148,8 @@ class Run:
     def is_covered_by(self, known: Known) -> bool:
         """Whether the table's newest own commit leaves this run nothing to do.
 
-        Another run's does if the same definition read at least as far in every source; never where this run was to
-        compare everything, which a run that reads on from a position does not, nor where it reads no changes, for then
-        nobody knows of what else its result is made.
+        Another run's commit does if it has the same definition and read at least as far in every source. It never does
+        if this run compares everything, or if it reads no changes, because its result may depend on something else.
         """
         if self.is_own(known.mark):
             return not known.stale_base
@@ -168,7 +167,7 @@ class Run:
         return same and mark.code_version == self.of.code_version
 
     def is_behind(self, known: Known) -> bool:
-        """Whether the commit had read further than this run in one of its sources."""
+        """Whether that commit had read further than this run in one of its sources."""
         return any(
             (theirs := known.reads.get(source)) is not None
             and theirs.table == ours.table
@@ -177,7 +176,7 @@ class Run:
         )
 
     def is_rolled_back_in(self, now: Cursor) -> bool:
-        """Whether the table stands before the position that this run goes on from, which would leave a hole."""
+        """Whether the table stands before the position from which this run continues, which would leave a hole."""
         return any(
             (there := now.reads.get(source)) is None or there.table != at.table or there.version < at.version
             for source, at in self.cursor.reads.items()
@@ -208,6 +207,6 @@ class Run:
 
 
 def _moves(changes: Changes) -> bool:
-    """Whether there is something between the position and the end of the range that is not to be looked at again."""
+    """Whether the range contains something that the next run should not look at again."""
     loud = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
     return not isinstance(changes.content, Nothing) or loud or changes.behind > 0

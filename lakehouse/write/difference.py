@@ -1,8 +1,8 @@
 """The write law as a difference: what must be inserted, updated and deleted so that the table is the result.
 
-One plan compares the rows that the table should hold with those it holds, in the part of it that the write is
-about. Rows that are the same drop out of it, so they are neither rewritten nor seen by anybody downstream.
-Broken promises are errors inside the same plan: they surface while it is computed, before anything is written.
+One plan compares the rows that the table should hold with the rows that it holds, in the part that the write is about.
+Equal rows drop out, so they are neither rewritten nor seen downstream. Broken promises are errors inside the same plan:
+they surface while it is computed, before anything is written.
 """
 
 import json
@@ -67,14 +67,14 @@ def difference(
     one_task: bool = False,
     held: tuple[str, ...] = (),
 ) -> DataFrame:
-    """What turns `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
+    """The rows that turn `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
 
     Both sides are grouped by key in one pass, which finds a key that the result has twice as well; grouping holds
     two NULLs to be the same, as a key must.
 
     Args:
         rows: What the table should hold, from `promised`.
-        existing: What it holds, in the part that the write is about; None where there is no table yet.
+        existing: What it holds, in the part that the write is about; None if there is no table yet.
         key: The table's key, at least one column.
         one_task: Whether both sides are so small that one task is quicker than a shuffle.
         held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
@@ -132,7 +132,7 @@ def _side(named: list[str], columns: list[str], side: str) -> list[str]:
 
 
 def missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
-    """The rows that `existing` lacks; an error in the plan where it holds rows that the result lacks."""
+    """The rows that `existing` lacks. If `existing` holds rows that the result lacks, the plan raises an error."""
     difference_ = bag_difference(rows, existing)
     gone = F.raise_error(F.lit(_GONE)).cast("boolean")
     more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(gone))
@@ -141,7 +141,7 @@ def missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
 
 
 def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:
-    """The promise that an error of Spark stands for; None where it stands for something else."""
+    """The broken promise that an error of Spark stands for; None if it stands for something else."""
     for cause in causes(error):
         if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
             return None
@@ -211,7 +211,7 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
 
 
 def _said(text: str) -> dict[str, Any] | None:
-    """What a broken promise says of itself in the text of an error; None where it is none, or a piece of its plan."""
+    """What a broken promise says of itself in the text of an error; None if it is none, or a piece of its plan."""
     _, found, said = text.partition(BROKEN)
     try:
         return json.JSONDecoder().raw_decode(said)[0] if found else None

@@ -1,6 +1,6 @@
 """From a write to the statement that makes it true of the table.
 
-Planned anew for every attempt, against the table as that attempt finds it; the inputs stay pinned.
+A plan is made for every attempt, against the table as that attempt finds it. The inputs stay pinned.
 """
 
 from collections.abc import Callable
@@ -31,18 +31,18 @@ from lakehouse.write.writes import Append, History, Merge, Overwrite, Stated, Wr
 def plan(
     spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
 ) -> Statement | Skip:
-    """The statement that makes a write true of the table as `head` found it.
+    """The statement that makes a write true of the table at `head`.
 
     Args:
         spark: The session.
         run: The run.
         write: What the asset returned.
-        head: The table; None where there is none.
-        tell: Takes a line about work that nobody would expect.
+        head: The table; None if there is none.
+        tell: Receives a line about unexpected work.
 
     Raises:
         SchemaError: The result does not fit the table.
-        MissingKeyError: A write by key, and no key.
+        MissingKeyError: A write by key to a table without a key.
     """
     if isinstance(write, History):
         return history.planned(spark, run, write, head, _rest(run, anew=False))
@@ -93,7 +93,7 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
 
 
 def _rest(run: Run, *, anew: bool) -> MarkOnly | Skip:
-    """What remains to be done where no row differs: a mark, if it lets a later run off some work."""
+    """What remains to be done if no row differs: a mark, if it saves a later run some work."""
     due = run.moves or (bool(run.changes) and run.lookups_moved) or anew
     return MarkOnly() if due else Skip()
 
@@ -125,5 +125,5 @@ def _whole(run: Run, write: Stated) -> DataFrame:
 
 
 def _may_add(write: Stated) -> bool:
-    """Whether the result may bring the table new columns: one that is about some of its rows may not."""
+    """Whether the result may add columns to the table. A result that is about some of its rows may not."""
     return not isinstance(write, Merge) or write.touched.is_everything

@@ -14,7 +14,7 @@ from lakehouse.write.aggregate import Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Adds rows and never touches one that is there.
+    """Adds rows and never touches an existing row.
 
     Materializing a partition again adds only what the partition does not hold yet, so it never doubles.
 
@@ -29,7 +29,7 @@ class Append:
 class Overwrite:
     """The table, or this run's partitions of it, holds exactly these rows.
 
-    Quiet: with a key only rows that differ are written; without one nothing is when the content is the same.
+    Quiet: with a key only rows that differ are written. Without a key nothing is written if the content is the same.
     Rows of other partitions than the run's are left out.
 
     Args:
@@ -43,12 +43,12 @@ class Overwrite:
 class Merge:
     """For every touched key the table holds exactly these rows; all other keys keep theirs.
 
-    So a filter, a delete, a key change or a re-insert upstream needs no special case. NULL is a key like any
+    A filter, a delete, a key change or a re-insert upstream therefore needs no special case. NULL is a key like any
     other. Rows that did not change are not written.
 
     Args:
         rows: The rows of the touched keys, and of no other.
-        touched: The keys that this write is about; their columns are columns of the table.
+        touched: The keys that this write is about. Their columns are columns of the table.
     """
 
     rows: DataFrame

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
+from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed
 from lakehouse.errors import GapError, OvertakenError
@@ -115,25 +115,23 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
     assert len(rows.rows("added")) == 6
 
 
-@pytest.mark.parametrize("asset", [slow(kept), whole])
 @pytest.mark.parametrize(("mine", "theirs"), [(("p", "q"), ("q",)), (("p", "q"), ("q", "r"))])
 def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
-    rows: Lake, asset: object, mine: tuple[str, ...], theirs: tuple[str, ...]
+    rows: Lake, mine: tuple[str, ...], theirs: tuple[str, ...]
 ) -> None:
     """Each set of partitions has a sequence of epochs of its own, so by that they do not meet."""
-    assert callable(asset)
     for partitions in (("p", "q"), mine, theirs):
-        rows.materialize(asset, BY_G, slice=of(*partitions))
+        rows.materialize(whole, BY_G, slice=of(*partitions))
     rows.sql("UPDATE {src} SET v = v + 1")
-    step, write = ready(rows, asset, BY_G, slice=of(*mine))
+    step, write = ready(rows, whole, BY_G, slice=of(*mine))
     rows.sql("UPDATE {src} SET v = v + 1")
-    rows.materialize(asset, BY_G, slice=of(*theirs))
-    version = rows.version(asset.__name__)
+    rows.materialize(whole, BY_G, slice=of(*theirs))
+    version = rows.version("whole")
     with pytest.raises(OvertakenError):
         step.commit(write, rows.retry, NO_WAIT)
-    assert rows.version(asset.__name__) == version
-    rows.materialize(asset, BY_G, slice=of(*mine))
-    assert rows.rows(asset.__name__) == rows.rows("src")
+    assert rows.version("whole") == version
+    rows.materialize(whole, BY_G, slice=of(*mine))
+    assert rows.rows("whole") == rows.rows("src")
 
 
 def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_back_for_good(rows: Lake) -> None:
@@ -152,36 +150,6 @@ def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_ba
     assert len(ran) == 1
     rows.materialize(whole, table, slice=of("p"))  # as Dagster does then
     assert rows.rows("whole") == rows.rows("src")
-
-
-@pytest.mark.parametrize("further", [False, True], ids=["as far", "further"])
-def test_rows_that_a_run_of_more_partitions_committed_just_before_ours_are_there_once(
-    rows: Lake, *, further: bool
-) -> None:
-    """Both found the row to be new, and a blind append conflicts with nothing."""
-    rows.materialize(kept, BY_G, slice=of("p", "q"))
-    rows.insert("src", [(3, "p", 30)])
-    step, write = ready(rows, kept, BY_G, slice=of("p"))
-    if further:
-        rows.sql("UPDATE {src} SET v = 31 WHERE id = 3")
-    more, its = ready(rows, kept, BY_G, slice=of("p", "q"))
-    with (
-        rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT))) as ran,
-        pytest.raises(OvertakenError, match="Neither run saw the other"),
-    ):
-        step.commit(write, rows.retry, NO_WAIT)
-    assert len(ran) == 1
-    rows.materialize(kept, BY_G, slice=of("p"))  # as Dagster does then
-    assert rows.rows("kept") == rows.rows("src")
-
-
-def test_a_portion_takes_no_partition_back_that_had_read_further(rows: Lake) -> None:
-    rows.materialize(kept, BY_G, slice=of("p", "q"))
-    for value in (11, 12, 13):
-        rows.sql(f"UPDATE {{src}} SET v = {value} WHERE id = 1")
-    rows.materialize(kept, BY_G, slice=of("p"))
-    rows.materialize(kept, BY_G, slice=of("p", "q"), reads={"src": Read(max_versions=1)})
-    assert rows.rows("kept") == rows.rows("src")
 
 
 def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken_for_done(rows: Lake) -> None:
@@ -225,13 +193,6 @@ def outrun(rows: Lake, asset: Callable[..., Any], further: int) -> tuple[Materia
 
 
 @pytest.mark.parametrize("further", [slow(0), 1])
-def test_a_run_all_of_whose_partitions_another_wrote_is_done(rows: Lake, further: int) -> None:
-    step, write = outrun(rows, kept, further)
-    assert isinstance(step.commit(write, rows.retry, NO_WAIT), AlreadyApplied)
-    assert rows.rows("kept") == rows.rows("src")
-
-
-@pytest.mark.parametrize("further", [slow(0), 1])
 def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote_all_its_partitions(
     rows: Lake, further: int
 ) -> None:
@@ -246,11 +207,12 @@ def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote
 
 
 def test_a_run_goes_on_beside_one_that_wrote_other_partitions(rows: Lake) -> None:
-    rows.materialize(kept, BY_G, slice=of("p", "q"))
+    for partition in ("p", "q"):
+        rows.materialize(kept, BY_G, slice=of(partition))
     rows.sql("UPDATE {src} SET v = v + 1")
     step, write = ready(rows, kept, BY_G, slice=of("p"))
     rows.sql("UPDATE {src} SET v = v + 1")
-    rows.materialize(kept, BY_G, slice=of("q", "r"))
+    rows.materialize(kept, BY_G, slice=of("q"))
     assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
     assert rows.rows("kept") == [(1, "p", 11), (2, "q", 22)]
 

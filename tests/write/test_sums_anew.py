@@ -177,10 +177,10 @@ def test_sums_in_another_zone_or_of_other_partitions_of_the_source_are_other_sum
 
 
 def test_sums_of_another_input_are_computed_anew(rows: Lake) -> None:
-    def ours(src: Changes, other: Changes) -> Aggregate:
+    def ours(src: Changes, other: DataFrame) -> Aggregate:
         return Aggregate(src, by="g", count="n", sums={"total": "v"})
 
-    def theirs(src: Changes, other: Changes) -> Aggregate:
+    def theirs(src: DataFrame, other: Changes) -> Aggregate:
         return Aggregate(other, by="g", count="n", sums={"total": "v"})
 
     rows.create("other", [(1, "z", 5)], SRC)

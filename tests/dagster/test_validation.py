@@ -73,7 +73,7 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
             r"Asset 'keyless' returns a Merge but its table declares no key. Add metadata=Table",
         ),
         meaningless: (UnsupportedAnnotationError, "annotates its input 'orders' with int"),
-        silent: (UnsupportedAnnotationError, "annotates its result with nothing"),
+        silent: (UnsupportedAnnotationError, "does not annotate its result"),
         nowhere: (PartitionColumnError, r"Add Table\(partition_by=...\)"),
         escaping: (DefinitionError, "cannot be a directory"),
     }

@@ -146,13 +146,13 @@ def verify(instance: dg.DagsterInstance) -> bool:
     result = job.execute_in_process(run_config=SILENT, instance=instance, raise_on_error=False)
     stop_if_failed(result)
     evaluations = result.get_asset_check_evaluations()
-    for found in evaluations:
-        if found.check_name == CHECK:
-            verdict = "equal" if found.passed else "DIFFERENT"
-            say(f"   {found.asset_key.to_user_string():<31}  {verdict}, {found.metadata['rows'].value} rows")
-        elif not found.passed:
-            say(f"   {found.asset_key.to_user_string():<31}  {found.check_name}: {found.description}")
-    return all(found.passed for found in evaluations)
+    for evaluation in evaluations:
+        if evaluation.check_name == CHECK:
+            verdict = "equal" if evaluation.passed else "DIFFERENT"
+            say(f"   {evaluation.asset_key.to_user_string():<31}  {verdict}, {evaluation.metadata['rows'].value} rows")
+        elif not evaluation.passed:
+            say(f"   {evaluation.asset_key.to_user_string():<31}  {evaluation.check_name}: {evaluation.description}")
+    return all(evaluation.passed for evaluation in evaluations)
 
 
 def stop_if_failed(result: dg.ExecuteInProcessResult) -> None:

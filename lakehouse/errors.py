@@ -53,7 +53,7 @@ from collections.abc import Iterable, Mapping
 FULL_REFRESH = "lakehouse/full_refresh"
 """Run tag: "true", or asset keys separated by commas. These tables are reconciled with their whole sources."""
 GO_ON_FROM = "lakehouse/go_on_from/"
-"""Run tag, with the asset key after it: the version of the source that an `Append` goes on from, or "now"."""
+"""Run tag, with the asset key after it: the version of the source that an `Append` continues from, or "now"."""
 
 
 class LakehouseError(Exception):
@@ -223,11 +223,11 @@ class UnreadableLogError(ReadError):
 class NewerMarkError(ReadError):
     """A mark of a format that this version of the library does not know."""
 
-    def __init__(self, asset: str, version: int, number: int, known: int) -> None:
-        self.asset, self.version, self.number, self.known = asset, version, number, known
+    def __init__(self, asset: str, version: int, number: int, newest: int) -> None:
+        self.asset, self.version, self.number, self.newest = asset, version, number, newest
         super().__init__(
             f"A newer version of this library wrote version {version} of the table of '{asset}': its mark is of format "
-            f"{number}, and this version knows formats up to {known}.",
+            f"{number}, and this version knows formats up to {newest}.",
             "Nothing was written. Install the newer version wherever this asset runs.",
         )
 
@@ -376,7 +376,7 @@ class PastRefusedError(WriteError):
         self.asset = asset
         super().__init__(
             f"'{asset}' keeps a history, and a full refresh would replace its past by what its source still tells.",
-            f"Nothing was written. Without the run tag {FULL_REFRESH} it goes on from its position. To begin anew, "
+            f"Nothing was written. Without the run tag {FULL_REFRESH} it continues from its position. To start over, "
             f"delete the table and materialize it: its first read goes back as far as the source's own history.",
         )
 
@@ -479,10 +479,10 @@ class ForeignApplicationIdError(WriteError):
 class SessionEndedError(LakehouseError, ConnectionError):
     """The Spark session in which a run's inputs were read ended before its result was computed."""
 
-    def __init__(self, asset: str, said: str) -> None:
-        self.asset, self.said = asset, said
+    def __init__(self, asset: str, reason: str) -> None:
+        self.asset, self.reason = asset, reason
         super().__init__(
-            f"The Spark session in which the inputs of '{asset}' were read has ended: {said}",
+            f"The Spark session in which the inputs of '{asset}' were read has ended: {reason}",
             "Nothing was written. Run it again: the next run reads them in a new session.",
         )
 

@@ -27,9 +27,9 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.decide import (
     Decision,
     FirstRead,
-    Found,
     Reconcile,
     Refuse,
+    SourceState,
     append_remedy,
     of_all,
     of_input,
@@ -43,8 +43,8 @@ from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.asked import refuse_lost_changes
-from lakehouse.write.history import opened, untold
+from lakehouse.write.history import opened, why_incomplete
+from lakehouse.write.lost_changes import refuse_lost_changes
 from lakehouse.write.writes import History, Write
 
 WEEK = 7 * DAY
@@ -94,12 +94,12 @@ def begin(
         raise PartitionRangeError(asset.name, partitions)
     if asset.keeps_past and compare is not None:
         raise PastRefusedError(asset.name)
-    asked = compare is not None or go_on_from is not None
-    cursor = find_cursor(log, head, asset.name, partitions, positions=asset.incremental, asked=asked)
+    on_request = compare is not None or go_on_from is not None
+    cursor = find_cursor(log, head, asset.name, partitions, positions=asset.incremental, on_request=on_request)
     if isinstance(cursor, Lost) and (slice is not None or asset.appends) and holds_nothing(spark, asset, head, slice):
         cursor = Fresh(cursor.generation, cursor.epoch)
     parts = definition(asset.table, slice, reads or {}, config or {})
-    together = of_all(asset, cursor, parts, None if compare is None else Reconcile(compare, asked=True))
+    together = of_all(asset, cursor, parts, None if compare is None else Reconcile(compare, on_request=True))
     run = Run(
         of=asset,
         run_id=run_id,
@@ -109,7 +109,7 @@ def begin(
         slice=slice,
         definition=parts,
         reconcile=together if isinstance(together, Reconcile) else None,
-        asked=asked,
+        on_request=on_request,
     )
     refuse_unsafe(run, head)
     if go_on_from is None:
@@ -195,8 +195,8 @@ class Materialization:
 
     def _decided(self, source: Source, read: Read, position: Position | None) -> Decision:
         """What to do with the input. An `Append` never adds everything to a table that already has rows of it."""
-        found = Found(source.head.table_id, source.head.version, source.at.mapped)
-        decision = of_input(self.asset, self.together, self.run.cursor, source.at.ref.name, found, position, read)
+        state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
+        decision = of_input(self.asset, self.together, self.run.cursor, source.at.ref.name, state, position, read)
         all_of_it = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
         if not self.asset.appends or not all_of_it or self._is_unread(position):
             return decision
@@ -218,7 +218,7 @@ class Materialization:
         """What has been pinned so far."""
         run = self.run
         due = self._mark_expires or any(expires(changes.commits, self.now) for changes in run.changes)
-        return replace(run, kept=self._kept(), mark_expires=due, inputs=total(self._sizes))
+        return replace(run, former_reads=self._former_reads(), mark_expires=due, inputs=total(self._sizes))
 
     def commit(
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
@@ -230,7 +230,7 @@ class Materialization:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
         if isinstance(write, History):
             if write.changes.name in self._partial:
-                raise WriteError(f"{untold(run.asset, write.changes.name)} Nothing was written.")
+                raise WriteError(f"{why_incomplete(run.asset, write.changes.name)} Nothing was written.")
             run, write = opened(self.spark(), run, write)
         return commit(self.spark(), run, write, retry, clock, tell)
 
@@ -266,7 +266,7 @@ class Materialization:
         former = [at for was, at in reads.items() if was not in self.asset.inputs]
         return next((at for at in former if at.table == table_id and not at.lookup), None)
 
-    def _kept(self) -> dict[str, Position]:
+    def _former_reads(self) -> dict[str, Position]:
         """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
         if not self.asset.appends:
             return {}

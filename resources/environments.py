@@ -93,8 +93,8 @@ def _where(variables: Mapping[str, str]) -> Where:
     try:
         return Where(given)
     except ValueError:
-        known = " or ".join(where.value for where in Where)
-        raise VariableError("LAKEHOUSE_SPARK", given, f"Spark can be nowhere else. Use {known}.") from None
+        allowed = " or ".join(where.value for where in Where)
+        raise VariableError("LAKEHOUSE_SPARK", given, f"Spark can be nowhere else. Use {allowed}.") from None
 
 
 def _idle(variables: Mapping[str, str]) -> float:
@@ -114,9 +114,9 @@ def _directory(given: str | None) -> Path:
         problem = "LAKEHOUSE_ENV is local, whose tables are in a directory. Give one, or set LAKEHOUSE_ENV to cluster."
         raise VariableError("LAKEHOUSE_ROOT", given, problem)
     root = Path(given).expanduser().absolute() if given else PROJECT / "lake"
-    there = next(path for path in (root, *root.parents) if path.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        problem = f"{there} is not a directory that can be written. Give one that can, or correct its permissions."
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        problem = f"{existing} is not a directory that can be written. Give one that can, or correct its permissions."
         raise VariableError("LAKEHOUSE_ROOT", str(root), problem)
     return root
 

@@ -162,27 +162,27 @@ def events(flight: Mapping[str, Any], destination: ZoneInfo) -> Iterator[dict[st
     day = date(flight["year"], flight["month"], flight["day"])
     sched_dep = at_clock(day, flight["sched_dep_time"], NEW_YORK)
     sched_arr = next_at_clock(sched_dep, flight["sched_arr_time"], destination)
-    known = {
+    facts = {
         "day": day,
         "flight_id": f"{day}-{flight['carrier']}{flight['flight']}-{flight['origin']}",
         "sched_dep": sched_dep,
         "sched_arr": sched_arr,
     } | {name: flight[name] for name in ("carrier", "flight", "tailnum", "origin", "dest", "distance")}
-    yield known | {"event": SCHEDULED, "reported_at": at_clock(day, 0, NEW_YORK)}
+    yield facts | {"event": SCHEDULED, "reported_at": at_clock(day, 0, NEW_YORK)}
     if flight["dep_delay"] is None:
-        yield known | {"event": CANCELLED, "reported_at": sched_dep}
+        yield facts | {"event": CANCELLED, "reported_at": sched_dep}
         return
     departed = sched_dep + timedelta(minutes=flight["dep_delay"])
-    known |= {"dep_delay": flight["dep_delay"]}
-    yield known | {"event": DEPARTED, "reported_at": departed}
+    facts |= {"dep_delay": flight["dep_delay"]}
+    yield facts | {"event": DEPARTED, "reported_at": departed}
     if flight["arr_time"] is None:
         return
     if flight["arr_delay"] is None:
         arrived = next_at_clock(departed, flight["arr_time"], destination)
     else:
         arrived = sched_arr + timedelta(minutes=flight["arr_delay"])
-    known |= {"arr_delay": flight["arr_delay"], "air_time": flight["air_time"]}
-    yield known | {"event": ARRIVED, "reported_at": arrived}
+    facts |= {"arr_delay": flight["arr_delay"], "air_time": flight["air_time"]}
+    yield facts | {"event": ARRIVED, "reported_at": arrived}
 
 
 def at_clock(day: date, hhmm: int, zone: ZoneInfo) -> datetime:

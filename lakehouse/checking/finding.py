@@ -40,7 +40,7 @@ class Finding:
     records: tuple[Mapping[str, Figure], ...] = ()
 
     @classmethod
-    def untold(cls, why: str) -> Self:
+    def unavailable(cls, why: str) -> Self:
         """The finding of a check that cannot be made now."""
         return cls(Grade.WARNS, why)
 

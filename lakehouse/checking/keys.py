@@ -37,11 +37,13 @@ def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
             Grade.PASSED, f"The key ({name}) identifies every row: {counted(totals['rows'], 'row')}.", figures
         )
     shown = [column.cast("string").alias(name) for column, name in zip(columns, key, strict=True)]
-    found = counts.where(wrong).orderBy(F.col("__rows").desc()).limit(SHOWN).select(*shown, "__rows").collect()
+    repeated = counts.where(wrong).orderBy(F.col("__rows").desc()).limit(SHOWN).select(*shown, "__rows").collect()
     sentence = (
         f"The key ({name}) of '{asset}' does not identify its rows: {counted(totals['repeated'], 'key')} stand in more "
         f"than one row, {counted(totals['incomplete'], 'key')} hold NULL. Declare a finer key, or correct the rows: "
         "what is read by the key is otherwise read wrong."
     )
-    records = tuple({**{n: "NULL" if row[n] is None else row[n] for n in key}, "rows": row["__rows"]} for row in found)
+    records = tuple(
+        {**{n: "NULL" if row[n] is None else row[n] for n in key}, "rows": row["__rows"]} for row in repeated
+    )
     return Finding(Grade.FAILED, sentence, figures, records)

@@ -49,13 +49,13 @@ def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[s
 
 def _examples(by_key: DataFrame, key: Sequence[str]) -> tuple[dict[str, str], ...]:
     shown = [F.col(quote(column)).cast("string").alias(column) for column in key]
-    found = by_key.orderBy(*map(quote, key)).limit(SHOWN).select(*shown, _DUE, _EXTRA).collect()
+    examples = by_key.orderBy(*map(quote, key)).limit(SHOWN).select(*shown, _DUE, _EXTRA).collect()
     return tuple(
         {
             **{column: "NULL" if row[column] is None else row[column] for column in key},
             "what": _what(row[_DUE], row[_EXTRA]),
         }
-        for row in found
+        for row in examples
     )
 
 

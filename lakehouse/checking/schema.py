@@ -60,9 +60,9 @@ def schema(
         for name, what in drift.differences.items()
     ]
     if not records:
-        untold = " Its own earlier columns cannot be told: the log was cleaned up." if own is None else ""
+        note = " Its own earlier columns are unknown: its log was cleaned up." if own is None else ""
         return Finding(
-            Grade.PASSED, f"'{asset}' and its sources have the columns they had.{untold}", {"columns": columns}
+            Grade.PASSED, f"'{asset}' and its sources have the columns they had.{note}", {"columns": columns}
         )
     first = records[0]
     sentence = (

@@ -23,21 +23,21 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
         now: Milliseconds since the epoch.
     """
     deadlines = {source.source: _deadline(source) for source in sources}
-    gone = [source.source for source in sources if source.commits is None]
-    left = {name: (at - now) / 1000 for name, at in deadlines.items() if at is not None}
-    passed = [name for name, seconds in left.items() if seconds <= 0]
-    near = [name for name, seconds in left.items() if 0 < seconds <= margin.total_seconds()]
-    grade = Grade.FAILED if gone or passed else Grade.WARNS if near else Grade.PASSED
-    if gone:
-        sentence = f"'{asset}' has not read changes of '{gone[0]}' that its log no longer has. {NEVER_MIND}"
+    removed = [source.source for source in sources if source.commits is None]
+    remaining = {name: (at - now) / 1000 for name, at in deadlines.items() if at is not None}
+    passed = [name for name, seconds in remaining.items() if seconds <= 0]
+    near = [name for name, seconds in remaining.items() if 0 < seconds <= margin.total_seconds()]
+    grade = Grade.FAILED if removed or passed else Grade.WARNS if near else Grade.PASSED
+    if removed:
+        sentence = f"'{asset}' has not read changes of '{removed[0]}' that its log no longer has. {NEVER_MIND}"
     elif passed:
         sentence = f"'{asset}' has not read changes of '{passed[0]}' that its next cleanup may remove. {NEVER_MIND}"
     elif near:
-        time = lasting(left[near[0]])
+        time = lasting(remaining[near[0]])
         sentence = f"'{asset}' has {time} left to read '{near[0]}' before its retention ends. {NEVER_MIND}"
     else:
         sentence = f"Nothing that '{asset}' has not read is about to be removed from its sources."
-    figures = {"hours left": round(min(left.values()) / 3600, 1)} if left else {}
+    figures = {"hours left": round(min(remaining.values()) / 3600, 1)} if remaining else {}
     records = tuple(
         {
             "source": source.source,

@@ -20,9 +20,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(given: Namespace) -> Answer:
-    found = changes(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
+    listed = changes(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
     rows = [_HEADINGS] + [
         (str(change.version), at(change.committed), change.operation, str(change.rows), change.run or "")
-        for change in found
+        for change in listed
     ]
-    return Answer({"table": given.table, "changes": [asdict(change) for change in found]}, "\n".join(columns(rows)))
+    return Answer({"table": given.table, "changes": [asdict(change) for change in listed]}, "\n".join(columns(rows)))

@@ -21,11 +21,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(given: Namespace) -> Answer:
     logs = logs_of(given)
     log_of(given.table, logs)
-    found = list(readers(given.table, logs))
+    listed = list(readers(given.table, logs))
     rows = [_HEADINGS] + [
         (name, str(r.read), str(r.newest), str(r.unread), at(r.since), r.gap or ("look-up" if r.lookup else ""))
-        for name, r in found
+        for name, r in listed
     ]
-    text = "\n".join([*columns(rows), "", f"{counted(len(found), 'reader')}."])
-    value = [{"reader": name, **asdict(reading)} for name, reading in found]
+    text = "\n".join([*columns(rows), "", f"{counted(len(listed), 'reader')}."])
+    value = [{"reader": name, **asdict(reading)} for name, reading in listed]
     return Answer({"table": given.table, "readers": value}, text)

@@ -27,11 +27,11 @@ def run(given: Namespace) -> Answer:
         return table_status(name, logs)
 
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = [status for status in threads.map(look, logs) if status is not None]
-    rows = [_HEADINGS, *(_row(status) for status in found)]
-    gaps = sum(status.state is State.GAP for status in found)
-    last = f"{counted(len(found), 'table')}" + (f", {counted(gaps, 'table')} with a gap." if gaps else ".")
-    value = [{**asdict(status), "state": status.state.value} for status in found]
+        statuses = [status for status in threads.map(look, logs) if status is not None]
+    rows = [_HEADINGS, *(_row(status) for status in statuses)]
+    gaps = sum(status.state is State.GAP for status in statuses)
+    last = f"{counted(len(statuses), 'table')}" + (f", {counted(gaps, 'table')} with a gap." if gaps else ".")
+    value = [{**asdict(status), "state": status.state.value} for status in statuses]
     return Answer({"tables": value}, "\n".join([*columns(rows), "", last]), code=1 if gaps else 0)
 
 

@@ -157,9 +157,9 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
         head = log.head()
         if head is None:
             return None
-        for found in log.commits(head.version, mark.base + 1):
-            if found.user_metadata and mark.attempt in found.user_metadata and found.operation not in COMPACTING:
-                return found
+        for commit in log.commits(head.version, mark.base + 1):
+            if commit.user_metadata and mark.attempt in commit.user_metadata and commit.operation not in COMPACTING:
+                return commit
     except Exception as unreadable:
         raise UnknownOutcomeError(run.asset, mark.attempt, first_line(unreadable)) from (error or unreadable)
     return None

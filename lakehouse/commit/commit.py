@@ -39,7 +39,7 @@ from lakehouse.write.writes import Write
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Plan:
     """A statement whose comparison holds while the table stays at `head`, because rivals changed other rows."""
 
     statement: Statement
@@ -107,7 +107,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
         writing: The write.
         done: The version of this run's own commit that has to be corrected, if there is one.
     """
-    kept: _Kept | None = None
+    plan: _Plan | None = None
     while True:
         head = head_of(writing)
         refuse_unsafe(writing.run, head)
@@ -117,7 +117,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
             return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
         with interpreted(writing.spark, total((writing.run.inputs, writing.log.size()))):
             doing(f"comparing its result with {writing.run.asset}")
-            statement = kept.statement if kept is not None and kept.head == head else planned(writing, head)
+            statement = plan.statement if plan is not None and plan.head == head else planned(writing, head)
             if isinstance(statement, Skip):
                 assert head is not None
                 return Unchanged(head.version)
@@ -131,9 +131,9 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
             # Unless a concurrent run has done this run's work, which the next look at the log shows.
             if superseded_by(writing.log, head, writing.run, writing.write, done) is None:
                 return _Defeated(lost, attempt.error)
-            kept = None
+            plan = None
             continue
-        kept = _Kept(statement, head) if _still_holds(attempt.mark, lost) else None
+        plan = _Plan(statement, head) if _still_holds(attempt.mark, lost) else None
         _wait(writing, lost)
 
 

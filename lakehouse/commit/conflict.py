@@ -71,16 +71,16 @@ def classify(error: BaseException) -> Conflict:
     answer_lost = False
     first_condition: str | None = None
     for cause in causes(error):
-        said = Evidence.of(cause)
-        first_condition = first_condition or said.condition
-        kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((said.condition or "").split(".")[0])
-        if kind is None and said.of_the_asset:
+        evidence = Evidence.of(cause)
+        first_condition = first_condition or evidence.condition
+        kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((evidence.condition or "").split(".")[0])
+        if kind is None and evidence.of_the_asset:
             break
-        kind = kind or _named_in(said.sentence)
-        if kind is Kind.SAME_ASSET and _METADATA_DOMAIN in said.sentence:
+        kind = kind or _named_in(evidence.sentence)
+        if kind is Kind.SAME_ASSET and _METADATA_DOMAIN in evidence.sentence:
             kind = Kind.METADATA
         if kind is not None:
-            return Conflict(kind, _partition(said.sentence), said.condition)
+            return Conflict(kind, _partition(evidence.sentence), evidence.condition)
         answer_lost = answer_lost or Meaning.ANSWER_LOST in said_by(cause)
     return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
 
@@ -97,5 +97,5 @@ def _named_in(text: str) -> Kind | None:
 
 
 def _partition(text: str) -> str | None:
-    found = _PARTITION.search(text)
-    return None if found is None else found.group(1)
+    match = _PARTITION.search(text)
+    return None if match is None else match.group(1)

@@ -152,8 +152,8 @@ def _create(rows: DataFrame, run: Run, mark: Mark) -> None:
     if table.maps_columns:
         _create_mapped(described, run, mark)
         return
-    told = {**table.all_properties, OWNER: run.asset}
-    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in told.items())
+    table_properties = {**table.all_properties, OWNER: run.asset}
+    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table_properties.items())
     layout = ""
     if table.partition_columns:
         layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "
@@ -205,9 +205,9 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     where = (error.getMessageParameters() or {}).get("tableLocation")
     if run.ref.path is not None or where is None:
         return
-    held = TableRef.at_path(run.asset, where).log(lambda: spark).head()
-    if held is not None:
-        raise UnregisteredTableError(run.asset, run.ref.identifier, where, held.version) from error
+    head = TableRef.at_path(run.asset, where).log(lambda: spark).head()
+    if head is not None:
+        raise UnregisteredTableError(run.asset, run.ref.identifier, where, head.version) from error
 
 
 def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> None:
@@ -216,19 +216,19 @@ def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> N
     Raises:
         OtherFileSystemError: The path means another file system to Spark.
     """
-    seen = SparkLog(spark, run.ref.identifier, run.asset).head()
-    if seen is None:
+    head = SparkLog(spark, run.ref.identifier, run.asset).head()
+    if head is None:
         return
     if run.ref.log(lambda: spark).head() is not None:  # of a twin, made this moment
         raise error
-    raise OtherFileSystemError(run.asset, run.ref.location, seen.version) from error
+    raise OtherFileSystemError(run.asset, run.ref.location, head.version) from error
 
 
 def _described(column: StructField, table: Table) -> Column:
     """The column with its comment and without the source's default, because the written rows have values."""
     comment = table.descriptions.get(column.name)
-    kept = {name: value for name, value in column.metadata.items() if name not in _DEFAULTS}
-    metadata = kept | ({"comment": comment} if comment else {})
+    copied = {name: value for name, value in column.metadata.items() if name not in _DEFAULTS}
+    metadata = copied | ({"comment": comment} if comment else {})
     value = F.col(quote(column.name))
     if metadata == column.metadata:
         return value

@@ -32,7 +32,7 @@ class Changed(Enum):
 
     OTHER_ROWS = "other rows"
     SAME_ROWS = "the same rows"
-    UNKNOWN = "rows that cannot be told"
+    UNKNOWN = "rows that the log does not name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class LostAttempt:
         rivals: The commits that came first, newest first.
         changed: Whether they changed the same rows.
         seconds: How long it took.
-        said: The error's first line, where it need not have been a rival's doing.
+        message: The error's first line, where it need not have been a rival's doing.
     """
 
     conflict: Conflict
     rivals: tuple[Commit, ...]
     changed: Changed
     seconds: float
-    said: str = ""
+    message: str = ""
 
 
 def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Changed:
@@ -76,16 +76,16 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         return Changed.UNKNOWN
 
 
-def is_disputed(run: Run, found: Changed) -> bool:
+def is_disputed(run: Run, changed: Changed) -> bool:
     """Whether two writers may disagree about a row and the table forbids that one overrules the other."""
-    return found is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
+    return changed is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
 
 
 def describe(attempt: LostAttempt) -> str:
     """The rivals of a lost attempt, in words."""
     if not attempt.rivals:
-        said = f"; Spark said: {attempt.said}" if attempt.said else ""
-        return f"nobody who left a commit ({attempt.conflict.kind.value}{said})"
+        message = f"; Spark said: {attempt.message}" if attempt.message else ""
+        return f"nobody who left a commit ({attempt.conflict.kind.value}{message})"
     newest = attempt.rivals[0]
     others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
     partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
@@ -99,7 +99,7 @@ def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
 
 def advice(run: Run, attempt: LostAttempt) -> str:
     """What to do about the last attempt that was lost."""
-    if not attempt.rivals and attempt.said:
+    if not attempt.rivals and attempt.message:
         return "No rival is in the table's log, so look for the cause in what Spark said."
     if attempt.rivals and is_disputed(run, attempt.changed):
         return f"It changed {attempt.changed.value}, and on_same_rows='fail': decide which of the two owns the rows."
@@ -114,17 +114,17 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     broken = broken_promise(run.asset, error)
     if broken is not None:
         return broken
-    said = diagnose(error)
-    if Meaning.SESSION_ENDED in said:
+    meanings = diagnose(error)
+    if Meaning.SESSION_ENDED in meanings:
         return SessionEndedError(run.asset, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.asset, reason)
-    if reason is not None and Meaning.FILE_GONE in said:
+    if reason is not None and Meaning.FILE_GONE in meanings:
         return MissingFileError(run.asset, first_line(error))
     level = run.table.isolation
-    if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in said:
+    if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
         return IsolationLevelError(run.asset, level.value)  # only Delta knows: on Databricks the definition works
     of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
-    at_fault = of_the_asset and Meaning.VERSION_EXPIRED not in said  # the next run pins the version of that time
+    at_fault = of_the_asset and Meaning.VERSION_EXPIRED not in meanings  # the next run pins the version of that time
     return (PlanError if at_fault else ComputeError)(run.asset, first_line(error))

@@ -51,7 +51,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
         RolledBackError: The position from which this run began is no longer in the table.
         ForeignTableError: The table now belongs to another program.
     """
-    now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), asked=run.asked)
+    now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), on_request=run.on_request)
     refuse_foreign(run, now)
     unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
@@ -121,11 +121,11 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     if head is None:
         return None
     since = run.began_at if done is None else done
-    for known in _of_other_sequences(log.commits(head.version, since + 1), run):
-        behind_ours = done is not None and not run.compares_everything and bool(run.changes)
-        covered = known.mark.covers(run.partitions) and run.is_covered_by(known)
-        if covered or behind_ours or run.is_behind(known):
-            return known
+    for other in _of_other_sequences(log.commits(head.version, since + 1), run):
+        behind_own = done is not None and not run.compares_everything and bool(run.changes)
+        covered = other.mark.covers(run.partitions) and run.is_covered_by(other)
+        if covered or behind_own or run.is_behind(other):
+            return other
     return None
 
 
@@ -146,9 +146,9 @@ def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     """
     whole = not run.changes or leaves_nothing_older(own, mark)
     between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
-    for known in _of_other_sequences(between, run):
-        if run.is_behind(known) or not whole:
-            raise OvertakenError(run.asset, known.mark.run, known.version, written=own.version)
+    for other in _of_other_sequences(between, run):
+        if run.is_behind(other) or not whole:
+            raise OvertakenError(run.asset, other.mark.run, other.version, written=own.version)
 
 
 def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:

@@ -106,7 +106,7 @@ def find_cursor(
     partitions: tuple[str, ...] = (),
     *,
     positions: bool = True,
-    asked: bool = False,
+    on_request: bool = False,
 ) -> Cursor:
     """The cursor of an asset, or of a partition of it. A range of partitions has no position, only an epoch.
 
@@ -118,7 +118,7 @@ def find_cursor(
             changes has one of them (ADR 17).
         positions: Whether the position of the partition matters. An asset that reads no changes needs only its epoch,
             and a log that knows it answers without reading history.
-        asked: Whether a user asked to compare everything, so that a damaged mark counts as a lost one.
+        on_request: Whether a user asked to compare everything, so that a damaged mark counts as a lost one.
 
     Raises:
         UnreadableLogError: One of our own marks is damaged.
@@ -127,16 +127,16 @@ def find_cursor(
         return Fresh()
     past = Past.of(log, head)
     try:
-        found = _find(past, asset, partitions, positions=positions)
+        cursor = _find(past, asset, partitions, positions=positions)
     except UnreadableLogError as error:
-        if not asked or error.damaged is None:
+        if not on_request or error.damaged is None:
             raise
-        found = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
-    if not asked:
-        return found
+        cursor = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
+    if not on_request:
+        return cursor
     # Somebody else may have used the application id, and Delta would skip an epoch that it has seen.
-    epoch = past.epoch(application_id(asset, partitions, found.generation))
-    return replace(found, epoch=max(found.epoch, epoch or 0))
+    epoch = past.epoch(application_id(asset, partitions, cursor.generation))
+    return replace(cursor, epoch=max(cursor.epoch, epoch or 0))
 
 
 def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> Known | None:
@@ -191,13 +191,13 @@ def _line(generation: str) -> str:
 def _foreign(past: Past, asset: str) -> int | None:
     """The newest commit by another program whose rows the table has; None once the table proves to be the asset's."""
     foreign: int | None = None
-    found, oldest = False, past.head.version + 1
+    has_newest, oldest = False, past.head.version + 1
     for commit in past.back():
         oldest = commit.version
         if _claimed(commit, asset):
             return None
-        if not found and not commit.is_quiet:
-            found, foreign = True, None if commit.leaves_nothing else commit.version
+        if not has_newest and not commit.is_quiet:
+            has_newest, foreign = True, None if commit.leaves_nothing else commit.version
     # Own commits may have been cleaned up, and only those of other partitions leave an epoch.
     return None if oldest > 0 and past.head.properties.get(OWNER) == asset else foreign
 
@@ -211,7 +211,7 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
     for commit in standing(past.back()):
         mark = mark_of(commit, asset)
         if mark is not None and mark.covers(partitions):
-            return _known(past, commit, mark)
+            return _cursor_in(past, commit, mark)
         if mark is not None and not partitions:
             reason = f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then"
             return Lost(reason, _begun_since(past, commit.version) or str(commit.version))
@@ -252,18 +252,18 @@ def _unmarked(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
     commits = list(past.back())
     oldest = commits[-1].version if commits else past.head.version + 1
     generation = _begun_since(past, NO_TABLE)
-    ours = any(_claimed(commit, asset) for commit in commits)
-    foreign = None if ours else _foreign(past, asset)
+    has_own = any(_claimed(commit, asset) for commit in commits)
+    foreign = None if has_own else _foreign(past, asset)
     if oldest == 0:
-        return Fresh(generation or FIRST_GENERATION) if ours else Fresh(foreign=foreign)
+        return Fresh(generation or FIRST_GENERATION) if has_own else Fresh(foreign=foreign)
     of = application_id(asset, partitions, FIRST_GENERATION)
     epoch = past.epoch(of)
-    if not ours and epoch == 0 and not partitions:
+    if not has_own and epoch == 0 and not partitions:
         return Fresh(foreign=oldest if foreign is None else foreign)
     if generation is None:
         # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
         generation = f"cleaned-{oldest}" if epoch is None else FIRST_GENERATION
-    if not ours and not epoch and foreign is not None:
+    if not has_own and not epoch and foreign is not None:
         return Fresh(generation, foreign=foreign)
     reached = epoch if epoch is not None and generation == FIRST_GENERATION else 0
     return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation, reached)
@@ -278,7 +278,7 @@ def _claimed(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bo
     return mark is not None and (not partitions or mark.covers(partitions))
 
 
-def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
+def _cursor_in(past: Past, commit: Commit, mark: Mark) -> Cursor:
     """The cursor in `mark`, unless the table was rolled back between the plan of that commit and the commit.
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
@@ -292,7 +292,7 @@ def _known(past: Past, commit: Commit, mark: Mark) -> Cursor:
         return Lost(
             stale_base.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}")
         )
-    known = Known.of(mark, commit.version)
+    cursor = Known.of(mark, commit.version)
     if stale_base:
-        known = replace(known, reads=reads_before(past, mark), stale_base=True)
-    return known if generation is None else replace(known, generation=generation, epoch=0)
+        cursor = replace(cursor, reads=reads_before(past, mark), stale_base=True)
+    return cursor if generation is None else replace(cursor, generation=generation, epoch=0)

@@ -103,8 +103,8 @@ def leaves_nothing_older(commit: Commit, mark: Mark) -> bool:
 
 def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
     """Whether a commit may have changed rows of the given partitions (none: of any)."""
-    theirs = readable_mark(commit, asset)
-    return not commit.is_quiet and (theirs is None or theirs.meets(partitions))
+    mark = readable_mark(commit, asset)
+    return not commit.is_quiet and (mark is None or mark.meets(partitions))
 
 
 def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
@@ -166,7 +166,7 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
         raise UnreadableLogError(
             asset,
             f"version {commit.version} carries a damaged mark: {error}",
-            f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and starts anew.",
+            f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and writes a new mark.",
             damaged=commit.version,
         ) from error
     # Delta compacts files after a commit, in its session, with what that said of itself.

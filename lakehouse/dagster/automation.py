@@ -50,7 +50,7 @@ class Glances:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requests:
     """For which unread changes a run was requested last: the cursor of a condition.
 
     Args:
@@ -68,15 +68,15 @@ class Asked:
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
         return state != self.state or now - self.at >= pause
 
-    def again(self, state: str, now: float) -> "Asked":
+    def again(self, state: str, now: float) -> "Requests":
         """The cursor once a run is requested."""
-        return Asked(state, now, self.times + 1 if state == self.state else 1)
+        return Requests(state, now, self.times + 1 if state == self.state else 1)
 
     def to_text(self) -> str:
         return json.dumps([self.state, self.at, self.times])
 
     @classmethod
-    def from_text(cls, text: str | None) -> "Asked":
+    def from_text(cls, text: str | None) -> "Requests":
         return cls(*json.loads(text)) if text else cls()
 
 
@@ -101,7 +101,7 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
         return hash((ChangesUnread, id(self.glances)))
 
     def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
-        asked, now = Asked.from_text(context.cursor), context.evaluation_time.timestamp()
+        requests, now = Requests.from_text(context.cursor), context.evaluation_time.timestamp()
         nothing = context.get_empty_subset()
         if self.glances is None:
             raise DefinitionError(
@@ -109,24 +109,24 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
                 f"Pass the definitions through validate(...)."
             )
         if context.candidate_subset.is_empty:
-            return AutomationResult(context, nothing, cursor=asked.to_text())
+            return AutomationResult(context, nothing, cursor=requests.to_text())
         table = self.glances.watch.tables.get(context.key)
         look = self.glances.at(now).get(context.key)
         if table is None or look is None:
             why = self.glances.watch.left_out.get(context.key, "it reads no changes")
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
-            return AutomationResult(context, nothing, cursor=asked.to_text())
+            return AutomationResult(context, nothing, cursor=requests.to_text())
         match look:
-            case Unread(state=state, partitions=partitions) if asked.allows(state, now):
+            case Unread(state=state, partitions=partitions) if requests.allows(state, now):
                 wanted = _subset(context, partitions)
-                return AutomationResult(context, wanted, cursor=asked.again(state, now).to_text())
+                return AutomationResult(context, wanted, cursor=requests.again(state, now).to_text())
             case LeftOut(reason=reason) if not _follows(context, table.sources):
                 context.log.warning(f"{context.key.to_user_string()} is left out: {reason}.")
             case _ if context.partitions_def is None and _follows(context, table.sources):
-                return AutomationResult(context, context.candidate_subset, cursor=asked.to_text())
+                return AutomationResult(context, context.candidate_subset, cursor=requests.to_text())
             case _:
                 pass
-        return AutomationResult(context, nothing, cursor=asked.to_text())
+        return AutomationResult(context, nothing, cursor=requests.to_text())
 
 
 def _subset(context: AutomationContext[dg.AssetKey], partitions: Sequence[str]) -> Any:

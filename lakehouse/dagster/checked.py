@@ -101,7 +101,7 @@ class Checked:
             return self._no_table
         columns = self.log.file_schema(head.version)
         if columns is None:
-            return Finding.untold(f"The columns of '{self.name}' cannot be told: only Spark can read its log.")
+            return Finding.unavailable(f"The columns of '{self.name}' are unknown: only Spark can read its log.")
         declared = [column for column in self.table.descriptions if column.lower() not in columns.types]
         cursor = self.cursor
         if not isinstance(cursor, Known):
@@ -132,7 +132,7 @@ class Checked:
             or not isinstance(cursor, Known)
             or not {r.name for r in self.sources.values()} <= cursor.reads.keys()
         ):
-            return Finding.untold(f"'{self.name}' has not read all its inputs yet.")
+            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
         spark, key = self.session(), self.table.key_columns
         inputs = {name: whole(spark, source, cursor.reads[source.name]) for name, source in self.sources.items()}
         versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
@@ -150,7 +150,7 @@ class Checked:
             reason = why_unreadable(error)
             if reason is None:
                 raise
-            return Finding.untold(
+            return Finding.unavailable(
                 f"There is nothing to compare with any more: not all of {versions} can be read. {reason}"
             )
 
@@ -180,18 +180,18 @@ class Checked:
 
     @property
     def _no_table(self) -> Finding:
-        return Finding.untold(f"'{self.name}' has no table yet at {self.ref.location}.")
+        return Finding.unavailable(f"'{self.name}' has no table yet at {self.ref.location}.")
 
     def _unread(self, inputs: set[str]) -> Finding | tuple[Unread, ...]:
-        """What the table has not read of its inputs; why it cannot be told, where it cannot."""
+        """What the table has not read of its inputs, or why the log does not say."""
         cursor = self.cursor
         if self.head is None or not isinstance(cursor, Known):
-            return Finding.untold(f"'{self.name}' has not read all its inputs yet.")
+            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
         read: list[Unread] = []
         for ref in (ref for name, ref in self.sources.items() if name in inputs):
             position = cursor.reads.get(ref.name)
             if position is None:
-                return Finding.untold(f"'{self.name}' has not read '{ref.name}' yet.")
+                return Finding.unavailable(f"'{self.name}' has not read '{ref.name}' yet.")
             of = unread(ref.log(self.session), ref.name, position)
             if of is None:
                 return Finding(Grade.FAILED, f"'{self.name}' reads '{ref.name}', but no table is at {ref.location}.")

@@ -128,15 +128,15 @@ def _checks_of(
         required_resource_keys=set(resources.values()),
     )
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        asked = {selected.name for selected in context.selected_asset_check_keys}
-        left = DEAR if made_by is not None and _materializes(context, made_by) else frozenset[str]()
-        found = {of: getattr(context.resources, name) for of, name in resources.items()}
-        checked = Checked.of(key, made_by, tables, found, context.run.run_id)
+        selected = {check.name for check in context.selected_asset_check_keys}
+        left_out = DEAR if made_by is not None and _materializes(context, made_by) else frozenset[str]()
+        managers = {of: getattr(context.resources, name) for of, name in resources.items()}
+        checked = Checked.of(key, made_by, tables, managers, context.run.run_id)
         with telling(context.log.info):
             for name in made:
-                if _id(name) not in asked:
+                if _id(name) not in selected:
                     continue
-                if name in left:
+                if name in left_out:
                     context.log.info(f"{_id(name)} is left to a run of its own, or one with the tag {RUN_CHECKS}=true.")
                 else:
                     yield _result(key, _id(name), _finding(name, checked, limits))

@@ -337,19 +337,19 @@ def _config(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
 
 def _late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
     """The gap that an earlier try of this run found. A re-executed run inherits the tag, but not its meaning."""
-    found, _, reason = tags.get(GAP + asset, "").partition(" ")
-    return reason if found == execution else None
+    repeated, _, reason = tags.get(GAP + asset, "").partition(" ")
+    return reason if repeated == execution else None
 
 
 def _unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:
     """The runs that this try repeats, back to a run whose materialization Dagster knows. Their commits are ours."""
-    found: set[str] = {execution.run.run_id} if execution.retry_number else set()
+    runs: set[str] = {execution.run.run_id} if execution.retry_number else set()
     parent = execution.run.parent_run_id
-    while parent is not None and parent not in found and not _is_acknowledged(execution, parent):
-        found.add(parent)
+    while parent is not None and parent not in runs and not _is_acknowledged(execution, parent):
+        runs.add(parent)
         repeated = execution.instance.get_run_by_id(parent)
         parent = None if repeated is None else repeated.parent_run_id
-    return frozenset(found)
+    return frozenset(runs)
 
 
 def _is_acknowledged(execution: dg.AssetExecutionContext, repeated: str) -> bool:

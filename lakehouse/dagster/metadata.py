@@ -42,16 +42,16 @@ def report(
     if head is not None:
         schema = TableVersion.of(spark(), run.ref, head).rows().schema
         metadata["dagster/column_schema"] = column_schema(schema)
-        version = data_version(log, head.version, run)
-        told = _told_before(execution, run) if version is None else None
-        told = told or str(head.version if version is None else version)
-        execution.set_data_version(context.asset_key, dg.DataVersion(told))
+        version = data_version_of(log, head.version, run)
+        data_version = _told_before(execution, run) if version is None else None
+        data_version = data_version or str(head.version if version is None else version)
+        execution.set_data_version(context.asset_key, dg.DataVersion(data_version))
     metadata["dagster/uri"] = run.ref.location
     context.add_output_metadata(metadata)
     context.log.info(sentence)
 
 
-def data_version(log: Log, version: int, run: Run) -> int | None:
+def data_version_of(log: Log, version: int, run: Run) -> int | None:
     """The last version, up to `version`, that may have changed a row that the run is about; downstream follows it.
 
     None if the log of that version was cleaned up. (The oldest remaining version would change with each cleanup.)
@@ -114,8 +114,8 @@ def _counts(version: int, rows: Rows) -> dict[str, Any]:
 
 def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
     """The seconds of a step, and those of its phases in one line; the rest is the asset's own and Dagster's."""
-    told = ", ".join(f"{name} {taken:.2f} s" for name, taken in phases.items())
-    return {"seconds": round(seconds, 2)} | ({"phases": told} if told else {})
+    listed = ", ".join(f"{name} {taken:.2f} s" for name, taken in phases.items())
+    return {"seconds": round(seconds, 2)} | ({"phases": listed} if listed else {})
 
 
 def _extent(log: Log) -> dict[str, Any]:

@@ -104,8 +104,8 @@ def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[s
             dimension.name: _key_of(dimension.partitions_def, values.get(columns[dimension.name]))
             for dimension in definition.partitions_defs
         }
-        known = {name: key for name, key in parts.items() if key is not None}
-        return dg.MultiPartitionKey(known) if len(known) == len(parts) else None
+        keys = {name: key for name, key in parts.items() if key is not None}
+        return dg.MultiPartitionKey(keys) if len(keys) == len(parts) else None
     return _key_of(definition, values.get(columns[""]))
 
 

@@ -79,17 +79,19 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
     An asset that has a pool keeps it. The instance sets the limit of a pool
     (`concurrency.pools.default_limit`); without a limit a pool has no effect.
     """
-    found = writers(definitions)
-    pool_of = pools(found)
-    pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in found]
+    declared = writers(definitions)
+    pool_of = pools(declared)
+    pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in declared]
     by_name = {writer.name: writer for writer in pooled if writer.is_asset}
-    met, told = conflict_pairs(pooled), warnings(pooled)
+    met, sentences = conflict_pairs(pooled), warnings(pooled)
 
     def shown(asset: Any) -> Any:
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
             return asset
         writer = by_name.get(asset.key.to_user_string()) if len(list(asset.keys)) == 1 else None
-        return asset if writer is None else _shown(_in_pool(asset, writer.pool), writer, met, told.get(writer.name))
+        if writer is None:
+            return asset
+        return _shown(_in_pool(asset, writer.pool), writer, met, sentences.get(writer.name))
 
     return dg.Definitions(
         assets=[shown(asset) for asset in definitions.assets or []],
@@ -150,7 +152,7 @@ def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinitio
 
 
 def _shown(
-    asset: dg.AssetsDefinition, writer: Writer, met: Iterable[ConflictPair], told: Sequence[str] | None
+    asset: dg.AssetsDefinition, writer: Writer, met: Iterable[ConflictPair], sentences: Sequence[str] | None
 ) -> dg.AssetsDefinition:
     records = [
         dg.TableRecord(dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)))
@@ -158,8 +160,8 @@ def _shown(
         if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT
     ]
     metadata: dict[str, Any] = {RIVALS: dg.MetadataValue.table(records)} if records else {}
-    if told:
-        metadata[WARNINGS] = dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in told))
+    if sentences:
+        metadata[WARNINGS] = dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in sentences))
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata)) if metadata else asset
 
 

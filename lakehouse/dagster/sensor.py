@@ -45,17 +45,17 @@ def change_sensor(
     """
     listed = list(assets)
     watch = Watch(listed, _place(name, listed, root, resources))
-    asked = {key for key, table in watch.tables.items() if not table.asset.automation_conditions_by_key.get(key)}
+    requested = {key for key, table in watch.tables.items() if not table.asset.automation_conditions_by_key.get(key)}
 
     @dg.sensor(
         name=name,
-        asset_selection=dg.AssetSelection.assets(*asked),
+        asset_selection=dg.AssetSelection.assets(*requested),
         minimum_interval_seconds=minimum_interval_seconds,
         default_status=default_status,
         description="Requests a run of every table whose sources hold changes that it has not read.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return Tick(context, watch, name, pace, asked).result()
+        return Tick(context, watch, name, pace, requested).result()
 
     return look
 

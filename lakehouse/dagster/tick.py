@@ -68,10 +68,10 @@ class Tick:
         watch: Watch,
         name: str,
         pace: Pace,
-        asked: Collection[dg.AssetKey],
+        requested: Collection[dg.AssetKey],
     ) -> None:
         self._context, self._instance, self._watch = context, context.instance, watch
-        self._name, self._pace, self._asked = name, pace, asked
+        self._name, self._pace, self._requested = name, pace, requested
         self._now = time.time()
         self._dead = list[str]()
 
@@ -95,11 +95,11 @@ class Tick:
 
     def _observations(self, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetObservation]:
         """An observation of each foreign table whose data version is another than at the last tick."""
-        known: dict[str, str] = json.loads(self._context.cursor or "{}")
+        observed: dict[str, str] = json.loads(self._context.cursor or "{}")
         return [
             dg.AssetObservation(key, tags={"dagster/data_version": version})
             for key, version in sorted(versions.items())
-            if known.get(key.to_user_string()) != version
+            if observed.get(key.to_user_string()) != version
         ]
 
     def _cursor(self, versions: Mapping[dg.AssetKey, str]) -> str:
@@ -127,7 +127,7 @@ class Tick:
             )
         elif requests:
             parts.append(f"Asks for {len(requests)} run{'s' if len(requests) > 1 else ''}.")
-        conditions = sorted(key for key in unread if key not in self._asked)
+        conditions = sorted(key for key in unread if key not in self._requested)
         if conditions:
             parts.append(f"Left to their automation conditions: {_listed(conditions)}.")
         parts += [f"{key.to_user_string()} waits: {why}." for key, why in sorted(waits.items())]
@@ -159,7 +159,7 @@ class Tick:
         taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
         ready = dict[dg.AssetKey, Unread]()
         for key, look in looks.items():
-            if not isinstance(look, Unread) or key not in self._asked:
+            if not isinstance(look, Unread) or key not in self._requested:
                 continue
             if key in taken:
                 waits[key] = "a run of it is under way"
@@ -197,7 +197,7 @@ class Tick:
         able = {
             key: table
             for key, table in self._watch.tables.items()
-            if key in self._asked and key not in taken and table.asset.partitions_def is None
+            if key in self._requested and key not in taken and table.asset.partitions_def is None
         }
         while True:
             more = {
@@ -241,5 +241,5 @@ def _listed(keys: Collection[dg.AssetKey]) -> str:
 
 def _left_out(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
     """A sentence for each table that is left out, up to so many; a tick's text is for people."""
-    told = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
-    return told[:_SHOWN] + ([f"And {len(told) - _SHOWN} more."] if len(told) > _SHOWN else [])
+    sentences = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
+    return sentences[:_SHOWN] + ([f"And {len(sentences) - _SHOWN} more."] if len(sentences) > _SHOWN else [])

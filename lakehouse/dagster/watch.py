@@ -154,8 +154,8 @@ class Watch:
             list(readers.map(logs.open, refs))
             looks = list(readers.map(looked, self.tables.values()))
             versions = list(readers.map(logs.data_version, foreign.values()))
-        told = {key: version for key, version in zip(foreign, versions, strict=True) if version is not None}
-        return Looks(dict(zip(self.tables, looks, strict=True)), told)
+        data_versions = {key: version for key, version in zip(foreign, versions, strict=True) if version is not None}
+        return Looks(dict(zip(self.tables, looks, strict=True)), data_versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +255,11 @@ def _span(cursor: Cursor, ref: TableRef, logs: _Logs) -> _Span | None:
     assert head is not None
     again = isinstance(cursor, Known) and cursor.compare_again
     position = cursor.reads.get(ref.name) if isinstance(cursor, Known) else None
-    left = None if position is None or position.lookup or again else unread(log, ref.name, position, head)
-    if position is None or left is None or left.is_replaced or left.is_behind:
+    backlog = None if position is None or position.lookup or again else unread(log, ref.name, position, head)
+    if position is None or backlog is None or backlog.is_replaced or backlog.is_behind:
         return _Span(f"{ref.name} {head.table_id}@{head.version}", tuple(log.commits(head.version, head.version)))
     at = f"{ref.name} {head.table_id}@{position.version}"
-    changes = left.changes
+    changes = backlog.changes
     if changes is None:
         return _Span(f"{at}-{head.version}")
     if changes:
@@ -275,10 +275,10 @@ def _expiring(cursor: Cursor, ref: TableRef, logs: _Logs) -> _Span | None:
     head, position, now = logs.head(ref), cursor.reads.get(ref.name), int(time.time() * 1000)
     if head is None or position is None or position.lookup:
         return None
-    left = unread(logs.log(ref), ref.name, position, head)
-    if left is None or not left.expires(now):
+    backlog = unread(logs.log(ref), ref.name, position, head)
+    if backlog is None or not backlog.expires(now):
         return None
-    return _Span(f"{ref.name} {head.table_id}@{position.version} day {now // DAY}", left.commits or ())
+    return _Span(f"{ref.name} {head.table_id}@{position.version} day {now // DAY}", backlog.commits or ())
 
 
 def _unread(spans: list[_Span], own: Head | None, partitions: tuple[str, ...] = (), note: str = "") -> Unread:
@@ -298,10 +298,10 @@ def _partitions(watch: Watch, table: Watched, own: Head | None, logs: _Logs) -> 
         assert head is not None
         sources[ref] = SourcePartitions.of(table.asset, key, watch.partitions.get(key), declared, logs.log(ref), head)
     walked = _Walked(logs.log(table.ref))
-    held = frozenset[str]()
+    present = frozenset[str]()
     if own is not None:
-        held = rows_of(table.asset, watch.declared[table.asset.key], walked.log)
-    candidates = held.union(*(source.present() for source in sources.values()))
+        present = rows_of(table.asset, watch.declared[table.asset.key], walked.log)
+    candidates = present.union(*(source.present() for source in sources.values()))
     spans = dict[str, list[_Span]]()
     for partition in sorted(candidates):
         cursor = find_cursor(walked, own, table.ref.name, (partition,))

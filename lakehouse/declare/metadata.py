@@ -27,8 +27,8 @@ class Declared(Mapping[str, Any]):
     def _keep(self) -> None:
         """Stores the fields that differ from their defaults. Call it in the last line of `__post_init__`."""
         values = [(f, getattr(self, f.name)) for f in fields(cast("Any", self)) if f.init]
-        kept = {self._PREFIX + f.name: _plain(value) for f, value in values if value not in (f.default, (), {})}
-        object.__setattr__(self, "_stored", kept)
+        stored = {self._PREFIX + f.name: _plain(value) for f, value in values if value not in (f.default, (), {})}
+        object.__setattr__(self, "_stored", stored)
 
     def __getitem__(self, name: str) -> Any:
         return self._stored[name]

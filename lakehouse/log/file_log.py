@@ -72,8 +72,8 @@ class FileLog:
         written = int(pc.sum(counts).as_py() or 0)
         if counts.null_count or written > COUNTED:
             return None
-        kept: Any = pc.list_flatten(pa.table(delta.deletion_vectors()).column("selection_vector"))
-        return written - (len(kept) - int(pc.sum(kept).as_py() or 0))
+        selection: Any = pc.list_flatten(pa.table(delta.deletion_vectors()).column("selection_vector"))
+        return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
 
     def file_schema(self, version: int) -> FileSchema | None:
         try:

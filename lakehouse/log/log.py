@@ -138,12 +138,12 @@ def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: i
     The first page is small, because the cursor is nearly always near. The pages grow, so that the cost of a long walk
     stays linear.
     """
-    seen, page = newest + 1, 32
-    while seen > oldest:
+    oldest_read, page = newest + 1, 32
+    while oldest_read > oldest:
         batch = read(page)
         for commit in sorted(batch, key=lambda commit: -commit.version):
-            if oldest <= commit.version < seen:
-                seen = commit.version
+            if oldest <= commit.version < oldest_read:
+                oldest_read = commit.version
                 yield commit
         if len(batch) < page:
             return

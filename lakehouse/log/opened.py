@@ -1,4 +1,4 @@
-"""Tables of this machine's files that this process has opened: each is opened anew only once its log has moved.
+"""Tables of this machine's files that this process has opened: each is opened again only after its log has moved.
 
 To open a table costs about nine microseconds a file of it, and a step asks a dozen times where its tables stand.
 """

@@ -18,7 +18,7 @@ class Asset:
         incremental: Whether it reads changes.
         inputs: The current names of the sources that it reads.
         code_version: Its code version.
-        keeps_past: Whether it returns a `History`, whose past cannot be computed anew.
+        keeps_past: Whether it returns a `History`, whose past cannot be recomputed.
     """
 
     name: str

@@ -46,20 +46,20 @@ class Feed:
     """The change data feed of the range.
 
     Args:
-        found: The rows that changed, with the feed's three columns; at the driver if they are few.
+        rows: The rows that changed, with the feed's three columns; at the driver if they are few.
         via: How they were read if the plain feed could not answer; None if it could.
         commits: The commits that were read; none if an archive has them.
         archived: Whether the rows come from an archive, and not from Delta's feed.
     """
 
-    found: DataFrame | Local
+    rows: DataFrame | Local
     via: str | None = None
     commits: tuple[Commit, ...] = ()
     archived: bool = False
 
     @property
     def frame(self) -> DataFrame:
-        return self.found.frame if isinstance(self.found, Local) else self.found
+        return self.rows.frame if isinstance(self.rows, Local) else self.rows
 
 
 Content: TypeAlias = Everything | Nothing | Feed
@@ -108,7 +108,7 @@ class Changes:
                 return False
             case Nothing():
                 return True
-            case Feed(found=Local(rows=rows)):
+            case Feed(rows=Local(rows=rows)):
                 return rows == 0
             case Feed():
                 return False
@@ -202,24 +202,24 @@ class Changes:
             case Nothing():
                 keys = self._computed(self.source, expressions).select(*map(quote, columns))
                 return SomeKeys(columns, Local.empty(keys))
-            case Feed(found=found) as content:
+            case Feed(rows=rows) as content:
                 if also is not None and not is_empty(content.frame.where(also)):
                     return EveryKey()
                 most = self.counts.images if self._read else None
                 if expressions:
                     computed = self._computed(content.frame, expressions)
-                    return SomeKeys(columns, computed if isinstance(found, Local) else Unread(computed), most)
-                rows = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
-                tells = rows if folded(columns) == folded(self.key) else Tells.KEYS
-                return SomeKeys(columns, found if isinstance(found, Local) else Unread(found), most, tells)
+                    return SomeKeys(columns, computed if isinstance(rows, Local) else Unread(computed), most)
+                of_key = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
+                tells = of_key if folded(columns) == folded(self.key) else Tells.KEYS
+                return SomeKeys(columns, rows if isinstance(rows, Local) else Unread(rows), most, tells)
 
     def _computed(self, frame: DataFrame, expressions: dict[str, str]) -> DataFrame:
         """The frame with columns that are computed row by row."""
         return frame.withColumns({name: F.expr(text) for name, text in expressions.items()}) if expressions else frame
 
     @property
-    def is_asked(self) -> bool:
-        """Whether the changed rows were asked for, by `feed`, `appended()`, `net()` or `log()`.
+    def is_used(self) -> bool:
+        """Whether the run uses the changed rows, by `feed`, `appended()`, `net()` or `log()`.
 
         Of a first read the source has them, too.
         """
@@ -229,8 +229,8 @@ class Changes:
     def read_no_feed(self) -> bool:
         """Whether no feed is read to compute: it was already read, there is none, or the source is read instead."""
         match self.content:
-            case Feed(found=found):
-                return isinstance(found, Local)
+            case Feed(rows=rows):
+                return isinstance(rows, Local)
             case Everything() | Nothing():
                 return True
 

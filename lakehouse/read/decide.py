@@ -21,11 +21,11 @@ class Reconcile:
 
     Args:
         reason: Why, as the second half of a sentence.
-        asked: Whether a user asked for it.
+        on_request: Whether a user asked for it.
     """
 
     reason: str
-    asked: bool = False
+    on_request: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ Decision: TypeAlias = Continue | FirstRead | Reconcile | Refuse
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceState:
     """A source as a run found it: the id of its table, its newest version, and which of its partitions are read."""
 
     table: str
@@ -66,7 +66,7 @@ class Found:
 
 
 def of_all(
-    asset: Asset, cursor: Cursor, definition: Mapping[str, str], asked: Reconcile | None
+    asset: Asset, cursor: Cursor, definition: Mapping[str, str], request: Reconcile | None
 ) -> Reconcile | Refuse | None:
     """The decision for all inputs together; None if each input continues from its own position.
 
@@ -74,10 +74,10 @@ def of_all(
         asset: The asset.
         cursor: How far its table has read.
         definition: The definition of this run.
-        asked: What the run was asked for.
+        request: What the run was asked for.
     """
-    if asked is not None or not asset.incremental:
-        return asked
+    if request is not None or not asset.incremental:
+        return request
     match cursor:
         case Lost(reason=reason) if asset.appends:
             return Refuse(reason, lost_remedy(asset.name))
@@ -99,7 +99,7 @@ def of_input(
     together: Reconcile | Refuse | None,
     cursor: Cursor,
     source: str,
-    found: Found,
+    state: SourceState,
     position: Position | None,
     read: Read,
 ) -> Decision:
@@ -110,12 +110,12 @@ def of_input(
         together: The decision for all its inputs.
         cursor: How far its table has read.
         source: The name of the source.
-        found: The source.
+        state: The source.
         position: The table's position of the source; None if it has none.
         read: The options of the input.
     """
     match together:
-        case Refuse() | Reconcile(asked=True):
+        case Refuse() | Reconcile(on_request=True):
             return together
         case Reconcile(reason=reason):
             return together if read.is_whole else Refuse(reason, PARTIAL_REMEDY)
@@ -132,8 +132,8 @@ def of_input(
             reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
             return Reconcile(reason) if recomputes(asset, read) else Refuse(reason, remedy(asset, read))
     elif position.mapped is None:  # an earlier version did not say which, and is believed once
-        position = replace(position, mapped=found.mapped)
-    reason = _why_not_on(cursor, source, found, position)
+        position = replace(position, mapped=state.mapped)
+    reason = _why_not_on(cursor, source, state, position)
     if reason is None:
         return Continue(position)
     return Reconcile(reason) if may_compare(asset, read) else Refuse(reason, remedy(asset, read))
@@ -187,9 +187,9 @@ HISTORY_REMEDY = (
 )
 PAST_REMEDY = "Its past was kept under the former definition: keep that, or write another history to another asset."
 PARTIAL_REMEDY = (
-    "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is not compared with the whole "
-    f"source unasked: what was left out would come in. Materialize once with the run tag {FULL_REFRESH}=true to do "
-    "that; under its former definition it goes on from its position."
+    "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is compared with the whole "
+    f"source only on request: the changes left out would come in. To compare it, materialize once with the run tag "
+    f"{FULL_REFRESH}=true. Under its former definition it continues from its position."
 )
 
 
@@ -201,12 +201,12 @@ def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str |
     return changed(mark.definition, definition, appends=asset.appends)
 
 
-def _why_not_on(cursor: Cursor, source: str, found: Found, position: Position) -> str | None:
-    if position.table != found.table:
-        return f"another table (id {found.table}) has taken the place of the one it read"
-    if position.mapped != found.mapped:
+def _why_not_on(cursor: Cursor, source: str, state: SourceState, position: Position) -> str | None:
+    if position.table != state.table:
+        return f"another table (id {state.table}) has taken the place of the one it read"
+    if position.mapped != state.mapped:
         return "other partitions of it are mapped to this run than to the one before"
     furthest = cursor.furthest(source) if isinstance(cursor, Known) else position.version
-    if max(position.version, furthest) > found.version:
-        return f"the source's log now ends at version {found.version}"
+    if max(position.version, furthest) > state.version:
+        return f"the source's log now ends at version {state.version}"
     return None

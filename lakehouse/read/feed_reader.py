@@ -39,7 +39,7 @@ class _Held:
 class Feeds:
     """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
 
-    _held: list[_Held] = field(default_factory=list[_Held])
+    _feeds: list[_Held] = field(default_factory=list[_Held])
 
     def read(self, at: TableVersion, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
         """What the commits did to rows.
@@ -55,13 +55,13 @@ class Feeds:
             return Nothing()
         via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
         range_ = (at.ref, at.table_id, at.version, at.where, commits)
-        for held in self._held:
-            if held.range == range_:  # for this session; the one that read it may be another
-                return Feed(Local(at.spark, held.schema, held.arrow), via, commits)
+        for feed in self._feeds:
+            if feed.range == range_:  # for this session; the one that read it may be another
+                return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
         rows = at.rows()
         within = replaced_within(commits) if stable else None
 
-        def told(feed: Callable[[int, int], DataFrame]) -> DataFrame:
+        def assembled(feed: Callable[[int, int], DataFrame]) -> DataFrame:
             # By today's names: a piece may have a column by another one.
             fits = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
             for where in filter(None, (at.where, within)):
@@ -71,22 +71,23 @@ class Feeds:
         doing(f"reading the changes of {at.ref.name}")
         with heard(at.spark), interpreted(at.spark, size):
             try:
-                frame = told(at.feed)
-                found = small(frame)
+                frame = assembled(at.feed)
+                local = small(frame)
             except Exception as error:
                 if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
                     raise
-                frame, via = told(partial(feed_by_commit, at, commits)), "two versions compared, where the feed fails"
-                found = small(frame)
-        if found is None:
+                frame = assembled(partial(feed_by_commit, at, commits))
+                via = "two versions compared, where the feed fails"
+                local = small(frame)
+        if local is None:
             return Feed(frame, via, commits)
-        self._keep(_Held(range_, frame.schema, found.arrow))
-        return Feed(found, via, commits)
+        self._keep(_Held(range_, frame.schema, local.arrow))
+        return Feed(local, via, commits)
 
     def _keep(self, feed: _Held) -> None:
-        self._held.append(feed)
-        while sum(held.arrow.nbytes for held in self._held) > SMALL_BYTES:
-            self._held.pop(0)
+        self._feeds.append(feed)
+        while sum(feed.arrow.nbytes for feed in self._feeds) > SMALL_BYTES:
+            self._feeds.pop(0)
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
@@ -132,9 +133,9 @@ def fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> Data
         OtherFieldsError: A column has other fields, or has them in another order.
     """
     named = feed.withColumnsRenamed(dict(renames))
-    there = {column.name.lower(): column.dataType for column in named.schema.fields}
+    types = {column.name.lower(): column.dataType for column in named.schema.fields}
     for column in rows.schema.fields:
-        if field_names(there.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
+        if field_names(types.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
             raise OtherFieldsError(column.name)
-    told = conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
-    return padding_like(rows.schema, told)
+    rows_of_feed = conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
+    return padding_like(rows.schema, rows_of_feed)

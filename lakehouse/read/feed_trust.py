@@ -18,9 +18,9 @@ def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, m
         at: The table at its end.
         maps: Whether columns can have been dropped and renamed.
     """
-    anew = _changed_layout(log, commits)
-    if anew is not None:
-        return _anew(anew)
+    commit = _changed_layout(log, commits)
+    if commit is not None:
+        return _laid_out_by(commit)
     taken = _names_taken_again(log, commits, at) if maps else None
     if not taken:
         return None
@@ -39,14 +39,14 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
         later: The commits after the feed's last one, up to the newest that Spark may have seen.
         at: The table at the feed's last version.
     """
-    suspects = [commit for commit in later if not commit.is_quiet and _may_lay_out_anew(commit)]
+    suspects = [commit for commit in later if not commit.is_quiet and _may_change_layout(commit)]
     if not suspects:
         return None
     newest = max(suspects, key=lambda commit: commit.version)
     then, now = log.file_schema(at.version), log.file_schema(newest.version)
     if then is None or now is None:
-        return next((_anew(commit) for commit in suspects if commit.may_change_layout), None)
-    return None if now.reads_as(then) else _anew(newest)
+        return next((_laid_out_by(commit) for commit in suspects if commit.may_change_layout), None)
+    return None if now.reads_as(then) else _laid_out_by(newest)
 
 
 def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
@@ -70,15 +70,15 @@ def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: H
 
 def _may_retype(commit: Commit) -> bool:
     """Whether the commit may change a type, or end the time in which others might."""
-    said = " ".join(value or "" for value in commit.parameters.values()).lower()
-    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in said)
+    parameters = " ".join(value or "" for value in commit.parameters.values()).lower()
+    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in parameters)
 
 
 def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None:
     """The type of each column at a version, names in lower case; None if it is no longer known."""
     if at.ref.why_only_spark() is None:
-        found = log.file_schema(version)
-        return None if found is None else found.types
+        schema = log.file_schema(version)
+        return None if schema is None else schema.types
     try:
         schema = replace(at, version=version).rows().schema
     except Exception:
@@ -101,7 +101,7 @@ def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
     is then NULL in the deleted rows, and a number too large for the column's new type another number.
     """
     for commit in commits:
-        if commit.is_first or commit.is_quiet or not _may_lay_out_anew(commit):
+        if commit.is_first or commit.is_quiet or not _may_change_layout(commit):
             continue
         before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
         if before is None or after is None:
@@ -112,11 +112,11 @@ def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
     return None
 
 
-def _may_lay_out_anew(commit: Commit) -> bool:
+def _may_change_layout(commit: Commit) -> bool:
     return commit.may_change_layout or commit.overwrites_all
 
 
-def _anew(commit: Commit) -> str:
+def _laid_out_by(commit: Commit) -> str:
     return f"version {commit.version} ({commit.operation}) may have changed its partitioning or its columns' types"
 
 
@@ -125,7 +125,7 @@ def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
 
     A RESTORE undoes what the commits that it undoes dropped and renamed.
     """
-    found = frozenset[str]()
+    names = frozenset[str]()
     for commit in commits:
         freed: frozenset[str] | None = commit.freed
         if commit.operation == "REPLACE COLUMNS":
@@ -134,8 +134,8 @@ def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
             freed = None if commit.restored is None else _freed_between(log, commit.restored, commit.version)
         if freed is None:
             return None
-        found |= freed
-    return found
+        names |= freed
+    return names
 
 
 def _freed_between(log: Log, restored: int, version: int) -> frozenset[str] | None:

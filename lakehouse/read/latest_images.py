@@ -31,10 +31,10 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
     """
     if images.values(key) is None or not _tell_exactly(images, columns):
         return None
-    told = [images.column(column) for column in key]
-    if any(column.null_count for column in told):
+    key_columns = [images.column(column) for column in key]
+    if any(column.null_count for column in key_columns):
         return None
-    places, numbers = _newest(told, images.arrow.column(VERSION))
+    places, numbers = _newest(key_columns, images.arrow.column(VERSION))
     after = np.isin(images.arrow.column(CHANGE).to_numpy(), (INSERT, AFTER))[places]
     if np.bincount(numbers[after]).max(initial=0) > 1:
         return None  # the key does not identify a row after all

@@ -18,9 +18,9 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
     Args:
         commits: The commits, of one schema.
     """
-    known = [_predicate(commit) for commit in commits if not commit.is_quiet]
-    told = [f"({predicate})" for predicate in known if predicate is not None]
-    return " OR ".join(told) if told and len(told) == len(known) <= COMMITS else None
+    predicates = [_predicate(commit) for commit in commits if not commit.is_quiet]
+    terms = [f"({predicate})" for predicate in predicates if predicate is not None]
+    return " OR ".join(terms) if terms and len(terms) == len(predicates) <= COMMITS else None
 
 
 def _predicate(commit: Commit) -> str | None:

@@ -58,7 +58,7 @@ class Reader:
         gap: Why the feed cannot be read, if an earlier try found that out; None if it did not.
         archive: The archive's rows of a range of versions; None if the input names no archive.
         furthest: How far rows of the table may reflect the source: a batch that ends earlier would take them back.
-        go_on_from: The version of the source that an `Append` goes on from instead of being refused, or "now".
+        go_on_from: The version of the source that an `Append` continues from instead of being refused, or "now".
         feeds: What this run has read so far.
         ahead: Called before Spark reads a feed, to fetch in the meantime what is needed later.
     """
@@ -142,18 +142,18 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
         return Changes(source.at, whole, Nothing())
-    left = unread(source.log, source.at.ref.name, position, source.head)
-    commits = None if left is None else left.commits
+    backlog = unread(source.log, source.at.ref.name, position, source.head)
+    commits = None if backlog is None else backlog.commits
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
         reason = reader.gap or "the log of those versions was cleaned up"
         return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
-    kept = _capped(commits, reader)
-    at = replace(source.at, version=kept[-1].version)
+    batch = _capped(commits, reader)
+    at = replace(source.at, version=batch[-1].version)
     try:
-        unreliable = _why_unreliable(source, at, commits, kept, reader)
+        unreliable = _why_unreliable(source, at, commits, batch, reader)
         if unreliable is None and reader.gap is None:
-            changes = _fed(source, at, position, commits, kept, reader)
+            changes = _fed(source, at, position, commits, batch, reader)
             unreliable = None if changes.is_empty else _why_laid_out_meanwhile(source, at)
             if unreliable is None:
                 return changes
@@ -167,19 +167,19 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
 
 
 def _why_unreliable(
-    source: Source, at: TableVersion, commits: tuple[Commit, ...], kept: tuple[Commit, ...], reader: Reader
+    source: Source, at: TableVersion, commits: tuple[Commit, ...], batch: tuple[Commit, ...], reader: Reader
 ) -> str | None:
-    maps = source.head.maps_columns or any(commit.freed for commit in kept)
-    unreliable = why_unreliable(source.log, kept, at, maps=maps)
+    maps = source.head.maps_columns or any(commit.freed for commit in batch)
+    unreliable = why_unreliable(source.log, batch, at, maps=maps)
     if unreliable is None and not source.head.maps_columns:
-        unreliable = why_laid_out_since(source.log, commits[len(kept) :], at)
+        unreliable = why_laid_out_since(source.log, commits[len(batch) :], at)
     if unreliable is None and recomputes(reader.asset, reader.read):
-        return why_retyped(source.log, kept, source.at, source.head)
+        return why_retyped(source.log, batch, source.at, source.head)
     return unreliable
 
 
 def _why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
-    """Whether the source was laid out anew after it was pinned: Spark has read the feed by the version of that moment.
+    """Why the feed is wrong if the layout of the source changed after the pin: Spark read it by the newest version.
 
     A log that only Spark can read is not asked once more, which would take three statements.
     """
@@ -196,17 +196,17 @@ def _fed(
     at: TableVersion,
     position: Position,
     commits: tuple[Commit, ...],
-    kept: tuple[Commit, ...],
+    batch: tuple[Commit, ...],
     reader: Reader,
 ) -> Changes:
     """The feed of the commits that one run reads."""
-    included = tuple(commit for commit in kept if not reader.read.leaves_out(commit.operation, commit.user_metadata))
+    included = tuple(commit for commit in batch if not reader.read.leaves_out(commit.operation, commit.user_metadata))
     if not all(commit.is_quiet for commit in included):
         reader.ahead()
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
     content = reader.feeds.read(at, included, source.log.size(), stable=stable)
     range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
-    return Changes(at, range_, content, kept, behind, _key(source, kept, included))
+    return Changes(at, range_, content, batch, behind, _key(source, batch, included))
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
@@ -289,13 +289,13 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
         frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
         frame = frame if at.where is None else frame.where(at.where)
         with heard(at.spark):
-            found = small(frame) or frame
+            rows = small(frame) or frame
     except Exception as error:
         if why_unreadable(error) is None:
             raise
         return None
     read = VersionRange(range_.after, at.version)
-    return Changes(at, read, Feed(found, "the archive", archived=True), behind=source.head.version - read.upto)
+    return Changes(at, read, Feed(rows, "the archive", archived=True), behind=source.head.version - read.upto)
 
 
 def _everything(source: Source, reason: str | None) -> Changes:

@@ -30,12 +30,12 @@ class Run:
         cursor: How far the table had read when the run began.
         head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
-        kept: The positions of sources that an `Append` no longer reads, because its rows from them stay.
+        former_reads: The positions of sources that an `Append` no longer reads, because its rows from them stay.
         lookups: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
-        asked: Whether a user has said what to do, so that a damaged mark is no reason to refuse the run.
+        on_request: Whether a user has said what to do, so that a damaged mark is no reason to refuse the run.
         decided: From where a run tag lets an `Append` continue; None if its own position says that.
         mark_expires: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
@@ -48,12 +48,12 @@ class Run:
     head: Head | None = None
     aliases: frozenset[str] = frozenset()
     changes: tuple[Changes, ...] = ()
-    kept: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    former_reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
     lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
     reconcile: Reconcile | None = None
-    asked: bool = False
+    on_request: bool = False
     decided: str | None = None
     mark_expires: bool = False
     inputs: Size | None = None
@@ -109,7 +109,7 @@ class Run:
     @property
     def reads(self) -> dict[str, Position]:
         """Every source's position once this run has committed."""
-        positions = {**self.kept, **self.lookups}
+        positions = {**self.former_reads, **self.lookups}
         for changes in self.changes:
             at = changes.source_at
             time = None if changes.times is None else changes.times.upto
@@ -145,40 +145,40 @@ class Run:
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases
 
-    def is_covered_by(self, known: Known) -> bool:
+    def is_covered_by(self, cursor: Known) -> bool:
         """Whether the table's newest own commit leaves this run nothing to do.
 
         Another run's commit does if it has the same definition and read at least as far in every source. It never does
         if this run compares everything, or if it reads no changes, because its result may depend on something else.
         """
-        if self.is_own(known.mark):
-            return not known.stale_base
-        if self.compares_everything or not self.changes or not self._is_defined_as(known.mark):
+        if self.is_own(cursor.mark):
+            return not cursor.stale_base
+        if self.compares_everything or not self.changes or not self._is_defined_as(cursor.mark):
             return False
         return all(
-            (theirs := known.reads.get(source)) is not None
-            and theirs.is_of_same_rows(ours)
-            and theirs.version >= ours.version
-            for source, ours in self.reads.items()
+            (read := cursor.reads.get(source)) is not None
+            and read.is_of_same_rows(position)
+            and read.version >= position.version
+            for source, position in self.reads.items()
         )
 
     def _is_defined_as(self, mark: Mark) -> bool:
         same = mark.definition is None or mark.definition == self.definition
         return same and mark.code_version == self.of.code_version
 
-    def is_behind(self, known: Known) -> bool:
+    def is_behind(self, cursor: Known) -> bool:
         """Whether that commit had read further than this run in one of its sources."""
         return any(
-            (theirs := known.reads.get(source)) is not None
-            and theirs.table == ours.table
-            and theirs.version > ours.version
-            for source, ours in self.reads.items()
+            (read := cursor.reads.get(source)) is not None
+            and read.table == position.table
+            and read.version > position.version
+            for source, position in self.reads.items()
         )
 
     def is_rolled_back_in(self, now: Cursor) -> bool:
         """Whether the table stands before the position from which this run continues, which would leave a hole."""
         return any(
-            (there := now.reads.get(source)) is None or there.table != at.table or there.version < at.version
+            (position := now.reads.get(source)) is None or position.table != at.table or position.version < at.version
             for source, at in self.cursor.reads.items()
             if not at.lookup
         )

@@ -2,7 +2,7 @@
 
 Writers' clocks differ, and two commits may fall into one millisecond. Delta makes its times monotonic over the
 versions that it happens to list, so they depend on where a range begins. Here they depend on the history alone: each
-range goes on from the time of the version before it, which the mark carries (ADR 31).
+range continues from the time of the version before it, which the mark carries (ADR 31).
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ def times_of(commits: Iterable[tuple[int, int]], before: tuple[int, int] | None 
         before: The version before them, and its time; None where nothing was read before.
     """
     times: dict[int, int] = {}
-    for version, said in commits:
-        times[version] = said if before is None else max(said, before[1] + version - before[0])
+    for version, timestamp in commits:
+        times[version] = timestamp if before is None else max(timestamp, before[1] + version - before[0])
         before = version, times[version]
     return times

@@ -65,7 +65,7 @@ class Touched:
     @property
     def few(self) -> bool:
         """Whether the changes were so few that what follows from them may be brought to the driver."""
-        return isinstance(self.touched, SomeKeys) and not isinstance(self.touched.found, Unread)
+        return isinstance(self.touched, SomeKeys) and not isinstance(self.touched.rows, Unread)
 
     @property
     def tells(self) -> Tells:
@@ -86,10 +86,10 @@ class Touched:
         match self.touched:
             case EveryKey():
                 return self.source
-            case SomeKeys(found=Local() as images, tells=Tells.ROWS | Tells.NEW_ROWS) if not self.also:
-                told = rows_after(images, self.columns, self.source.columns)
-                if told is not None and not pads(self.source.schema):  # the feed does not say which text is a CHAR
-                    return told.frame
+            case SomeKeys(rows=Local() as images, tells=Tells.ROWS | Tells.NEW_ROWS) if not self.also:
+                rows = rows_after(images, self.columns, self.source.columns)
+                if rows is not None and not pads(self.source.schema):  # the feed does not say which text is a CHAR
+                    return rows.frame
             case _:
                 pass
         return self._with_others(self.source)
@@ -138,9 +138,9 @@ class Touched:
                 keys = EveryKey()
             case SomeKeys(values=[]):
                 keys = SomeKeys(columns, Local.empty(frame.select(*map(quote, columns))))
-            case SomeKeys(found=found):
+            case SomeKeys(rows=rows):
                 facts = self.of(frame).select(*map(quote, columns))
-                keys = SomeKeys(columns, Unread(facts) if isinstance(found, Unread) else facts)
+                keys = SomeKeys(columns, Unread(facts) if isinstance(rows, Unread) else facts)
         return Touched(columns, keys, frame, self.inputs, self.also)
 
     def __or__(self, other: "Touched") -> "Touched":
@@ -179,9 +179,9 @@ class Touched:
         return self.of(source.where(~others)).union(source.where(others))
 
 
-def require(there: list[str], columns: tuple[str, ...], name: str) -> None:
+def require(columns: list[str], names: tuple[str, ...], name: str) -> None:
     """Refuses a column that is not there, before Spark does in its own words."""
-    known = folded(there)
-    for column in columns:
-        if column.lower() not in known:
-            raise ColumnMissingError(name, column, there)
+    present = folded(columns)
+    for column in names:
+        if column.lower() not in present:
+            raise ColumnMissingError(name, column, columns)

@@ -49,7 +49,7 @@ def touched_by(query: Callable[..., DataFrame], keys: str | Sequence[str], *chan
 
 def _rows(frame: DataFrame, changes: Sequence[Changes]) -> KeyRows:
     """Rows that may be brought to the driver where no feed has to be read for them."""
-    unread = any(isinstance(of.content, Feed) and not isinstance(of.content.found, Local) for of in changes)
+    unread = any(isinstance(of.content, Feed) and not isinstance(of.content.rows, Local) for of in changes)
     return Unread(frame) if unread else frame
 
 
@@ -57,5 +57,5 @@ def _now_and_before(changes: Changes) -> DataFrame:
     """The source's rows at the end of the range, and those that it no longer has."""
     if changes.is_empty:
         return changes.source
-    gone = changes.feed.where(F.col(CHANGE).isin(DELETE, BEFORE)).drop(*LOG_NAMES)
-    return changes.source.unionByName(gone)
+    removed = changes.feed.where(F.col(CHANGE).isin(DELETE, BEFORE)).drop(*LOG_NAMES)
+    return changes.source.unionByName(removed)

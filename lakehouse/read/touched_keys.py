@@ -59,7 +59,7 @@ class SomeKeys:
     """
 
     columns: tuple[str, ...]
-    found: KeyRows
+    rows: KeyRows
     most: int | None = None
     tells: Tells = field(default=Tells.KEYS)
 
@@ -109,7 +109,7 @@ class SomeKeys:
     def union(self, other: "SomeKeys") -> "SomeKeys":
         """The keys of both."""
         most = None if self.most is None or other.most is None else self.most + other.most
-        return SomeKeys(self.columns, _united(self.found, other.found, self.columns), most)
+        return SomeKeys(self.columns, _united(self.rows, other.rows, self.columns), most)
 
     @cached_property
     def _predicate(self) -> KeyPredicate | None:
@@ -121,7 +121,7 @@ class SomeKeys:
     @cached_property
     def _rows(self) -> Local | DataFrame:
         """Rows with the keys: as they were found where those can be said as literals, else distinct."""
-        match self.found:
+        match self.rows:
             case Local() as local if local.values(self.columns) is not None:
                 return local
             case Unread(frame=frame):

@@ -29,18 +29,18 @@ def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, la
         last: The newest, under the same schema.
     """
     loud = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
-    return at.united([_told(at, commit) for commit in loud])
+    return at.united([_feed_of(at, commit) for commit in loud])
 
 
-def _told(at: TableVersion, commit: Commit) -> DataFrame:
-    told = at.feed(commit.version, commit.version)
+def _feed_of(at: TableVersion, commit: Commit) -> DataFrame:
+    feed = at.feed(commit.version, commit.version)
     try:
-        is_empty(told)
+        is_empty(feed)
     except Exception as error:
         if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
             raise
         return _compared(at, commit)
-    return told
+    return feed
 
 
 def _compared(at: TableVersion, commit: Commit) -> DataFrame:

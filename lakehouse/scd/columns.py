@@ -34,17 +34,17 @@ class ColumnChoice:
         option: The name of the option that lists columns.
         except_option: The name of the option that leaves columns out.
         only: The columns of the first; None where the option is not given.
-        but: The columns of the second; None where the option is not given.
+        without: The columns of the second; None where the option is not given.
     """
 
     option: str
     except_option: str
     only: Sequence[str] | None
-    but: Sequence[str] | None
+    without: Sequence[str] | None
 
     @property
     def is_given(self) -> bool:
-        return self.only is not None or self.but is not None
+        return self.only is not None or self.without is not None
 
     def of(self, function: str, columns: Sequence[str]) -> tuple[str, ...]:
         """The chosen ones of `columns`, in their order.
@@ -52,18 +52,18 @@ class ColumnChoice:
         Raises:
             EventOptionError: Both lists are given, or a list names a column that is not among `columns`.
         """
-        if self.only is not None and self.but is not None:
+        if self.only is not None and self.without is not None:
             raise EventOptionError(
                 function,
                 "ONE_COLUMN_LIST",
                 f"was given both {self.option} and {self.except_option}",
                 "Give one of the two.",
             )
-        for option, names in ((self.option, self.only), (self.except_option, self.but)):
+        for option, names in ((self.option, self.only), (self.except_option, self.without)):
             require_columns(function, option, names or (), columns)
         if self.only is not None:
             return tuple(name for name in columns if name.lower() in folded(self.only))
-        return tuple(name for name in columns if name.lower() not in folded(self.but or ()))
+        return tuple(name for name in columns if name.lower() not in folded(self.without or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ class Layout:
     @property
     def names(self) -> list[str]:
         """The columns of the result, in the order of the events' columns."""
-        kept = {*self.keys, *self.values}
-        return [name for name in self.schema.names if name in kept]
+        names = {*self.keys, *self.values}
+        return [name for name in self.schema.names if name in names]
 
     def fields(self, names: Iterable[str]) -> StructType:
         return StructType([self.schema[name] for name in names])

@@ -75,8 +75,8 @@ def type1(
     if apply_as_truncates is not None:
         conditions[_TRUNCATES] = ("apply_as_truncates", apply_as_truncates)
     frame = marked(function, events, layout, sequence_by, conditions)
-    kept = frame if apply_as_truncates is None else _after_truncates(frame, layout)
-    newest = fill(in_order(kept, layout), layout, ignored).where(f"{NEXT} IS NULL AND NOT {DELETES}")
+    since_truncates = frame if apply_as_truncates is None else _after_truncates(frame, layout)
+    newest = fill(in_order(since_truncates, layout), layout, ignored).where(f"{NEXT} IS NULL AND NOT {DELETES}")
     rows = newest.selectExpr(*map(quote, layout.names))
     return rows if apply_as_truncates is None else with_truncates(rows, layout.keys, apply_as_truncates)
 

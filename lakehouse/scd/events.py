@@ -50,9 +50,9 @@ def marked(
                 f"was given {option} with a value of {schema[name].dataType.simpleString()}",
                 "Give a condition that is true or false, such as \"op = 'D'\".",
             )
-    kept = [quote(name) for name in layout.names]
+    columns = [quote(name) for name in layout.names]
     truths = [f"coalesce({name}, FALSE) AS {name}" for name in conditions]
-    return frame.selectExpr(*kept, SEQUENCE, *truths)
+    return frame.selectExpr(*columns, SEQUENCE, *truths)
 
 
 def in_order(frame: DataFrame, layout: Layout) -> DataFrame:

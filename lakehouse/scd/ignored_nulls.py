@@ -94,5 +94,5 @@ def _filled(path: str, kind: DataType, leaves: dict[str, str]) -> str:
         alias = leaves[path]
         return f"CASE WHEN {_DELETED} IS NULL OR {alias}.at > {_DELETED} THEN {alias}.value END"
     fields = {field.name: _filled(f"{path}.{quote(field.name)}", field.dataType, leaves) for field in kind.fields}
-    known = " OR ".join(f"({value}) IS NOT NULL" for value in fields.values())
-    return f"CASE WHEN {known} THEN struct({', '.join(f'{v} AS {quote(n)}' for n, v in fields.items())}) END"
+    is_known = " OR ".join(f"({value}) IS NOT NULL" for value in fields.values())
+    return f"CASE WHEN {is_known} THEN struct({', '.join(f'{v} AS {quote(n)}' for n, v in fields.items())}) END"

@@ -96,7 +96,7 @@ class Channel(DefaultChannelBuilder):
 
     def leave(self) -> None:
         """Allows no call except the release of the session, because gRPC crashes if a closed channel is used."""
-        self._alive.left = True
+        self._alive.is_closing = True
 
     def toChannel(self) -> grpc.Channel:  # noqa: N802  (PySpark's name)
         token = grpc.access_token_call_credentials(self._state.token)
@@ -109,7 +109,7 @@ class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
     """Checks before every call that the server lives: PySpark would try to reach a dead server for ten minutes."""
 
     def __init__(self, server: Server, state: State) -> None:
-        self._server, self._state, self.left = server, state, False
+        self._server, self._state, self.is_closing = server, state, False
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         self._check(client_call_details)
@@ -124,19 +124,19 @@ class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         return continuation(client_call_details, request_iterator)
 
     def _check(self, call: Any) -> None:
-        left = self.left and "ReleaseSession" not in str(call.method)
-        if left or not is_running(self._server.rendezvous, self._state):
+        is_closing = self.is_closing and "ReleaseSession" not in str(call.method)
+        if is_closing or not is_running(self._server.rendezvous, self._state):
             raise ServerLostError(self._server.root, last_words(self._server.rendezvous))
 
 
 def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
     """Whether the server answers with its version, which requires the token, within a time limit."""
-    asked = messages.AnalyzePlanRequest(session_id=channel.session_id or "", client_type="lakehouse")
-    asked.user_context.user_id = channel.userId or ""
-    asked.spark_version.SetInParent()
+    request = messages.AnalyzePlanRequest(session_id=channel.session_id or "", client_type="lakehouse")
+    request.user_context.user_id = channel.userId or ""
+    request.spark_version.SetInParent()
     with channel.toChannel() as wire:
         try:
-            rpc.SparkConnectServiceStub(wire).AnalyzePlan(asked, timeout=within)
+            rpc.SparkConnectServiceStub(wire).AnalyzePlan(request, timeout=within)
         except (grpc.RpcError, ServerLostError):
             return False
     return True

@@ -43,11 +43,11 @@ class ServerLostError(LakehouseError, ConnectionError):
     new server.
     """
 
-    def __init__(self, root: Path, said: str) -> None:
-        self.root, self.said = root, said
+    def __init__(self, root: Path, reason: str) -> None:
+        self.root, self.reason = root, reason
         super().__init__(
-            f"The Spark server of {root} ended while it was used: {said} What was committed stays, and nothing is half "
-            f"done. Run this again: a new server starts by itself."
+            f"The Spark server of {root} ended while it was used: {reason} What was committed stays, and nothing is "
+            f"half done. Run this again: a new server starts by itself."
         )
 
 

@@ -235,6 +235,6 @@ def _is(pid: int, program: str, rendezvous: Rendezvous) -> bool:
     if Path("/proc/self/cmdline").exists():
         line = proc.read_text().replace("\0", " ") if proc.exists() else ""
     else:
-        asked = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
-        line = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        command = ["ps", "-ww", "-o", "args=", "-p", str(pid)]
+        line = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return program in line and str(rendezvous.scratch) in line

@@ -13,7 +13,7 @@ from lakehouse.server.errors import ServerError
 from lakehouse.server.rendezvous import Lock, Rendezvous
 from lakehouse.spark.session import is_connect
 
-_held: dict[Path, Any] = {}
+_locks_here: dict[Path, Any] = {}
 """The locks that the JVM of this process's classic session has, until it ends. Let go here, Java may let go of them."""
 
 
@@ -50,7 +50,7 @@ def _locked_by(session: SparkSession) -> list[Path]:
         return roots_of(session)
     from lakehouse.server.in_process import roots_here
 
-    return [*_held, *roots_here()]
+    return [*_locks_here, *roots_here()]
 
 
 def _take(session: SparkSession, root: Path) -> None:
@@ -63,7 +63,7 @@ def _take(session: SparkSession, root: Path) -> None:
         taken = jvm.java.io.RandomAccessFile(str(rendezvous.java_lock), "rw").getChannel().tryLock()
         if taken is None:
             raise ServerError(root, _has_it(lock))
-        _held[root] = taken
+        _locks_here[root] = taken
         lock.sign(f"process {os.getpid()}")
     finally:
         lock.let_go()

@@ -39,7 +39,7 @@ def spark_settings() -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
-        # Delta rebuilds a table's state in 50 tasks by default, and Spark generates code anew in each: with two of them
+        # Delta rebuilds a table's state in 50 tasks by default, and each generates its code again: with two of them
         # a small step takes a tenth more CPU.
         "spark.databricks.delta.snapshotPartitions": "1",
         # The tasks in which VACUUM lists a table's directory: 10,000 by default, a minute of both cores for any table.
@@ -47,7 +47,7 @@ def spark_settings() -> dict[str, str]:
         # OPTIMIZE of a clustered table sorts what it writes: a key's rows are then a page of a file, not all of it.
         "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
         # The generated classes that are kept. A small step has more than the default of 100, so each compiled about
-        # fifty of them anew; now it is seven.
+        # fifty of them again; now it is seven.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.debug.maxToStringFields": "100",
         "spark.redaction.regex": SECRET_KEYS,

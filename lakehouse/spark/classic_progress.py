@@ -35,7 +35,7 @@ Report = Callable[[list[JobStage], int, str, bool], None]
 
 
 @contextmanager
-def asked(spark: SparkSession, report: Report) -> Generator[None]:
+def polled(spark: SparkSession, report: Report) -> Generator[None]:
     """While it is open, the jobs of this thread are reported, unless Spark cannot be asked.
 
     Args:

@@ -79,13 +79,13 @@ class _Row:
     meaning: Meaning
     in_trace: bool
 
-    def found_in(self, said: Evidence) -> str | None:
+    def found_in(self, evidence: Evidence) -> str | None:
         """What the row recognises; of an error that comes with the asset's expression only the condition counts."""
-        text = said.condition or "" if said.of_the_asset else said.sentence
-        found = self.pattern.search(text)
-        if found is None and self.in_trace and not said.of_the_asset:
-            found = self.pattern.search(said.trace)
-        return None if found is None else found.group(0)
+        text = evidence.condition or "" if evidence.of_the_asset else evidence.sentence
+        match = self.pattern.search(text)
+        if match is None and self.in_trace and not evidence.of_the_asset:
+            match = self.pattern.search(evidence.trace)
+        return None if match is None else match.group(0)
 
 
 _ROWS = tuple(
@@ -97,12 +97,12 @@ _ROWS = tuple(
 
 def said_by(error: BaseException) -> Mapping[Meaning, str]:
     """What one exception says, without its causes: each meaning with the words that say so."""
-    said = Evidence.of(error)
+    evidence = Evidence.of(error)
     meanings: dict[Meaning, str] = {}
     if isinstance(error, ConnectionError | TimeoutError):
         meanings[Meaning.ANSWER_LOST] = type(error).__name__
     for row in _ROWS:
-        words = row.found_in(said)
+        words = row.found_in(evidence)
         if words is not None:
             meanings.setdefault(row.meaning, f"{words} ({first_line(error)[:160]})")
     return meanings
@@ -120,10 +120,10 @@ def why_unreadable(error: BaseException) -> str | None:
     """Why the feed, or an old version, cannot be read; None if the error means something else."""
     if isinstance(error, OtherFieldsError):
         return str(error)
-    said = diagnose(error)
+    meanings = diagnose(error)
     # Java says "not found" of a file that it is not allowed to read, too, and of one that it cannot write.
-    if Meaning.FILE_REFUSED in said:
+    if Meaning.FILE_REFUSED in meanings:
         return None
-    if Meaning.VECTORS_TOO_LARGE in said:
+    if Meaning.VECTORS_TOO_LARGE in meanings:
         return Meaning.VECTORS_TOO_LARGE.value
-    return next((said[meaning] for meaning in _UNREADABLE if meaning in said), None)
+    return next((meanings[meaning] for meaning in _UNREADABLE if meaning in meanings), None)

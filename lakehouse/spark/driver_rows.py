@@ -60,7 +60,7 @@ class Local:
         # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
         frame = self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
         if self.rows > _DECODED_ONCE and is_connect(self.spark):
-            # A server keeps a plan that it has analyzed; what is only a part of one it decodes anew each time.
+            # A server keeps a plan that it has analyzed; a part of a plan is decoded again each time.
             _ = frame.schema
         return frame
 
@@ -158,8 +158,8 @@ def computed(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
     """
     if few:
         return small(frame) or frame.localCheckpoint()
-    kept = frame.localCheckpoint()
-    return small(kept) or kept
+    checkpoint = frame.localCheckpoint()
+    return small(checkpoint) or checkpoint
 
 
 def _in_utc(column: Any) -> Any:

@@ -43,13 +43,13 @@ class Evidence:
 
 def causes(error: BaseException) -> Iterator[BaseException]:
     """The exception and all of its causes, outermost first, each once."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     queue: list[Any] = [error]
     while queue:
         current = queue.pop(0)
-        if not isinstance(current, BaseException) or id(current) in seen:
+        if not isinstance(current, BaseException) or id(current) in visited:
             continue
-        seen.add(id(current))
+        visited.add(id(current))
         yield current
         queue += [current.__cause__, getattr(current, "_cause", None), current.__context__]
         if isinstance(current, BaseExceptionGroup):
@@ -105,5 +105,5 @@ def _condition(error: BaseException, text: str) -> str | None:
         condition = None
     if isinstance(condition, str):
         return condition
-    found = _CONDITION.search(text)
-    return None if found is None else ".".join(part for part in found.groups() if part)
+    match = _CONDITION.search(text)
+    return None if match is None else ".".join(part for part in match.groups() if part)

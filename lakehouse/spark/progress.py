@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.classic_progress import asked
+from lakehouse.spark.classic_progress import polled
 
 PAUSE = 10.0
 """Seconds without a word at the beginning, and between two sentences."""
@@ -48,10 +48,10 @@ class Progress:
     now: Callable[[], float] = time.monotonic
     doing: str = "computing"
     _queries: dict[str, float] = field(default_factory=dict[str, float])
-    _told: float = field(init=False)
+    _last_report: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._told = self.now()
+        self._last_report = self.now()
 
     def __call__(
         self,
@@ -66,9 +66,9 @@ class Progress:
             self._queries.pop(query, None)
             return
         began = self._queries.setdefault(query, now)
-        if now - self._told < PAUSE or now - began < PAUSE:
+        if now - self._last_report < PAUSE or now - began < PAUSE:
             return
-        self._told = now
+        self._last_report = now
         self.tell(sentence(self.doing, list(stages or ()), inflight_tasks, now - began))
 
 
@@ -119,7 +119,7 @@ def heard(spark: SparkSession) -> Generator[None]:
         yield
         return
     if not _is_registered(spark, handler):
-        with asked(spark, handler):
+        with polled(spark, handler):
             yield
         return
     try:

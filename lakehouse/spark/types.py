@@ -104,13 +104,13 @@ def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection
         SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
     """
     keys = folded(key)
-    ours = {column.name.lower(): column.metadata.get(_CHAR) for column in rows.schema.fields}
+    kinds = {column.name.lower(): column.metadata.get(_CHAR) for column in rows.schema.fields}
     problems = {
         column.name: f"is a key of {kind} in the table, which Spark pads with blanks, and not in the result"
         for column in have.fields
         if column.name.lower() in keys
         and str(kind := column.metadata.get(_CHAR)).startswith("char(")
-        and ours.get(column.name.lower()) != kind
+        and kinds.get(column.name.lower()) != kind
     }
     if problems:
         raise SchemaError(asset, problems, "Make the table's column a STRING.")
@@ -147,17 +147,17 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
         SchemaError: A column is missing, is new where it may not be, or has a type that would lose values.
     """
     result = {column.name.lower(): column for column in rows.schema.fields}
-    known = {column.name.lower() for column in have.fields}
+    present = {column.name.lower() for column in have.fields}
     problems: dict[str, str] = {}
     for column in have.fields:
-        ours = result.get(column.name.lower())
-        if ours is None:
+        column_of_result = result.get(column.name.lower())
+        if column_of_result is None:
             problems[column.name] = "is missing from the result"
-        elif not widens(ours.dataType, column.dataType):
+        elif not widens(column_of_result.dataType, column.dataType):
             problems[column.name] = (
-                f"the table has {column.dataType.simpleString()}, the result {ours.dataType.simpleString()}"
+                f"the table has {column.dataType.simpleString()}, the result {column_of_result.dataType.simpleString()}"
             )
-    added = [column for column in rows.schema.fields if column.name.lower() not in known]
+    added = [column for column in rows.schema.fields if column.name.lower() not in present]
     if added and not may_add:
         problems |= {column.name: "is not in the table" for column in added}
     if problems:
@@ -174,12 +174,12 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
 
     As SQL text if that means the same, because each column of the DataFrame API is forty calls into the JVM.
     """
-    there = folded(frame.columns)
+    present = folded(frame.columns)
     if all(_is_plain(column) for column in schema.fields):
-        texts = {c.name: (quote(c.name) if c.name.lower() in there else "NULL", c.dataType) for c in schema.fields}
+        texts = {c.name: (quote(c.name) if c.name.lower() in present else "NULL", c.dataType) for c in schema.fields}
         cast = (f"CAST({value} AS {_text(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
         return typed(frame.selectExpr(*cast), schema)
-    values = [F.col(quote(c.name)) if c.name.lower() in there else F.lit(None) for c in schema.fields]
+    values = [F.col(quote(c.name)) if c.name.lower() in present else F.lit(None) for c in schema.fields]
     return frame.select(*(v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True)))
 
 

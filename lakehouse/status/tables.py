@@ -125,14 +125,14 @@ def _mark(name: str, log: Log, head: Head) -> Mark | None:
 
 def _reading(source: str, at: Position, logs: Mapping[str, Log]) -> Reading:
     log = logs.get(source)
-    left = None if log is None else unread(log, source, at)
-    if left is None:
+    backlog = None if log is None else unread(log, source, at)
+    if backlog is None:
         return Reading(source, at.version, None, lookup=at.lookup)
     gap = None
-    if left.is_replaced:
+    if backlog.is_replaced:
         gap = "another table has taken its place"
-    elif left.is_behind:
-        gap = f"its log ends at version {left.head.version}"
-    elif left.commits is None:
+    elif backlog.is_behind:
+        gap = f"its log ends at version {backlog.head.version}"
+    elif backlog.commits is None:
         gap = f"the log after version {at.version} was cleaned up"
-    return Reading(source, at.version, left.head.version, left.versions, left.since, at.lookup, gap)
+    return Reading(source, at.version, backlog.head.version, backlog.versions, backlog.since, at.lookup, gap)

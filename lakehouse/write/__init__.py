@@ -3,5 +3,5 @@
 In: a write (`Append`, `Overwrite`, `Merge`, `Aggregate`) and the table as it stands. Out: a `Statement`, or `Skip`.
 Law: after the statement the table holds exactly the result for what the write is about, and no other row was rewritten.
 Read: writes, plan, by_key, difference, driver_difference, statements; then aggregate, row_sql, incremental_sums; then
-the refusals: asked, empty_text.
+the refusals: lost_changes, empty_text.
 """

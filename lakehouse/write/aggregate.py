@@ -1,4 +1,4 @@
-"""`Aggregate`: counts and sums that a step adds to, instead of computing its groups anew."""
+"""`Aggregate`: counts and sums that a step adds to, instead of recomputing its groups."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ class Aggregate:
         names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
         if not self.groups or len(set(names)) < len(names):
             raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")
-        for sql in cast("tuple[Any, ...]", self._said):
+        for sql in cast("tuple[Any, ...]", self._expressions):
             if not isinstance(sql, str):
                 raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
             if (why := why_not_of_the_row(sql)) is not None:
@@ -81,8 +81,8 @@ class Aggregate:
         used = [(column.name, column.dataType.simpleString()) for column in self._used]
         sums = [(name, sql, self._kinds[name].simpleString()) for name, sql in sorted(self.sums.items())]
         zone = source.spark.conf.get("spark.sql.session.timeZone")
-        said = [self.changes.name, source.where, groups, self.count, sums, self.where, used, zone]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        parts = [self.changes.name, source.where, groups, self.count, sums, self.where, used, zone]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -131,24 +131,24 @@ class Aggregate:
         """The type of each sum's values."""
         # In an aggregate Spark refuses what is not of the row alone: windows, aggregates, generators, chance.
         sums = [f"max({sql})" for sql in self.sums.values()]
-        others = [f"max(({sql}) IS NULL)" for sql in self._said]
+        others = [f"max(({sql}) IS NULL)" for sql in self._expressions]
         fields = self.changes.source.selectExpr(*sums, *others).schema.fields
         return {name: column.dataType for name, column in zip(self.sums, fields, strict=False)}
 
     @property
-    def _said(self) -> tuple[str, ...]:
+    def _expressions(self) -> tuple[str, ...]:
         """All SQL expressions of the aggregate."""
         return (*self.groups.values(), *self.sums.values(), *(() if self.where is None else (self.where,)))
 
     @cached_property
     def _used(self) -> list[StructField]:
         """The source's columns that the groups, the sums and the condition may name."""
-        said = " , ".join(map(names_in, self._said)).lower()
+        named = " , ".join(map(names_in, self._expressions)).lower()
         return [
             column
             for column in self.changes.source.schema.fields
-            if quote(column.name).lower() in said
-            or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", said) is not None
+            if quote(column.name).lower() in named
+            or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", named) is not None
         ]
 
 

@@ -161,9 +161,9 @@ def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *,
 def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> list[str] | None:
     """The table's key columns, which give the key of a row that is written where the table's row is to be deleted."""
     operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
-    gone = [index for index, operation in enumerate(operations) if operation == DELETE]
-    anyway = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
-    those, this = changed.take(gone).values(key), changed.take(anyway).values(key)
+    deleted = [index for index, operation in enumerate(operations) if operation == DELETE]
+    others = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
+    those, this = changed.take(deleted).values(key), changed.take(others).values(key)
     if not those or not this:
         return None
     kinds = column_types(changed.schema)
@@ -188,24 +188,24 @@ def _narrow(
         return KeyPredicate(terms[0] or "", is_exact=False)
     kinds, go = column_types(schema), changed.values(partitions) if partitions else None
     if go is not None:
-        held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
-        came = [tuple(row.values()) for rows in held for row in rows]
+        partitions_held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
+        came = [tuple(row.values()) for rows in partitions_held for row in rows]
         types = [kinds[column.lower()] for column in partitions]
         terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix, types).sql)
     keys = changed.values(run.table.key_columns)
     types = [kinds[column.lower()] for column in run.table.key_columns]
     these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)
     terms.append(None if these is None else these.sql)
-    said = [f"({term})" for term in terms if term is not None]
-    return KeyPredicate(" AND ".join(said), is_exact=these is not None and these.is_exact)
+    terms_of_sql = [f"({term})" for term in terms if term is not None]
+    return KeyPredicate(" AND ".join(terms_of_sql), is_exact=these is not None and these.is_exact)
 
 
 def _counts(changed: Local | DataFrame) -> Rows:
     if isinstance(changed, Local):
-        found = Counter[str](changed.arrow.column(OPERATION).to_pylist())
+        counts = Counter[str](changed.arrow.column(OPERATION).to_pylist())
     else:
-        found = Counter[str]({row[0]: row[1] for row in changed.groupBy(OPERATION).count().collect()})
-    return Rows(found[INSERT] + found[AGAIN], found[UPDATE], found[DELETE])
+        counts = Counter[str]({row[0]: row[1] for row in changed.groupBy(OPERATION).count().collect()})
+    return Rows(counts[INSERT] + counts[AGAIN], counts[UPDATE], counts[DELETE])
 
 
 def _compared(
@@ -225,25 +225,25 @@ def _compared(
     - Otherwise: the rows with touched keys, as in the first way.
     """
     if touched is None or touched.is_everything:
-        return computed(difference(promised(asset, rows, touched), target, key, held=partitions))
+        return computed(difference(promised(asset, rows, touched), target, key, partition_columns=partitions))
     if folded(touched.columns) == folded(key) and is_one_task(touched):
-        mine, there = promised(asset, rows, touched), touched.of(target)
-        changed = difference(mine, there, key, one_task=True, held=partitions)
+        result, existing = promised(asset, rows, touched), touched.of(target)
+        changed = difference(result, existing, key, one_task=True, partition_columns=partitions)
         return computed(changed, few=True)
     # One column is read, not all of them.
     new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
-    ours = small(rows) if touched.few else None  # else they are not worth a try
-    if ours is not None:
-        told = (
-            insertions(asset, ours, key, touched)
+    local = small(rows) if touched.few else None  # else they are not worth a try
+    if local is not None:
+        changed = (
+            insertions(asset, local, key, touched)
             if new
-            else local_difference(asset, ours, target, key, touched, held=partitions)
+            else local_difference(asset, local, target, key, touched, partition_columns=partitions)
         )
-        if told is not None:
-            return told
-        rows = ours.frame
-    there = target.limit(0) if new else touched.of(target)
-    return computed(difference(promised(asset, rows, touched), there, key, held=partitions))
+        if changed is not None:
+            return changed
+        rows = local.frame
+    existing = target.limit(0) if new else touched.of(target)
+    return computed(difference(promised(asset, rows, touched), existing, key, partition_columns=partitions))
 
 
 def is_one_task(touched: Touched) -> bool:

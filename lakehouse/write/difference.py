@@ -42,20 +42,20 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
         touched: The keys that the result is about; None, or everything, where it is about all of them.
     """
     if touched is None or touched.is_everything:
-        return _told(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
+        return _with_problem(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
     require(rows.columns, touched.columns, f"The result of '{asset}'")
     outside = problem("outside", {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows.schema)
     if near is not None and near.is_exact:
-        return _told(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
+        return _with_problem(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
     keys = touched.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
     beside = rows.join(keys, touched.same_key(rows, renamed), "left")
-    told = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
-    return beside.selectExpr("*", told).drop("__promised", *renamed)
+    problem_of_row = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
+    return beside.selectExpr("*", problem_of_row).drop("__promised", *renamed)
 
 
-def _told(rows: DataFrame, problem: str) -> DataFrame:
+def _with_problem(rows: DataFrame, problem: str) -> DataFrame:
     return typed(rows.selectExpr("*", problem), StructType([*rows.schema.fields, StructField(_PROBLEM, StringType())]))
 
 
@@ -65,7 +65,7 @@ def difference(
     key: tuple[str, ...],
     *,
     one_task: bool = False,
-    held: tuple[str, ...] = (),
+    partition_columns: tuple[str, ...] = (),
 ) -> DataFrame:
     """The rows that turn `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
 
@@ -77,53 +77,54 @@ def difference(
         existing: What it holds, in the part that the write is about; None if there is no table yet.
         key: The table's key, at least one column.
         one_task: Whether both sides are so small that one task is quicker than a shuffle.
-        held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
+        partition_columns: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
     """
     schema = StructType([column for column in rows.schema.fields if column.name != _PROBLEM])
     named = [_find(schema.names, name) for name in key]
     keys = [f"__key_{index}" for index in range(len(named))]
-    both = rows.selectExpr(*_side(named, schema.names, "__ours"), _PROBLEM)
+    both = rows.selectExpr(*_side(named, schema.names, "__result"), _PROBLEM)
     if existing is not None:
-        there = folded(existing.columns)
+        present = folded(existing.columns)
         for column in schema.fields:
-            if column.name.lower() not in there:
+            if column.name.lower() not in present:
                 existing = existing.withColumn(column.name, F.lit(None).cast(column.dataType))
-        theirs = existing.selectExpr(*_side(named, schema.names, "__theirs"))
-        both = both.unionByName(theirs, allowMissingColumns=True)
+        target = existing.selectExpr(*_side(named, schema.names, "__target"))
+        both = both.unionByName(target, allowMissingColumns=True)
     else:
         # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.
-        both = both.repartitionByRange(*keys).selectExpr("*", "IF(FALSE, __ours, NULL) AS __theirs")
-    seen = [
-        "count(__ours) AS __copies",
-        "count(__theirs) AS __held",
-        "first(__ours, TRUE) AS __ours",
-        "first(__theirs, TRUE) AS __theirs",
+        both = both.repartitionByRange(*keys).selectExpr("*", "IF(FALSE, __result, NULL) AS __target")
+    aggregates = [
+        "count(__result) AS __copies",
+        "count(__target) AS __target_rows",
+        "first(__result, TRUE) AS __result",
+        "first(__target, TRUE) AS __target",
         f"max({_PROBLEM}) AS __outside",
     ]
-    if held:
-        values = ", ".join(_as(f"__theirs.{quote(name)}", name) for name in (_find(schema.names, c) for c in held))
-        seen.append(f"collect_set(IF(__theirs IS NULL, NULL, struct({values}))) AS {HELD}")
+    if partition_columns:
+        names = [_find(schema.names, column) for column in partition_columns]
+        values = ", ".join(_as(f"__target.{quote(name)}", name) for name in names)
+        aggregates.append(f"collect_set(IF(__target IS NULL, NULL, struct({values}))) AS {HELD}")
     grouped = (both.coalesce(1) if one_task else both).groupBy(*keys)
-    return _operations(grouped.agg(*map(F.expr, seen)), schema, named, [HELD] if held else [])
+    return _operations(grouped.agg(*map(F.expr, aggregates)), schema, named, [HELD] if partition_columns else [])
 
 
-def _operations(grouped: DataFrame, schema: StructType, named: list[str], held: list[str]) -> DataFrame:
+def _operations(grouped: DataFrame, schema: StructType, named: list[str], extra: list[str]) -> DataFrame:
     """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
     keys = {name: f"__key_{index}" for index, name in enumerate(named)}
-    told_problem = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {problem('twice', keys)} END)"
-    mine, yours = (comparable(schema, f"{side}.") for side in ("__ours", "__theirs"))
-    differ = [f"NOT ({same(mine[name], yours[name])})" for name in schema.names if name not in named]
+    problem_of_key = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {problem('twice', keys)} END)"
+    result, target = (comparable(schema, f"{side}.") for side in ("__result", "__target"))
+    differ = [f"NOT ({same(result[name], target[name])})" for name in schema.names if name not in named]
     operations = (
         f"CASE WHEN {_PROBLEM} IS NOT NULL THEN array(CAST(raise_error({_PROBLEM}) AS STRING)) "
-        f"WHEN __theirs IS NULL THEN array('{INSERT}') "
-        f"WHEN __ours IS NULL THEN array('{DELETE}') "
-        f"WHEN __held > 1 THEN array('{DELETE}', '{AGAIN}') "
+        f"WHEN __target IS NULL THEN array('{INSERT}') "
+        f"WHEN __result IS NULL THEN array('{DELETE}') "
+        f"WHEN __target_rows > 1 THEN array('{DELETE}', '{AGAIN}') "
         f"WHEN {' OR '.join(differ) or 'FALSE'} THEN array('{UPDATE}') END"
     )
-    values = [_as(keys.get(name, f"__ours.{quote(name)}"), name) for name in schema.names]
-    told = grouped.selectExpr("*", f"{told_problem} AS {_PROBLEM}")
-    due = told.selectExpr(*values, *held, f"explode({operations}) AS {OPERATION}")
-    return due if held else typed(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
+    values = [_as(keys.get(name, f"__result.{quote(name)}"), name) for name in schema.names]
+    checked = grouped.selectExpr("*", f"{problem_of_key} AS {_PROBLEM}")
+    due = checked.selectExpr(*values, *extra, f"explode({operations}) AS {OPERATION}")
+    return due if extra else typed(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
 
 
 def _side(named: list[str], columns: list[str], side: str) -> list[str]:
@@ -134,8 +135,8 @@ def _side(named: list[str], columns: list[str], side: str) -> list[str]:
 def missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
     """The rows that `existing` lacks. If `existing` holds rows that the result lacks, the plan raises an error."""
     difference_ = bag_difference(rows, existing)
-    gone = F.raise_error(F.lit(_GONE)).cast("boolean")
-    more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(gone))
+    lacking = F.raise_error(F.lit(_GONE)).cast("boolean")
+    more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(lacking))
     each = F.explode(F.sequence(F.lit(1), F.col(MORE))).alias("__n")
     return more.select(*map(quote, existing.columns), each).drop("__n")
 
@@ -145,21 +146,21 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
     for cause in causes(error):
         if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
             return None
-        found = _said(message(cause))
-        if found is not None:
-            return broken(asset, found)
+        problem = _problem_in(message(cause))
+        if problem is not None:
+            return broken(asset, problem)
     return None
 
 
-def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
+def broken(asset: str, problem: Mapping[str, Any]) -> BrokenPromiseError:
     """A broken promise as an error.
 
     Args:
         asset: The asset that broke it.
-        found: The promise's `kind` and what its sentence tells: about a key, say, the values of its columns as `key`.
+        problem: The promise's `kind` and what its sentence tells: about a key, say, the values of its columns as `key`.
     """
-    where = ", ".join(f"{name}={value}" for name, value in found.get("key", {}).items())
-    match found["kind"]:
+    where = ", ".join(f"{name}={value}" for name, value in problem.get("key", {}).items())
+    match problem["kind"]:
         case "outside":
             return BrokenPromiseError(
                 asset,
@@ -175,14 +176,14 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
         case "not appended":
             return BrokenPromiseError(
                 asset,
-                f"is of rows appended to '{found['source']}', whose version {found['version']} has changed others "
-                f"({found['change']})",
+                f"is of rows appended to '{problem['source']}', whose version {problem['version']} has changed others "
+                f"({problem['change']})",
                 "Read them with touched() or net() instead of appended().",
             )
         case "empty":
             return BrokenPromiseError(
                 asset,
-                f"is about a row with an empty text in column {found['column']}, which Delta would keep as NULL, "
+                f"is about a row with an empty text in column {problem['column']}, which Delta would keep as NULL, "
                 f"because the table is partitioned by it",
                 "Put another value in its place in an asset upstream of this one, or partition by another column.",
             )
@@ -205,16 +206,16 @@ def broken(asset: str, found: Mapping[str, Any]) -> BrokenPromiseError:
                 "Name in Table(key=...) the columns that identify a row of the source.",
             )
         case "event":
-            return BadEventError(asset, found["rule"], found["key"], found["at"], found["columns"])
+            return BadEventError(asset, problem["rule"], problem["key"], problem["at"], problem["columns"])
         case kind:
             raise AssertionError(f"no promise is called {kind}")
 
 
-def _said(text: str) -> dict[str, Any] | None:
+def _problem_in(text: str) -> dict[str, Any] | None:
     """What a broken promise says of itself in the text of an error; None if it is none, or a piece of its plan."""
-    _, found, said = text.partition(BROKEN)
+    _, marker, json_text = text.partition(BROKEN)
     try:
-        return json.JSONDecoder().raw_decode(said)[0] if found else None
+        return json.JSONDecoder().raw_decode(json_text)[0] if marker else None
     except ValueError:
         return None
 

@@ -31,7 +31,7 @@ def local_difference(
     key: tuple[str, ...],
     touched: Touched,
     *,
-    held: tuple[str, ...] = (),
+    partition_columns: tuple[str, ...] = (),
 ) -> Local | None:
     """The difference that makes the table hold exactly `rows` for the touched keys; None if Spark must find it.
 
@@ -41,7 +41,7 @@ def local_difference(
         target: The table's rows.
         key: The table's key, at least one column.
         touched: The keys that the result is about.
-        held: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
+        partition_columns: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
 
     Raises:
         BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
@@ -52,18 +52,18 @@ def local_difference(
     near = touched.predicate(target.schema) if by_key else None
     whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
     existing = touched.of(target) if near is None else target.where(near.sql)
-    answers = small(_beside(rows, whole, existing, key, held, "left" if near is None else "inner"))
+    answers = small(_beside(rows, whole, existing, key, partition_columns, "left" if near is None else "inner"))
     if answers is None:
         return None
     nth: list[int | None] = answers.column(_NTH).to_pylist()
-    gone = dict[tuple[Literal, ...], int]()
+    removed = dict[tuple[Literal, ...], int]()
     if None in nth:
         if answers.values(key) is None:
             return None
         for place, values in enumerate(answers.listed(key)):
             if nth[place] is None:
-                nth[place] = len(whole) + gone.setdefault(values, len(gone))
-        whole = _with_keys(whole, key, list(gone))
+                nth[place] = len(whole) + removed.setdefault(values, len(removed))
+        whole = _with_keys(whole, key, list(removed))
     return _as_difference(rows, whole, cast("list[int]", nth), answers)
 
 
@@ -114,7 +114,7 @@ def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
 
 
 def _beside(
-    rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], held: tuple[str, ...], how: str
+    rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], partition_columns: tuple[str, ...], how: str
 ) -> DataFrame:
     """A row for each row of the table: the place of its key in `whole` and whether the two differ, or its own key."""
     schema = rows.schema
@@ -132,8 +132,9 @@ def _beside(
     answers = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]
     if how == "left":
         answers += [f"IF({_NTH} IS NULL, __target.{quote(name)}, NULL) AS {quote(name)}" for name in key]
-    if held:
-        answers.append(f"struct({', '.join(f'__target.{quote(name)} AS {quote(name)}' for name in held)}) AS {HELD}")
+    if partition_columns:
+        values = ", ".join(f"__target.{quote(name)} AS {quote(name)}" for name in partition_columns)
+        answers.append(f"struct({values}) AS {HELD}")
     return joined.selectExpr(_NTH, *answers)
 
 

@@ -48,8 +48,8 @@ def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -
         return touched
     if touched.values is None:
         checked = _refusing(keys.distinct, partition_columns)
-        found = checked if touched.few else Unread(checked)
-        return replace(touched, touched=SomeKeys(keys.columns, found, keys.most))
+        rows = checked if touched.few else Unread(checked)
+        return replace(touched, touched=SomeKeys(keys.columns, rows, keys.most))
     partitions = folded(partition_columns)
     for index, column in enumerate(touched.columns):
         if column.lower() in partitions and any(key[index] == "" for key in touched.values):

@@ -1,4 +1,4 @@
-"""`History` as one commit: what the table says of touched entities since the position, folded anew from the changes.
+"""`History` as one commit: what the table says of touched entities since the position, recomputed from the changes.
 
 One law for a step, for a step that is repeated, and for a gap: *for every touched entity the table says of the time
 after the position what the changes tell, folded over the state that it had at the position; what it says of the time
@@ -58,7 +58,7 @@ def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]
     return replace(run, changes=(changes,), definition=definition), replace(write, changes=changes)
 
 
-def untold(asset: str, source: str) -> str:
+def why_incomplete(asset: str, source: str) -> str:
     """What is wrong with the history of a source of which not every change is read."""
     return (
         f"'{asset}' keeps the history of '{source}', of which Read(start=..., exclude_operations=...) would leave "
@@ -103,9 +103,9 @@ def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Cha
     match changes.content:
         case Everything(committed=committed):
             if head is None or isinstance(run.cursor, Fresh):
-                found = backdated(changes, changes.source_at.ref.log(lambda: spark))
+                times = backdated(changes, changes.source_at.ref.log(lambda: spark))
                 upto = changes.range.upto
-                return found or replace(changes, times=Times(None, committed, {upto: committed}))
+                return times or replace(changes, times=Times(None, committed, {upto: committed}))
             since = position.time if position is not None else None
             if since is None:
                 since = _latest(TableVersion.of(spark, run.ref, head).rows(), shape)
@@ -124,21 +124,21 @@ def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Cha
 
 def _of_range(spark: SparkSession, changes: Changes, position: Position, time: int) -> dict[int, int]:
     """The times of the range's versions, as their commits say; of those that are gone, as an archive does."""
-    said: dict[int, int] = {}
+    timestamps: dict[int, int] = {}
     if isinstance(changes.content, Feed) and changes.content.archived:
         versions = changes.content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
-        said |= {row[0]: row[1] for row in versions}
+        timestamps |= {row[0]: row[1] for row in versions}
         log = changes.source_at.ref.log(lambda: spark)
-        said |= {at.version: at.timestamp for at in log.commits(changes.range.upto, changes.range.after + 1)}
-    said |= {commit.version: commit.timestamp for commit in changes.commits}
-    return times_of(sorted(said.items()), (position.version, time))
+        timestamps |= {at.version: at.timestamp for at in log.commits(changes.range.upto, changes.range.after + 1)}
+    timestamps |= {commit.version: commit.timestamp for commit in changes.commits}
+    return times_of(sorted(timestamps.items()), (position.version, time))
 
 
 def _latest(rows: DataFrame, shape: Shape) -> int | None:
     """The latest moment that the history speaks of; None where it has no row."""
     latest = f"unix_millis(max(greatest({quote(shape.start)}, {quote(shape.end)})))"
-    found: int | None = rows.selectExpr(latest).collect()[0][0]
-    return found
+    latest_moment: int | None = rows.selectExpr(latest).collect()[0][0]
+    return latest_moment
 
 
 def planned(
@@ -163,21 +163,21 @@ def planned(
         return Create(rows)
     if isinstance(changes.content, Nothing):
         return rest
-    held = TableVersion.of(spark, run.ref, head).rows()
+    target = TableVersion.of(spark, run.ref, head).rows()
     touched = changes.touched(*shape.entity)
     few = not touched.is_everything and is_one_task(touched)
     since = None if times.since is None else f"timestamp_millis({times.since}L)"
     end = quote(shape.end)
-    reaching = held if since is None else held.where(f"{end} IS NULL OR {end} > {since}")
+    reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
     reached = computed(touched.of(reaching), few=few)
-    there = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run.asset, changes, shape, there, since, one_task=few)
-    kept = folded(held.columns)
+    existing = reached.frame if isinstance(reached, Local) else reached
+    rows = _rows(spark, run.asset, changes, shape, existing, since, one_task=few)
+    columns = folded(target.columns)
     if not isinstance(changes.content, Everything):
-        rows = rows.drop(*(column for column in shape.earliest if column.lower() not in kept))
-    rows = fit(run.asset, rows, held.schema, may_add=True)
-    changed = computed(difference(promised(run.asset, rows, None), there, key, one_task=few), few=few)
-    return written(run, changed, held.schema, head, rest, same_columns=len(rows.columns) == len(held.columns))
+        rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
+    rows = fit(run.asset, rows, target.schema, may_add=True)
+    changed = computed(difference(promised(run.asset, rows, None), existing, key, one_task=few), few=few)
+    return written(run, changed, target.schema, head, rest, same_columns=len(rows.columns) == len(target.columns))
 
 
 def _rows(
@@ -185,7 +185,7 @@ def _rows(
     asset: str,
     changes: Changes,
     shape: Shape,
-    there: DataFrame,
+    existing: DataFrame,
     since: str | None,
     *,
     one_task: bool,
@@ -197,28 +197,28 @@ def _rows(
         asset: The asset, for messages.
         changes: The changes since the position, with their times.
         shape: The columns of the history.
-        there: The table's rows of these entities that reach beyond the position.
+        existing: The table's rows of these entities that reach beyond the position.
         since: SQL of the position's time; None where nothing was read before.
         one_task: Whether they are few.
     """
     assert changes.times is not None
-    kept = StructType([field for field in there.schema.fields if field.name.lower() not in shape.own])
-    images = fit(asset, changes.feed, kept, may_add=True)
+    schema = StructType([field for field in existing.schema.fields if field.name.lower() not in shape.own])
+    images = fit(asset, changes.feed, schema, may_add=True)
     feed = folded((CHANGE, VERSION, TIMESTAMP))
     columns = [column for column in images.columns if column.lower() not in feed]
-    found = there.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
+    before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
     for name in columns:
-        if name.lower() not in folded(there.columns):
-            found = found.withColumn(name, F.lit(None).cast(images.schema[name].dataType))
+        if name.lower() not in folded(existing.columns):
+            before = before.withColumn(name, F.lit(None).cast(images.schema[name].dataType))
     earliest = _NEVER
     if isinstance(changes.content, Everything) and since is not None:
         earliest = since
-        ended = found.select(*map(quote, columns)).withColumns(
+        ended = before.select(*map(quote, columns)).withColumns(
             {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(_NEVER)}
         )
         images = images.unionByName(ended)
     states = shape.states(images, _frame_of(spark, changes.times), earliest)
-    return shape.rows(shape.found(found, columns).unionByName(states), one_task=one_task)
+    return shape.rows(shape.states_before(before, columns).unionByName(states), one_task=one_task)
 
 
 def _frame_of(spark: SparkSession, times: Times) -> DataFrame:

@@ -85,7 +85,7 @@ class Shape:
             .selectExpr(*self._names, "__version", "__at", f"{earliest} AS __earliest", "__row")
         )
 
-    def found(self, rows: DataFrame, columns: list[str]) -> DataFrame:
+    def states_before(self, rows: DataFrame, columns: list[str]) -> DataFrame:
         """The state in which the changes find each entity.
 
         Args:
@@ -93,14 +93,14 @@ class Shape:
             columns: The source's columns.
         """
         values = ", ".join(map(quote, columns))
-        known = (
+        earliest = (
             quote(self.earliest[0]) if self.earliest[0].lower() in folded(rows.columns) else "CAST(NULL AS TIMESTAMP)"
         )
         return rows.selectExpr(
             *self._keys,
             f"CAST({BEFORE_ALL} AS BIGINT) AS __version",
             f"{quote(self.start)} AS __at",
-            f"{known} AS __earliest",
+            f"{earliest} AS __earliest",
             f"struct({values}) AS __row",
         )
 
@@ -108,7 +108,7 @@ class Shape:
         """The rows of the history that the states make up.
 
         Args:
-            states: The states of each entity, from `found` and `states`.
+            states: The states of each entity, from `states_before` and `states`.
             one_task: Whether they are so few that one task is quicker than a shuffle.
         """
         schema = next(f.dataType for f in states.schema.fields if f.name == "__row")

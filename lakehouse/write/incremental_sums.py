@@ -107,44 +107,44 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
 
 def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
     """Why the table may not hold the sums at the position; None if the log shows that it does."""
-    changes, known = write.changes, run.cursor
-    if not isinstance(known, Known) or known.mark.aggregate != write.digest:
+    changes, cursor = write.changes, run.cursor
+    if not isinstance(cursor, Known) or cursor.mark.aggregate != write.digest:
         return "its last commit had other sums of other rows, or none"
-    read = known.mark.reads.get(changes.name)
+    read = cursor.mark.reads.get(changes.name)
     if read is None or read.version != changes.range.after:
         return "what its last commit had read is to be read again"
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
-    since = commits_between(log, run.asset, known.mark.base, head.version)
+    since = commits_between(log, run.asset, cursor.mark.base, head.version)
     if since is None:
         return "the log was cleaned up to its last commit"
     for commit in reversed(since):
         if commit.operation in _OF_COLUMNS:
             return f"version {commit.version} ({commit.operation}) changed its columns"
-        if commit.version != known.version and may_concern(commit, run.asset, run.partitions):
+        if commit.version != cursor.version and may_concern(commit, run.asset, run.partitions):
             return f"version {commit.version} ({commit.operation}) has written to it since"
     return None
 
 
 def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Recompute:
     within = run.within(target.schema)
-    found = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
-    if isinstance(found, Local) and not found.rows:
+    summed = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
+    if isinstance(summed, Local) and not summed.rows:
         return MarkOnly()
-    if _holds(found, IN_DOUBT, value=True):
+    if _holds(summed, IN_DOUBT, value=True):
         return Recompute("a value of the changes may be another one in the source, or in the table")
-    held = target if within is None else target.where(within)
-    beside = _beside(write, found, held)
-    changed = computed(_operations(beside, write, target.schema), few=isinstance(found, Local))
+    existing = target if within is None else target.where(within)
+    beside = _beside(write, summed, existing)
+    changed = computed(_operations(beside, write, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_DOUBT):
         return Recompute("what it holds and what has changed do not fit together")
     return written(run, changed, target.schema, head, MarkOnly())
 
 
-def _holds(found: Local | DataFrame, column: str, *, value: object) -> bool:
-    if isinstance(found, Local):
-        return value in found.column(column).to_pylist()
-    return not is_empty(found.where(F.col(column) == F.lit(value)))
+def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:
+    if isinstance(rows, Local):
+        return value in rows.column(column).to_pylist()
+    return not is_empty(rows.where(F.col(column) == F.lit(value)))
 
 
 def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
@@ -161,22 +161,22 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
     return added.where(" OR ".join([IN_DOUBT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in sums)]))
 
 
-def _beside(write: Aggregate, found: Local | DataFrame, held: DataFrame) -> DataFrame:
+def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> DataFrame:
     """The touched groups: their new sums, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
     groups = tuple(write.groups)
-    keys = SomeKeys(groups, found, found.rows) if isinstance(found, Local) else SomeKeys(groups, Unread(found))
+    keys = SomeKeys(groups, summed, summed.rows) if isinstance(summed, Local) else SomeKeys(groups, Unread(summed))
     touched = Touched(groups, keys, None, (write.changes.name,))
     totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
     totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())
-    there = touched.of(held).selectExpr(
+    existing = touched.of(target).selectExpr(
         *map(quote, groups), *(f"{total} AS {name}" for name, total in totals.items()), f"struct({was}) AS {_WAS}"
     )
-    frame = (found.frame if isinstance(found, Local) else found).drop(IN_DOUBT)
-    both = there.unionByName(frame, allowMissingColumns=True)
+    frame = (summed.frame if isinstance(summed, Local) else summed).drop(IN_DOUBT)
+    both = existing.unionByName(frame, allowMissingColumns=True)
     grouped = (both.coalesce(1) if is_one_task(touched) else both).groupBy(*map(quote, groups))
-    seen = [f"count({_WAS}) AS {_ROWS}", f"first({_WAS}, TRUE) AS {_WAS}"]
-    return grouped.agg(*(F.expr(f"try_sum({name}) AS {name}") for name in totals), *map(F.expr, seen))
+    aggregates = [f"count({_WAS}) AS {_ROWS}", f"first({_WAS}, TRUE) AS {_WAS}"]
+    return grouped.agg(*(F.expr(f"try_sum({name}) AS {name}") for name in totals), *map(F.expr, aggregates))
 
 
 def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> DataFrame:

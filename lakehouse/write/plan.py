@@ -45,7 +45,7 @@ def plan(
         MissingKeyError: A write by key to a table without a key.
     """
     if isinstance(write, History):
-        return history.planned(spark, run, write, head, _rest(run, anew=False))
+        return history.planned(spark, run, write, head, _rest(run, recompute=False))
     if not isinstance(write, Aggregate):
         return _stated(spark, run, write, head)
     check(run, write, head)
@@ -53,13 +53,15 @@ def plan(
         return _stated(spark, run, Overwrite(write.rows), head)
     match added(spark, run, write, head):
         case Recompute(reason=reason):
-            tell(f"{run.asset} computes all its sums anew: {reason}.")
-            return _stated(spark, run, Overwrite(write.rows), head, anew=True)
+            tell(f"{run.asset} recomputes all its sums: {reason}.")
+            return _stated(spark, run, Overwrite(write.rows), head, recompute=True)
         case statement:
             return statement
 
 
-def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, anew: bool = False) -> Statement | Skip:
+def _stated(
+    spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False
+) -> Statement | Skip:
     check_new(run.asset, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.asset, write.rows, partition_columns)
@@ -69,32 +71,32 @@ def _stated(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, 
     write = refusing_empty_texts(run.asset, write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
-    if run.changes and not (run.moves or anew or (isinstance(write, Overwrite) and run.lookups_moved)):
+    if run.changes and not (run.moves or recompute or (isinstance(write, Overwrite) and run.lookups_moved)):
         return Skip()
-    rest = _rest(run, anew=anew)
-    held = TableVersion.of(spark, run.ref, head).rows()
-    check_padding(run.asset, write.rows, held.schema, run.table.key_columns)
-    rows = fit(run.asset, write.rows, held.schema, may_add=_may_add(write))
-    within = run.within(held.schema)
+    rest = _rest(run, recompute=recompute)
+    target = TableVersion.of(spark, run.ref, head).rows()
+    check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
+    rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))
+    within = run.within(target.schema)
     if within is not None:
-        rows, held = rows.where(within), held.where(within)
+        rows, target = rows.where(within), target.where(within)
     match write:
         case Append():
             return _appended(spark, run, rows, within, rest)
         case Overwrite() if not run.table.key_columns:
-            same = len(rows.columns) == len(held.columns) and is_empty(bag_difference(rows, held))
+            same = len(rows.columns) == len(target.columns) and is_empty(bag_difference(rows, target))
             return rest if same else Replace(rows, within)
         case Overwrite():
-            return keyed(run, rows, None, held, head, rest)
+            return keyed(run, rows, None, target, head, rest)
         case Merge(touched=touched):
-            return keyed(run, rows, touched, held, head, rest)
+            return keyed(run, rows, touched, target, head, rest)
         case _:
             assert_never(write)
 
 
-def _rest(run: Run, *, anew: bool) -> MarkOnly | Skip:
+def _rest(run: Run, *, recompute: bool) -> MarkOnly | Skip:
     """What remains to be done if no row differs: a mark, if it saves a later run some work."""
-    due = run.moves or (bool(run.changes) and run.lookups_moved) or anew
+    due = run.moves or (bool(run.changes) and run.lookups_moved) or recompute
     return MarkOnly() if due else Skip()
 
 

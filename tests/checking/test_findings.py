@@ -148,7 +148,7 @@ def test_the_worst_of_several_grades_decides() -> None:
     assert Grade.worst([]) is Grade.PASSED
     assert Grade.worst([Grade.PASSED, Grade.WARNS]) is Grade.WARNS
     assert Grade.worst([Grade.WARNS, Grade.FAILED]) is Grade.FAILED
-    assert Finding.untold("why").grade is Grade.WARNS
+    assert Finding.unavailable("why").grade is Grade.WARNS
 
 
 def test_a_commit_is_unread_only_after_the_position() -> None:

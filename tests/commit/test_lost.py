@@ -59,7 +59,7 @@ def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so
     step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
     with (
         rivals(behind.spark, partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
-        pytest.raises(ConflictError, match=r"It changed rows that cannot be told, and on_same_rows='fail'"),
+        pytest.raises(ConflictError, match=r"It changed rows that the log does not name, and on_same_rows='fail'"),
     ):
         step.commit(write, behind.retry, NO_WAIT)
     assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)

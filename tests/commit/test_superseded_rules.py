@@ -164,8 +164,8 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     """Where everything is compared because the code is another, nobody asked for the epoch of the log."""
     ours = run(history)
     history.transactions[ours.application_id] = 99
-    cursor = find_cursor(history, history.head(), history.asset, ("p",), asked=asked)
-    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", asked=asked), asked=asked)
+    cursor = find_cursor(history, history.head(), history.asset, ("p",), on_request=asked)
+    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), on_request=asked)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 

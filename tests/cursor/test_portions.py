@@ -16,7 +16,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
-from lakehouse.read.decide import Continue, Found, Reconcile, of_input
+from lakehouse.read.decide import Continue, Reconcile, SourceState, of_input
 from lakehouse.read.resolve import Reader, Source, _capped, _from_archive, _start_version, read_changes
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
@@ -100,7 +100,7 @@ def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
     mark = Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, 9)})
     stale = Known(mark, 1, "0", 1, {"src": Position(TABLE_ID, 2)}, stale_base=True)
-    head = Found(TABLE_ID, source.head.version)
+    head = SourceState(TABLE_ID, source.head.version)
     found = of_input(MERGES, None, stale, "src", head, stale.reads["src"], Read())
     assert isinstance(found, Reconcile) and "ends at version 5" in str(found.reason)
 

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
 from lakehouse.dagster import automation as module
-from lakehouse.dagster.automation import Asked
+from lakehouse.dagster.automation import Requests
 from tests.support.marked import append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
@@ -176,12 +176,12 @@ def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:
 
 
 def test_the_pause_doubles_up_to_an_hour_and_another_change_does_not_wait() -> None:
-    asked, now, waits = Asked(), 0.0, list[float]()
+    requests, now, waits = Requests(), 0.0, list[float]()
     for _ in range(9):
         began = now
-        while not asked.allows("unread", now):
+        while not requests.allows("unread", now):
             now += 60
         waits.append(now - began)
-        asked = Asked.from_text(asked.again("unread", now).to_text())
+        requests = Requests.from_text(requests.again("unread", now).to_text())
     assert waits == [0, 60, 120, 240, 480, 960, 1920, 3600, 3600]
-    assert asked.allows("more", now)
+    assert requests.allows("more", now)

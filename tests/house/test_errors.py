@@ -111,7 +111,7 @@ CASES = [
         {"asset": "flights_history"},
         "'flights_history' keeps a history, and a full refresh would replace its past by what its source still tells.",
         WRITTEN,
-        "Without the run tag lakehouse/full_refresh it goes on from its position. To begin anew, delete the table and "
+        "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
         "materialize it: its first read goes back as far as the source's own history.",
     ),
     Case(
@@ -172,7 +172,7 @@ CASES = [
     ),
     Case(
         errors.NewerMarkError,
-        {"asset": "flights", "version": 7, "number": 3, "known": 2},
+        {"asset": "flights", "version": 7, "number": 3, "newest": 2},
         "A newer version of this library wrote version 7 of the table of 'flights': its mark is of format 3, and this "
         "version knows formats up to 2.",
         WRITTEN,
@@ -245,7 +245,7 @@ CASES = [
     ),
     Case(
         errors.SessionEndedError,
-        {"asset": "flights", "said": "[NO_ACTIVE_SESSION] No active session."},
+        {"asset": "flights", "reason": "[NO_ACTIVE_SESSION] No active session."},
         "The Spark session in which the inputs of 'flights' were read has ended: [NO_ACTIVE_SESSION] No active "
         "session.",
         WRITTEN,

@@ -11,7 +11,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.read.asset import Asset
-from lakehouse.read.decide import Continue, Decision, FirstRead, Found, Reconcile, Refuse, of_all, of_input
+from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, SourceState, of_all, of_input
 from lakehouse.spark.snapshot import TableRef
 
 MERGES = Asset(
@@ -20,9 +20,9 @@ MERGES = Asset(
 FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
 APPENDS = replace(MERGES, appends=True)
 LATE = Read(start=3)
-HERE = Found("s", 8)
+HERE = SourceState("s", 8)
 AT = Position("s", 5)
-ASKED = Reconcile("a full refresh was asked for", asked=True)
+ASKED = Reconcile("a full refresh was asked for", on_request=True)
 
 
 def parts(asset: Asset, read: Read, config: Mapping[str, object] | None = None) -> dict[str, str]:
@@ -97,18 +97,26 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             Continue(AT),
             id="an exclusion beside a start compares nothing",
         ),
-        pytest.param(MERGES, known(was=WHOLE), Read(), Found("t", 8), None, "compared: another table", id="replaced"),
         pytest.param(
-            FAILS, known(was=WHOLE), Read(), Found("t", 8), None, "refused: another table", id="replaced, fail"
+            MERGES, known(was=WHOLE), Read(), SourceState("t", 8), None, "compared: another table", id="replaced"
         ),
         pytest.param(
-            APPENDS, known(was=WHOLE), Read(), Found("t", 8), None, "refused: another table", id="replaced, append"
+            FAILS, known(was=WHOLE), Read(), SourceState("t", 8), None, "refused: another table", id="replaced, fail"
         ),
         pytest.param(
-            MERGES, known(was=WHOLE), Read(), Found("s", 4), None, "compared: ends at version 4", id="went back"
+            APPENDS,
+            known(was=WHOLE),
+            Read(),
+            SourceState("t", 8),
+            None,
+            "refused: another table",
+            id="replaced, append",
         ),
         pytest.param(
-            MERGES, known(was=WHOLE), Read(), Found("s", 8, "#1"), None, "compared: partitions", id="mapped now"
+            MERGES, known(was=WHOLE), Read(), SourceState("s", 4), None, "compared: ends at version 4", id="went back"
+        ),
+        pytest.param(
+            MERGES, known(was=WHOLE), Read(), SourceState("s", 8, "#1"), None, "compared: partitions", id="mapped now"
         ),
         pytest.param(
             MERGES,
@@ -123,7 +131,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             MERGES,
             known(was=None),
             Read(),
-            Found("s", 8, "#1"),
+            SourceState("s", 8, "#1"),
             None,
             Continue(replace(AT, mapped="#1")),
             id="a mark of format 1 did not say which partitions",
@@ -141,7 +149,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
     ],
 )
 def test_an_input_has_one_decision(
-    asset: Asset, cursor: Cursor, read: Read, found: Found, asked: Reconcile | None, expected: Decision | str
+    asset: Asset, cursor: Cursor, read: Read, found: SourceState, asked: Reconcile | None, expected: Decision | str
 ) -> None:
     together = of_all(asset, cursor, parts(asset, read), asked)
     decision = of_input(asset, together, cursor, "src", found, cursor.reads.get("src"), read)

@@ -106,8 +106,8 @@ def test_it_is_the_difference(
     existing = spark.createDataFrame(held, SCHEMA)
     beside = ("d",) if with_held else ()
     mine, keys = local(spark, rows), by(spark)
-    found = local_difference("a", mine, existing, KEY, keys, held=beside)
-    expected = difference(promised("a", mine.frame, keys), existing, KEY, held=beside)
+    found = local_difference("a", mine, existing, KEY, keys, partition_columns=beside)
+    expected = difference(promised("a", mine.frame, keys), existing, KEY, partition_columns=beside)
     assert found is not None
     assert told(found.frame) == told(expected)
     assert found.rows == len(found.arrow) == found.frame.count()

@@ -39,7 +39,7 @@ def _answers_for(write: Write, changes: Changes) -> bool:
         case Aggregate(changes=aggregated) | History(changes=aggregated):
             return changes.name == aggregated.name
         case Append():
-            return changes.is_asked
+            return changes.is_used
         case Overwrite():
             return True
         case _:

@@ -1,0 +1,66 @@
+"""A variable, a parameter and an attribute is a noun that names the thing, or says what is true of it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+FILES = sorted(file for part in ("lakehouse", "assets", "resources") for file in (PROJECT / part).rglob("*.py"))
+NO_NOUNS = frozenset(
+    [
+        "anew",
+        "asked",
+        "but",
+        "found",
+        "gone",
+        "held",
+        "kept",
+        "known",
+        "left",
+        "mine",
+        "ours",
+        "said",
+        "seen",
+        "theirs",
+        "there",
+        "told",
+        "unasked",
+        "untold",
+        "yours",
+    ]
+)
+
+
+def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every name that a file gives, with the line where it does."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name, lineno=line) | ast.Name(id=name, ctx=ast.Store(), lineno=line):
+                yield line, name
+            case ast.Attribute(attr=name, ctx=ast.Store(), lineno=line):
+                yield line, name
+            case ast.FunctionDef(name=name, lineno=line):
+                yield line, name
+            case ast.MatchAs(name=str(name), lineno=line) | ast.MatchStar(name=str(name), lineno=line):
+                yield line, name
+            case _:
+                pass
+
+
+def unnamed(source: str) -> list[tuple[int, str]]:
+    """The names of a file that do not name a thing; `left` does beside a `right`."""
+    names = list(_names(ast.parse(source)))
+    sides = {"left"} if any(name == "right" for _, name in names) else set[str]()
+    return sorted((line, name) for line, name in names if name.strip("_") in NO_NOUNS - sides)
+
+
+def test_names_are_nouns() -> None:
+    listed = {str(file.relative_to(PROJECT)): unnamed(file.read_text()) for file in FILES}
+
+    assert {file: names for file, names in listed.items() if names} == {}
+
+
+def test_a_name_that_is_no_noun_is_noticed() -> None:
+    source = "def told(there):\n    found: int = 1\n    self._said = found\n    for left, right in ours: pass\n"
+
+    assert unnamed(source) == [(1, "there"), (1, "told"), (2, "found"), (3, "_said")]

@@ -404,8 +404,11 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better():
 
 
 def classes(module: ModuleType) -> list[type[LakehouseError]]:
-    found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Exception)]
-    return [error for error in found if error.__module__ == module.__name__]
+    """The errors that a module defines, or those of the files of a package."""
+    errors_ = [
+        value for value in vars(module).values() if isinstance(value, type) and issubclass(value, LakehouseError)
+    ]
+    return [error for error in errors_ if error.__module__ == module.__name__ or hasattr(module, "__path__")]
 
 
 def drawn(module: ModuleType) -> Iterator[tuple[str, str | None]]:

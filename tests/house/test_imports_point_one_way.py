@@ -108,7 +108,7 @@ def test_a_module_imports_from_where_a_name_is_defined_and_not_from_the_front(mo
 
 def test_a_package_says_what_it_is_for_in_at_most_fifteen_lines():
     for path in MODULES.values():
-        if path.name == "__init__.py" and path.parent != LIBRARY:
+        if path.name == "__init__.py" and path.parent not in (LIBRARY, LIBRARY / "errors"):  # it draws their tree
             text = path.read_text()
             assert ast.get_docstring(ast.parse(text)), path
             assert len(text.splitlines()) <= 15, path

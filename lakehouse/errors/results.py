@@ -1,0 +1,144 @@
+"""Results that cannot become the table."""
+
+from collections.abc import Iterable, Mapping
+
+from lakehouse.errors.base import FULL_REFRESH, WriteError, clause
+
+
+class LostChangesError(WriteError):
+    """A result that is not about what the changes of one of its inputs touched."""
+
+    def __init__(self, asset: str, source: str, range_: str, write: str, answered: Iterable[str]) -> None:
+        self.asset, self.source, self.range_, self.write, self.answered = asset, source, range_, write, tuple(answered)
+        others = " and ".join(f"'{name}'" for name in self.answered) or "nothing"
+        remedy = {
+            "Append": "Build its rows from feed, appended(), net() or log() of that input",
+            "Aggregate": "Sum that input in an asset of its own, or return a Merge about the keys of both",
+        }.get(write, "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...)")
+        super().__init__(
+            f"'{asset}' reads the changes of '{source}' {range_}, but its {write} is about changes of {others}, so "
+            f"they would count as read and be lost.",
+            f"Nothing was written. {remedy}; or annotate the input as a DataFrame: a snapshot input, whose "
+            f"changes start no run.",
+        )
+
+
+class TruncatesMissingError(WriteError):
+    """`scd.type1` with truncates, of touched rows that hold only the truncates of touched keys."""
+
+    def __init__(self, asset: str, columns: Iterable[str], condition: str) -> None:
+        self.asset, self.columns, self.condition = asset, tuple(columns), condition
+        keys = ", ".join(map(repr, self.columns))
+        super().__init__(
+            f"'{asset}' applies truncates by {condition}, but its touched rows hold only the truncates of touched "
+            f"keys, so what a truncate took away would come back.",
+            f"Nothing was written. Ask for them by the same text: touched({keys}, also={condition!r}).",
+        )
+
+
+class EventOptionError(WriteError):
+    """Options of `scd.type1` or `scd.type2` that contradict each other, or the columns of the events."""
+
+    def __init__(self, function: str, rule: str, problem: str, remedy: str) -> None:
+        self.function, self.rule, self.problem, self.remedy = function, rule, problem, remedy
+        super().__init__(f"{function} {clause(problem)} (rule {rule}).", f"Nothing was written. {remedy}")
+
+
+class BrokenPromiseError(WriteError):
+    """Rows that break a promise of their write: a row outside the touched keys, or two rows with one key."""
+
+    def __init__(self, asset: str, problem: str, remedy: str) -> None:
+        self.asset, self.problem, self.remedy = asset, problem, remedy
+        super().__init__(f"The result of '{asset}' {clause(problem)}.", f"Nothing was written. {remedy}")
+
+
+_EVENT_RULES = {
+    "NULL_KEY": ("with NULL in its key", "Leave such events out, or give them a key."),
+    "NULL_SEQUENCE": (
+        "with NULL in its sequence",
+        "Leave such events out, or give sequence_by an expression that is never NULL.",
+    ),
+    "TWO_UPSERTS": (
+        "to which another one of the same key and sequence is not equal",
+        "Give sequence_by a struct that tells the two apart, such as struct(at, id), or leave out what differs.",
+    ),
+}
+"""What is wrong with an event that breaks a rule, and what to do."""
+
+
+class BadEventError(BrokenPromiseError):
+    """An event of which `scd.type1` or `scd.type2` cannot say what follows from it."""
+
+    def __init__(
+        self, asset: str, rule: str, key: Mapping[str, str | None], sequence: str | None, columns: Iterable[str]
+    ) -> None:
+        self.rule, self.key, self.sequence, self.columns = rule, dict(key), sequence, tuple(columns)
+        wrong, remedy = _EVENT_RULES[rule]
+        values = ", ".join(f"{name}={_or_null(value)}" for name, value in key.items())
+        where = f"; columns: {', '.join(self.columns)}" if self.columns else ""
+        problem = f"comes from an event {wrong} (rule {rule}; key: {values}; sequence: {_or_null(sequence)}{where})"
+        super().__init__(asset, problem, remedy)
+
+
+class SchemaError(WriteError):
+    """A result whose columns do not fit the table."""
+
+    def __init__(self, asset: str, differences: Mapping[str, str], remedy: str) -> None:
+        self.asset, self.differences, self.remedy = asset, dict(differences), remedy
+        listed = "; ".join(f"{column}: {difference}" for column, difference in differences.items())
+        super().__init__(
+            f"The result of '{asset}' does not fit its table ({listed}).", f"Nothing was written. {remedy}"
+        )
+
+
+class PlanError(WriteError):
+    """The asset's own expression failed while Spark computed it."""
+
+    def __init__(self, asset: str, problem: str) -> None:
+        self.asset, self.problem = asset, problem
+        super().__init__(
+            f"Spark could not compute the result of '{asset}': {clause(problem)}.",
+            "Nothing was written, and the write was not tried again. Spark is lazy: the error appears while writing, "
+            "but its cause is in the asset's expression.",
+        )
+
+
+class ComputeError(WriteError):
+    """Spark failed while it computed a result, and does not name the asset's expression as the cause."""
+
+    def __init__(self, asset: str, problem: str) -> None:
+        self.asset, self.problem = asset, problem
+        super().__init__(
+            f"Spark failed while it computed the result of '{asset}': {clause(problem)}.",
+            "Nothing was written. Spark does not name the asset's expression as the cause, so the cause may be "
+            "temporary (a lost executor, a storage that did not answer): run it again.",
+        )
+
+
+class PastRefusedError(WriteError):
+    """A full refresh of a history: its source no longer tells the past that the table holds."""
+
+    def __init__(self, asset: str) -> None:
+        self.asset = asset
+        super().__init__(
+            f"'{asset}' keeps a history, and a full refresh would replace its past by what its source still tells.",
+            f"Nothing was written. Without the run tag {FULL_REFRESH} it continues from its position. To start over, "
+            f"delete the table and materialize it: its first read goes back as far as the source's own history.",
+        )
+
+
+class TrackChangedError(WriteError):
+    """A history that is to track other columns than the ones by which its past was cut into rows."""
+
+    def __init__(self, asset: str, was: str, now: str) -> None:
+        self.asset, self.was, self.now = asset, was, now
+        super().__init__(
+            f"The history '{asset}' has tracked {was} and is to track {now}, so rows of its past would have ended at "
+            f"other times.",
+            "Nothing was written. Track what it did, or keep the history of the other columns in another "
+            "asset, whose first read goes back as far as the source's own history.",
+        )
+
+
+def _or_null(value: str | None) -> str:
+    return "NULL" if value is None else value

@@ -7,13 +7,23 @@ replaced the table ends the line.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from lakehouse.cursor.mark import Mark, Position, application_id
-from lakehouse.cursor.walk import Past, RolledBack, intervening, mark_of, readable_mark, reads_before, standing
+from lakehouse.cursor.walk import (
+    Past,
+    RolledBack,
+    hides,
+    intervening,
+    mark_of,
+    readable_mark,
+    reads_before,
+    standing,
+    standing_by_generation,
+)
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit
-from lakehouse.log.log import NO_TABLE, Head, Log
+from lakehouse.log.log import Head, Log
 from lakehouse.log.versions import NOTHING_READ
 
 FIRST_GENERATION = "0"
@@ -194,7 +204,7 @@ def _foreign(past: Past, asset: str) -> int | None:
     has_newest, oldest = False, past.head.version + 1
     for commit in past.back():
         oldest = commit.version
-        if _claimed(commit, asset):
+        if _claims(commit, asset):
             return None
         if not has_newest and not commit.is_quiet:
             has_newest, foreign = True, None if commit.leaves_nothing else commit.version
@@ -208,68 +218,99 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
     Behind a commit that hides the position the walk continues, but only to find out whether the asset has ever written
     the table: a table of another program must not be replaced.
     """
-    for commit in standing(past.back()):
+    for commit, generation in standing_by_generation(past):
         mark = mark_of(commit, asset)
         if mark is not None and mark.covers(partitions):
-            return _cursor_in(past, commit, mark)
+            return cursor_in(past, commit, mark, generation)
         if mark is not None and not partitions:
             reason = f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then"
-            return Lost(reason, _begun_since(past, commit.version) or str(commit.version))
-        hidden = _hides(commit)
-        if hidden is not None and any(_claimed(older, asset, partitions) for older in past.back(commit.version)):
-            return Lost(hidden, _begun_since(past, commit.version) or str(commit.version))
-        if commit.is_first and commit.operation == "CLONE":
-            reason = "the table is a clone, and a clone does not carry the position"
-            return Lost(reason, _begun_since(past, commit.version) or FIRST_GENERATION)
-    return _unmarked(past, asset, partitions)
+            return Lost(reason, generation or str(commit.version))
+        lost = lost_at(commit, generation)
+        if lost is not None and (
+            commit.is_first or any(_claims(c, asset, partitions) for c in past.back(commit.version))
+        ):
+            return lost
+    return Unmarked.of(past, asset).cursor(partitions)
 
 
-def _hides(commit: Commit) -> str | None:
-    """Why no older commit gives a position; None if one may."""
-    if commit.operation == "RESTORE":
-        return f"version {commit.version} restored the table to a point in time"
-    if commit.empties and not commit.is_first:
-        return f"version {commit.version} ({commit.operation}) replaced all its rows"
-    return None
+def lost_at(commit: Commit, generation: str | None) -> Lost | None:
+    """The cursor of a table, or of a partition, that was written before a commit which hides it; None if none does.
 
-
-def _begun_since(past: Past, version: int) -> str | None:
-    """The generation that began after a version: the newest RESTORE names it, or what emptied the table."""
-    for commit in past.back():
-        if commit.version <= version:
-            return None
-        if _hides(commit) is not None:
-            return str(commit.version)
-    return None
-
-
-def _unmarked(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
-    """The cursor if no commit has a position: it depends on who wrote the rows.
-
-    If the older commits of a table are gone, its epochs say whose it is, because epochs outlive marks. If the log does
-    not know epochs, rows that another program is known to have added decide: they must not be replaced.
+    Args:
+        commit: A commit that stands.
+        generation: The generation that began after it; None if none did.
     """
-    commits = list(past.back())
-    oldest = commits[-1].version if commits else past.head.version + 1
-    generation = _begun_since(past, NO_TABLE)
-    has_own = any(_claimed(commit, asset) for commit in commits)
-    foreign = None if has_own else _foreign(past, asset)
-    if oldest == 0:
-        return Fresh(generation or FIRST_GENERATION) if has_own else Fresh(foreign=foreign)
-    of = application_id(asset, partitions, FIRST_GENERATION)
-    epoch = past.epoch(of)
-    if not has_own and epoch == 0 and not partitions:
-        return Fresh(foreign=oldest if foreign is None else foreign)
-    if generation is None:
-        # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
-        generation = f"cleaned-{oldest}" if epoch is None else FIRST_GENERATION
-    if not has_own and not epoch and foreign is not None:
-        return Fresh(generation, foreign=foreign)
-    reached = epoch if epoch is not None and generation == FIRST_GENERATION else 0
-    return Lost(f"the log was cleaned up to version {oldest}, and with it the last own commit", generation, reached)
+    if commit.is_first:
+        clone = "the table is a clone, and a clone does not carry the position"
+        return Lost(clone, generation or FIRST_GENERATION) if commit.operation == "CLONE" else None
+    if commit.operation == "RESTORE":
+        reason = f"version {commit.version} restored the table to a point in time"
+    elif commit.empties:
+        reason = f"version {commit.version} ({commit.operation}) replaced all its rows"
+    else:
+        return None
+    return Lost(reason, generation or str(commit.version))
 
 
-def _claimed(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bool:
+@dataclass(frozen=True, slots=True)
+class Unmarked:
+    """A table of which no commit has a position: whose rows it has, by the commits that its log still has.
+
+    Args:
+        past: Its commits.
+        asset: The asset.
+        oldest: The oldest commit that the log has.
+        generation: The generation that the newest RESTORE, or emptying, began; None if there was none.
+        has_own: Whether a commit says that the asset made it.
+        foreign: The newest commit by another program whose rows the table has; None if there is none.
+    """
+
+    past: Past
+    asset: str
+    oldest: int
+    generation: str | None
+    has_own: bool
+    foreign: int | None
+
+    @classmethod
+    def of(cls, past: Past, asset: str) -> Self:
+        commits = list(past.back())
+        has_own = any(_claims(commit, asset) for commit in commits)
+        return cls(
+            past,
+            asset,
+            oldest=commits[-1].version if commits else past.head.version + 1,
+            generation=next((str(commit.version) for commit in commits if hides(commit)), None),
+            has_own=has_own,
+            foreign=None if has_own else _foreign(past, asset),
+        )
+
+    @property
+    def reason(self) -> str:
+        return f"the log was cleaned up to version {self.oldest}, and with it the last own commit"
+
+    def cursor(self, partitions: tuple[str, ...]) -> Cursor:
+        """The cursor of the whole table, or of partitions: it depends on who wrote the rows.
+
+        If the older commits of a table are gone, its epochs say whose it is, because epochs outlive marks. If the log
+        does not know epochs, rows that another program is known to have added decide: they must not be replaced.
+        """
+        generation, foreign = self.generation, self.foreign
+        if self.oldest == 0:
+            return Fresh(generation or FIRST_GENERATION) if self.has_own else Fresh(foreign=foreign)
+        epoch = self.past.epoch(application_id(self.asset, partitions, FIRST_GENERATION))
+        if not self.has_own and epoch == 0 and not partitions:
+            return Fresh(foreign=self.oldest if foreign is None else foreign)
+        if generation is None:
+            # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
+            generation = f"cleaned-{self.oldest}" if epoch is None else FIRST_GENERATION
+        if not self.has_own and not epoch and foreign is not None:
+            return Fresh(generation, foreign=foreign)
+        reached = epoch if epoch is not None and generation == FIRST_GENERATION else 0
+        return Lost(self.reason, generation, reached)
+
+
+def _claims(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bool:
     """Whether a commit says that the asset made it and wrote the partitions. Its positions do not matter."""
     try:
         mark = mark_of(commit, asset)
@@ -278,14 +319,19 @@ def _claimed(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bo
     return mark is not None and (not partitions or mark.covers(partitions))
 
 
-def _cursor_in(past: Past, commit: Commit, mark: Mark) -> Cursor:
+def cursor_in(past: Past, commit: Commit, mark: Mark, generation: str | None) -> Cursor:
     """The cursor in `mark`, unless the table was rolled back between the plan of that commit and the commit.
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
     not have. Delta does not stop it, because the RESTORE is older than its transaction. Its mark is therefore not
     believed. Its own version names the next generation, because a commit in between may use the RESTORE's.
+
+    Args:
+        past: The commits of the table.
+        commit: The newest own commit that stands and wrote the partitions.
+        mark: Its mark.
+        generation: The generation that began after it; None if none did.
     """
-    generation = _begun_since(past, commit.version)
     stale_base = intervening(past, commit, mark)
     if isinstance(stale_base, RolledBack):
         # The first commit of a table cannot lend its version: the first generation has that name.

@@ -62,6 +62,30 @@ def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
             return
 
 
+def standing_by_generation(past: Past) -> Iterator[tuple[Commit, str | None]]:
+    """The commits that stand, each with the generation that began after it; None if none did.
+
+    The newest RESTORE names the generation, or the newest commit that emptied the table.
+    """
+    generations = dict[int, str | None]()
+
+    def noted() -> Iterator[Commit]:
+        newest: str | None = None
+        for commit in past.back():
+            generations[commit.version] = newest
+            if newest is None and hides(commit):
+                newest = str(commit.version)
+            yield commit
+
+    for commit in standing(noted()):
+        yield commit, generations[commit.version]
+
+
+def hides(commit: Commit) -> bool:
+    """Whether no commit before this one gives a position by itself: it restored the table, or emptied it."""
+    return commit.operation == "RESTORE" or (commit.empties and not commit.is_first)
+
+
 @dataclass(frozen=True, slots=True)
 class RolledBack:
     """The table may no longer hold what the comparison saw: it was restored or emptied."""

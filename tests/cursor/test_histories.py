@@ -1,12 +1,14 @@
 """Whatever happened to a table, a position that is known is the true one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.log.rows import NO_ROWS
@@ -127,8 +129,18 @@ class World:
             self.history.clean(len(self.truth) - 1 - keep)
 
     def check(self) -> None:
+        self.check_each()
         for partitions in [*((part,) for part in self.parts), self.parts[:2], self.parts] if self.parts else [WHOLE]:
             self.check_one(partitions)
+
+    def check_each(self) -> None:
+        """The cursors of all partitions from one walk say what the cursor of each partition says."""
+        each = cursor_of_each(self.history, self.history.head(), self.history.asset, self.parts)
+        assert each.keys() == set(self.parts)
+        for part, cursor in each.items():
+            one = find_cursor(self.history, self.history.head(), self.history.asset, (part,))
+            same = replace(one, generation=cursor.generation, epoch=cursor.epoch)
+            assert (type(cursor), cursor) == (type(one), same), part
 
     def check_one(self, partitions: tuple[str, ...]) -> None:
         found = find_cursor(self.history, self.history.head(), self.history.asset, partitions)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.cursor.find import Fresh, Lost, newest_covering
+from lakehouse.cursor.each import cursor_of_each
+from lakehouse.cursor.find import Fresh, Known, Lost, newest_covering
 from lakehouse.cursor.walk import may_concern
 from tests.support.commits import History, cursor, known, read_to
 
@@ -140,3 +141,26 @@ def test_the_data_version_of_a_partition_is_that_of_the_last_commit_which_may_co
     foreign = history.append()
     assert may_concern(history.entries[foreign], history.asset, ("a",))
     assert may_concern(history.entries[0], history.asset, ())
+
+
+def test_the_cursors_of_many_partitions_take_one_walk(history: History):
+    history.own(1)
+    for number in range(30):
+        history.own(number + 2, (f"p{number}",))
+    each = cursor_of_each(history, history.head(), history.asset, [f"p{number}" for number in range(40)])
+    read = [cursor.reads["src"].version for cursor in each.values()]
+    assert sorted(read) == [1] * 10 + list(range(2, 32))
+    assert len(history.pages) <= 2
+
+
+def test_a_clone_and_a_damaged_mark_are_to_each_of_many_partitions_what_they_are_to_one():
+    clone = History()
+    clone.add("CLONE")
+    damaged = History()
+    damaged.say('{"lakehouse": {"asset": 7}}')
+    damaged.add("TRUNCATE")
+    damaged.own(5, ("a",), generation="1")
+    for history in (clone, damaged):
+        each = cursor_of_each(history, history.head(), history.asset, ("a", "b"))
+        assert [type(each[part]) for part in "ab"] == [type(cursor(history, part)) for part in "ab"]
+    assert isinstance(each["a"], Known) and isinstance(each["b"], Lost)

@@ -33,12 +33,6 @@ def feed(asset: str, sources: Sequence[Unread]) -> Finding:
 
 
 def _broken(source: Unread) -> str | None:
-    if source.is_replaced:
-        return f"another table (id {source.head.table_id}) has taken its place"
-    if source.is_behind:
-        return f"its log ends at version {source.head.version}, and version {source.position.version} was read"
-    if source.commits is None:
-        return f"the log after version {source.position.version} was cleaned up"
-    if not source.head.keeps_feed:
+    if source.gap is None and not source.head.keeps_feed:
         return "its change data feed was switched off"
-    return None
+    return source.gap

@@ -19,21 +19,17 @@ def lag(asset: str, sources: Sequence[Unread], most: timedelta, now: int) -> Fin
         now: Milliseconds since the epoch.
     """
     ages = {source.source: _age(source, now) for source in sources}
-    late = [source for source in sources if source.versions and ages[source.source] > most.total_seconds()]
+    waiting = [source for source in sources if source.versions or source.gap is not None]
+    late = [source for source in waiting if ages[source.source] > most.total_seconds()]
     versions, seconds = sum(source.versions for source in sources), max(ages.values(), default=0.0)
-    if not versions:
+    if not waiting:
         sentence = f"'{asset}' has read every change of its sources."
     else:
-        behind = [
-            f"{counted(source.versions, 'version')} of '{source.source}' (oldest {lasting(ages[source.source])} ago)"
-            for source in sources
-            if source.versions
-        ]
-        sentence = f"'{asset}' has not read {', '.join(behind)}."
+        sentence = f"'{asset}' has not read {', '.join(_unread(source, ages[source.source]) for source in waiting)}."
     if late:
         sentence += f" The limit is {lasting(most.total_seconds())}: materialize it, or see why its runs fail."
     return Finding(
-        Grade.FAILED if late else Grade.PASSED,
+        Grade.FAILED if late else Grade.WARNS if any(source.gap for source in waiting) else Grade.PASSED,
         sentence,
         {"versions behind": versions, "seconds behind": round(seconds)},
         tuple(
@@ -47,6 +43,12 @@ def lag(asset: str, sources: Sequence[Unread], most: timedelta, now: int) -> Fin
             for source in sources
         ),
     )
+
+
+def _unread(source: Unread, age: float) -> str:
+    if source.gap is not None and source.commits is not None:
+        return f"'{source.source}' since {source.gap}"
+    return f"{counted(source.versions, 'version')} of '{source.source}' (oldest {lasting(age)} ago)"
 
 
 def _age(source: Unread, now: int) -> float:

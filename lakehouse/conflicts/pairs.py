@@ -78,6 +78,14 @@ def conflict_pairs(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURC
     return tuple(pair for table in _by_table(writers) for pair in _on_one_table(table, engine))
 
 
+def in_one_line(pairs: Sequence[ConflictPair]) -> str:
+    """The rivals of one writer, each with what avoids it, and in a word those that no definition names."""
+    declared = [f"{pair.rival} ({pair.avoided_by.rstrip('.')})" for pair in pairs if pair.declared]
+    others = sum(not pair.declared for pair in pairs)
+    outside = f"{others} kinds of other programs (a lost commit is tried again)" if others else ""
+    return "; ".join(filter(None, (*declared, outside)))
+
+
 def pools(writers: Iterable[Writer]) -> dict[str, str]:
     """The pool of each location whose writers have to take turns.
 

@@ -1,7 +1,9 @@
-"""What a table has not read of a source, by the logs of both: the one answer for a run, the sensor and the checks."""
+"""What a table has not read of a source: the one answer for a run, the sensor, the condition, the checks, `status`."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from lakehouse.cursor.find import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log, commits_between
@@ -20,22 +22,14 @@ class Unread:
         head: Where the source stands.
         commits: The unread commits, oldest first, those without rows among them; None where the log no longer has all
             the commits after the position. Empty where the source is replaced or behind.
+        gap: Why the next run cannot read on commit by commit, as the second half of a sentence; None if it can.
     """
 
     source: str
     position: Position
     head: Head
     commits: tuple[Commit, ...] | None
-
-    @property
-    def is_replaced(self) -> bool:
-        """Whether another table stands where the table that was read stood."""
-        return self.position.table != self.head.table_id
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether the source stands before the position: it was restored from a backup, or copied over."""
-        return not self.is_replaced and self.position.version > self.head.version
+    gap: str | None = None
 
     @property
     def changes(self) -> tuple[Commit, ...] | None:
@@ -62,6 +56,95 @@ class Unread:
         return expires(self.commits or (), now)
 
 
+@dataclass(frozen=True, slots=True)
+class Unbegun:
+    """A table has no position of a source from which it could read on, so the next run reads all of it.
+
+    Args:
+        source: The source's name.
+        head: Where the source stands.
+        reason: Why, as the second half of a sentence.
+    """
+
+    source: str
+    head: Head
+    reason: str
+
+
+Backlog: TypeAlias = Unread | Unbegun
+
+
+def backlog(cursor: Cursor, log: Log, source: str, head: Head) -> Backlog:
+    """What a table has not read of a source whose changes it follows.
+
+    Args:
+        cursor: How far the table, or the partition, has read.
+        log: The log of the source.
+        source: Its name.
+        head: Where the source stands.
+
+    Raises:
+        UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
+    """
+    position = cursor.reads.get(source)
+    if position is None:
+        return Unbegun(source, head, cursor.reason if isinstance(cursor, Lost) else "it has not been read yet")
+    if position.lookup:
+        return Unbegun(source, head, "it has been looked up so far, and its changes were not followed")
+    again = stale(cursor)
+    if again is not None:
+        return Unread(source, position, head, (), again)
+    return after(position, log, source, head)
+
+
+def unread(log: Log, source: str, position: Position) -> Unread | None:
+    """What is after a position in a source, whether its changes are followed or it is looked up; None if it is gone.
+
+    Raises:
+        UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
+    """
+    head = log.head()
+    return None if head is None else after(position, log, source, head)
+
+
+def after(position: Position, log: Log, source: str, head: Head) -> Unread:
+    """What is after a position in a source that stands at `head`.
+
+    Raises:
+        UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
+    """
+    broken = broken_off(position, head.table_id, head.version)
+    if broken is not None:
+        return Unread(source, position, head, (), broken)
+    commits = commits_between(log, source, position.version, head.version)
+    gap = f"the log after version {position.version} was cleaned up" if commits is None else None
+    return Unread(source, position, head, commits, gap)
+
+
+def broken_off(position: Position, table: str, version: int, furthest: int | None = None) -> str | None:
+    """Why a source does not go on from a position, whatever its log still has; None if it does.
+
+    Args:
+        position: How far it has been read.
+        table: The id of the table that stands there.
+        version: Its newest version.
+        furthest: How far rows of the reader may reflect it; no further than the position if None.
+    """
+    if position.table != table:
+        return f"another table (id {table}) has taken its place"
+    read = max(position.version, position.version if furthest is None else furthest)
+    if read > version:
+        return f"its log ends at version {version}, and version {read} was read"
+    return None
+
+
+def stale(cursor: Cursor) -> str | None:
+    """Why everything is compared once more although each source could be read on; None if nothing asks for that."""
+    if not isinstance(cursor, Known) or not cursor.compare_again:
+        return None
+    return f"a rival's rows came just before version {cursor.version}, which had compared everything"
+
+
 def expires(commits: tuple[Commit, ...], now: int) -> bool:
     """Whether commits that were read have stood behind a position for a day, so that it should be put down again.
 
@@ -70,23 +153,3 @@ def expires(commits: tuple[Commit, ...], now: int) -> bool:
         now: Milliseconds since the epoch.
     """
     return bool(commits) and now - commits[0].timestamp > DAY
-
-
-def unread(log: Log, source: str, position: Position, head: Head | None = None) -> Unread | None:
-    """What a table that stands at a position has not read of a source; None where the source is not there.
-
-    Args:
-        log: The log of the source.
-        source: Its name.
-        position: How far it has been read.
-        head: Where the source stands; the log is asked if None.
-
-    Raises:
-        UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
-    """
-    head = log.head() if head is None else head
-    if head is None:
-        return None
-    if position.table != head.table_id or position.version > head.version:
-        return Unread(source, position, head, ())
-    return Unread(source, position, head, commits_between(log, source, position.version, head.version))

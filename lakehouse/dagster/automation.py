@@ -6,14 +6,15 @@ unread stands in the logs (`lakehouse.dagster.watch`), by the same answer as the
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
 
 import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
-from lakehouse.dagster.watch import LeftOut, Look, Looks, Unread, Watch, by_manager
+from lakehouse.dagster.followed import LeftOut
+from lakehouse.dagster.watch import Behind, Look, Looks, Watch, by_manager
 from lakehouse.errors import DefinitionError
 
 SENSOR = "lakehouse_automation"
@@ -117,12 +118,12 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
             return AutomationResult(context, nothing, cursor=requests.to_text())
         match look:
-            case Unread(state=state, partitions=partitions) if requests.allows(state, now):
+            case Behind(state=state, partitions=partitions) if requests.allows(state, now):
                 wanted = _subset(context, partitions)
                 return AutomationResult(context, wanted, cursor=requests.again(state, now).to_text())
-            case LeftOut(reason=reason) if not _follows(context, table.sources):
+            case LeftOut(reason=reason) if not _follows(context, table.source_keys):
                 context.log.warning(f"{context.key.to_user_string()} is left out: {reason}.")
-            case _ if context.partitions_def is None and _follows(context, table.sources):
+            case _ if context.partitions_def is None and _follows(context, table.source_keys):
                 return AutomationResult(context, context.candidate_subset, cursor=requests.to_text())
             case _:
                 pass
@@ -138,7 +139,7 @@ def _subset(context: AutomationContext[dg.AssetKey], partitions: Sequence[str]) 
     return context.candidate_subset.compute_intersection(wanted)
 
 
-def _follows(context: AutomationContext[dg.AssetKey], sources: Mapping[dg.AssetKey, Any]) -> bool:
+def _follows(context: AutomationContext[dg.AssetKey], sources: Collection[dg.AssetKey]) -> bool:
     """Whether this tick requests a run of one of the sources: the table then reads in the same run what it wrote."""
     requested = cast("Any", context).request_subsets_by_key
     subsets = [requested[key] for key in sources if key in requested]

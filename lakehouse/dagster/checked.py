@@ -1,8 +1,8 @@
 """One table as its checks see it: its log, its sources' logs, and its rows where a check needs them."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from lakehouse.checking.staleness import staleness
 from lakehouse.cursor.find import Cursor, Known, find_cursor
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import changes_of, table_ref
+from lakehouse.dagster.followed import Followed, LeftOut, Source
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.recomputed import recomputed_rows, whole
 from lakehouse.declare.table import Table
@@ -39,6 +40,7 @@ class Checked:
         ref: Its table.
         table: What it declares.
         sources: The table behind each input.
+        followed: The table with the sources whose changes it follows; None if it follows none.
         io_manager: Writes the table, or would.
         seed: What the draw of a sample goes by.
         now: Milliseconds since the epoch.
@@ -48,6 +50,7 @@ class Checked:
     ref: TableRef
     table: Table
     sources: Mapping[str, TableRef]
+    followed: Followed | None
     io_manager: DeltaIOManager
     seed: str
     now: int = field(default_factory=lambda: int(time.time() * 1000))
@@ -58,6 +61,7 @@ class Checked:
         key: dg.AssetKey,
         asset: dg.AssetsDefinition | None,
         tables: Mapping[dg.AssetKey, Table],
+        partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None],
         managers: Mapping[dg.AssetKey, Any],
         seed: str,
     ) -> "Checked":
@@ -67,6 +71,7 @@ class Checked:
             key: The asset's key.
             asset: The asset; None for a table that no asset makes.
             tables: What each table declares.
+            partitions: The partitions of each asset.
             managers: The IO manager of the table and of each that it reads; where one is of another kind, the
                 source counts as below the table's own root.
             seed: What the draw of a sample goes by.
@@ -81,19 +86,24 @@ class Checked:
 
         inputs = dict[str, dg.AssetKey]() if asset is None else asset.keys_by_input_name
         sources = {name: located(source) for name, source in inputs.items()}
-        return cls(asset, located(key), tables[key], sources, own, seed)
+        changes = () if asset is None else [asset.keys_by_input_name[name] for name in changes_of(asset)]
+        each = tuple(Source(of, located(of), tables.get(of, Table()), partitions.get(of)) for of in changes)
+        followed = None if asset is None or not each else Followed(asset, located(key), tables[key], each)
+        return cls(asset, located(key), tables[key], sources, followed, own, seed)
 
     def lag(self, most: timedelta) -> Finding:
-        read = self._unread(set(self.sources))
-        return read if isinstance(read, Finding) else lag(self.name, read, most, self.now)
+        unread = self._unread()
+        if isinstance(unread, Finding):
+            return unread
+        return lag(self.name, (*unread, *self._looked_up()), most, self.now)
 
     def staleness(self, margin: timedelta) -> Finding:
-        read = self._unread(self._changes)
-        return read if isinstance(read, Finding) else staleness(self.name, read, margin, self.now)
+        unread = self._unread()
+        return unread if isinstance(unread, Finding) else staleness(self.name, unread, margin, self.now)
 
     def feed(self) -> Finding:
-        read = self._unread(self._changes)
-        return read if isinstance(read, Finding) else feed(self.name, read)
+        unread = self._unread()
+        return unread if isinstance(unread, Finding) else feed(self.name, unread)
 
     def schema(self) -> Finding:
         head = self.head
@@ -174,29 +184,53 @@ class Checked:
         return find_cursor(self.log, self.head, self.name)
 
     @property
-    def _changes(self) -> set[str]:
-        """The inputs that are read as changes."""
-        return set() if self.asset is None else set(changes_of(self.asset))
-
-    @property
     def _no_table(self) -> Finding:
         return Finding.unavailable(f"'{self.name}' has no table yet at {self.ref.location}.")
 
-    def _unread(self, inputs: set[str]) -> Finding | tuple[Unread, ...]:
-        """What the table has not read of its inputs, or why the log does not say."""
-        cursor = self.cursor
-        if self.head is None or not isinstance(cursor, Known):
-            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
-        read: list[Unread] = []
-        for ref in (ref for name, ref in self.sources.items() if name in inputs):
-            position = cursor.reads.get(ref.name)
-            if position is None:
-                return Finding.unavailable(f"'{self.name}' has not read '{ref.name}' yet.")
-            of = unread(ref.log(self.session), ref.name, position)
-            if of is None:
-                return Finding(Grade.FAILED, f"'{self.name}' reads '{ref.name}', but no table is at {ref.location}.")
-            read.append(of)
-        return tuple(read)
+    def _unread(self) -> Finding | tuple[Unread, ...]:
+        """What the table has not read of each source that it follows: of a partitioned table, the worst partition.
+
+        The finding that says why, where the logs do not say.
+        """
+        assert self.followed is not None, "a table that no asset makes follows nothing"
+        backlogs = self.followed.backlogs(self._standing)
+        if isinstance(backlogs, LeftOut):
+            grade = Grade.FAILED if backlogs.missing else Grade.WARNS
+            return Finding(grade, f"What '{self.name}' has not read is not known: {backlogs.reason}.")
+        unread = list[Unread]()
+        for place, source in enumerate(self.followed.sources):
+            begun = {
+                partition: of
+                for partition, each in backlogs.by_partition.items()
+                if isinstance(of := each[place], Unread)
+            }
+            if not begun:
+                return Finding.unavailable(f"'{self.name}' has not read '{source.ref.name}' yet.")
+            partition = min(begun, key=lambda name: _how_long(begun[name]))
+            of = begun[partition]
+            unread.append(of if partition is None else replace(of, source=f"{of.source}, partition {partition}"))
+        return tuple(unread)
+
+    def _looked_up(self) -> Iterator[Unread]:
+        """What came since the last run in each input that is read whole; nothing, if the table is partitioned."""
+        followed = set[str]() if self.followed is None else {source.ref.name for source in self.followed.sources}
+        if not isinstance(self.cursor, Known):
+            return
+        for ref in self.sources.values():
+            position = self.cursor.reads.get(ref.name)
+            if position is not None and ref.name not in followed:
+                unread_lookup = unread(ref.log(self.session), ref.name, position)
+                if unread_lookup is not None:
+                    yield unread_lookup
+
+    def _standing(self, ref: TableRef) -> tuple[Log, Head | None]:
+        log = ref.log(self.session)
+        return log, log.head()
+
+
+def _how_long(unread: Unread) -> tuple[bool, float]:
+    """What sorts the worst first: a gap, then the oldest unread change."""
+    return unread.gap is None, float("inf") if unread.since is None else unread.since
 
 
 def _drift(ref: TableRef, log: Log, since: int, head: Head) -> Drift | None:

@@ -9,7 +9,14 @@ import dagster as dg
 
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.dagster.checked import Checked
-from lakehouse.dagster.code_location import changes_of, is_function, manager_keys, tables_of, writes_nothing
+from lakehouse.dagster.code_location import (
+    changes_of,
+    is_function,
+    manager_keys,
+    partitions_of,
+    tables_of,
+    writes_nothing,
+)
 from lakehouse.dagster.recomputed import is_recomputable
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, UnreadableLogError
@@ -45,7 +52,8 @@ def checks(
     `recompute`: the table equals a full recompute of the versions that it has read, so the check is right also while
     the sources move on. Left out are assets whose table need not equal one: they append, look a `DataFrame` up, are
     partitioned, start late or leave commits out, or need more than their inputs. `keys`: of each table that declares a
-    key. `lag`, `staleness`, `feed`: of each asset without partitions that reads `Changes`. `schema`: of each table.
+    key. `lag`, `staleness`, `feed`: of each asset that reads `Changes`; of its partitions the one that is worst
+    off. `schema`: of each table.
 
     `recompute` and `keys` read the whole table. A run that also materializes the asset leaves them out, unless its tag
     `lakehouse/checks` is "true": run them nightly or by hand.
@@ -69,9 +77,9 @@ def checks(
         raise DefinitionError("sample, max_lag and margin of checks(...) are positive. Correct them.")
     listed = list(assets)
     limits = _Limits(sample, max_lag, margin)
-    tables, managers = tables_of(listed), manager_keys(listed)
+    tables, managers, partitions = tables_of(listed), manager_keys(listed), partitions_of(listed)
     return [
-        _checks_of(key, asset, tuple(made), limits, tables, managers)
+        _checks_of(key, asset, tuple(made), limits, tables, partitions, managers)
         for key, asset in _subjects(listed)
         if (made := [name for name in NAMES if name in wanted and _can_be_made(name, asset, tables[key])])
     ]
@@ -106,7 +114,8 @@ def _can_be_made(name: CheckName, asset: dg.AssetsDefinition | dg.AssetSpec, tab
         case "schema":
             return bool(changes_of(asset) or len(table))
         case "lag" | "staleness" | "feed":
-            return asset.partitions_def is None and bool(changes_of(asset))
+            dynamic = isinstance(asset.partitions_def, dg.DynamicPartitionsDefinition)
+            return not dynamic and bool(changes_of(asset))
 
 
 def _checks_of(
@@ -115,6 +124,7 @@ def _checks_of(
     made: tuple[CheckName, ...],
     limits: _Limits,
     tables: Mapping[dg.AssetKey, Table],
+    partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None],
     managers: Mapping[dg.AssetKey, str],
 ) -> dg.AssetChecksDefinition:
     """One step for all checks of an asset, any of which can be asked for."""
@@ -131,7 +141,7 @@ def _checks_of(
         selected = {check.name for check in context.selected_asset_check_keys}
         left_out = DEAR if made_by is not None and _materializes(context, made_by) else frozenset[str]()
         managers = {of: getattr(context.resources, name) for of, name in resources.items()}
-        checked = Checked.of(key, made_by, tables, managers, context.run.run_id)
+        checked = Checked.of(key, made_by, tables, partitions, managers, context.run.run_id)
         with telling(context.log.info):
             for name in made:
                 if _id(name) not in selected:

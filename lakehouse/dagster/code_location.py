@@ -80,6 +80,15 @@ def tables_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
     return {key: Table.from_metadata(metadata) for asset in definitions for key, metadata in _declared(asset)}
 
 
+def partitions_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, dg.PartitionsDefinition[Any] | None]:
+    """The partitions of each asset, and of each spec of a table that no asset makes; None if it has none."""
+    return {
+        spec.key: spec.partitions_def
+        for asset in definitions
+        for spec in ([asset] if isinstance(asset, dg.AssetSpec) else getattr(asset, "specs", ()))
+    }
+
+
 def _declared(asset: Any) -> Iterator[tuple[dg.AssetKey, Mapping[str, Any]]]:
     """The keys and the metadata of a definition of any kind: an asset, a spec, a source of Dagster's older kind."""
     match asset:

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.conflicts.operations import Operation, Verdict
-from lakehouse.conflicts.pairs import ConflictPair, Writer, conflict_pairs, pool_name, pools, warnings
+from lakehouse.conflicts.pairs import ConflictPair, Writer, conflict_pairs, in_one_line, pool_name, pools, warnings
 from lakehouse.dagster.code_location import (
     WriteKind,
     asset_definitions,
@@ -24,7 +24,9 @@ from lakehouse.log.location import Location
 from lakehouse.write.writes import Append, Merge
 
 RIVALS = "possible_rivals"
-"""Definition metadata: the conflict pairs of an asset, as a table."""
+"""Definition metadata: the conflict pairs of an asset, in one line."""
+RIVALS_IN_DETAIL = "possible_rivals_in_detail"
+"""Definition metadata: the same pairs with verdict, remedy and reason."""
 WARNINGS = "conflict_warnings"
 """Definition metadata: what a user should know before the asset runs."""
 HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
@@ -154,12 +156,11 @@ def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinitio
 def _shown(
     asset: dg.AssetsDefinition, writer: Writer, met: Iterable[ConflictPair], sentences: Sequence[str] | None
 ) -> dg.AssetsDefinition:
-    records = [
-        dg.TableRecord(dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)))
-        for pair in met
-        if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT
-    ]
-    metadata: dict[str, Any] = {RIVALS: dg.MetadataValue.table(records)} if records else {}
+    pairs = [pair for pair in met if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
+    metadata: dict[str, Any] = {}
+    if pairs:
+        details = [dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)) for pair in pairs]
+        metadata |= {RIVALS: in_one_line(pairs), RIVALS_IN_DETAIL: dg.MetadataValue.json(details)}
     if sentences:
         metadata[WARNINGS] = dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in sentences))
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata)) if metadata else asset

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from lakehouse.dagster.watch import LeftOut, Look, Unread, Watch
+from lakehouse.dagster.followed import LeftOut
+from lakehouse.dagster.watch import Behind, Look, Watch
 
 SENSOR = "lakehouse/change_sensor"
 _UNDER_WAY = [
@@ -51,7 +52,7 @@ class Pace:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is above 0, not {getattr(self, name)}.")
 
-    def is_early(self, unread: Unread, now: float) -> bool:
+    def is_early(self, unread: Behind, now: float) -> bool:
         """Whether more changes may be on their way, and the first may still wait for them."""
         if unread.newest is None or unread.oldest is None:
             return False
@@ -113,7 +114,7 @@ class Tick:
         requests: Sequence[dg.RunRequest],
     ) -> str:
         """What was looked at, what was asked for, and what was left out and why."""
-        unread = {key: look for key, look in looks.items() if isinstance(look, Unread)}
+        unread = {key: look for key, look in looks.items() if isinstance(look, Behind)}
         out = {key: look.reason for key, look in looks.items() if isinstance(look, LeftOut)} | self._watch.left_out
         parts = [f"Looked at {_tables(len(looks))}."] if looks else ["This sensor can look at no table."]
         if unread:
@@ -157,9 +158,9 @@ class Tick:
     ) -> list[dg.RunRequest]:
         """A run of every table without partitions that is behind and all that follow, and one of each partition."""
         taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
-        ready = dict[dg.AssetKey, Unread]()
+        ready = dict[dg.AssetKey, Behind]()
         for key, look in looks.items():
-            if not isinstance(look, Unread) or key not in self._requested:
+            if not isinstance(look, Behind) or key not in self._requested:
                 continue
             if key in taken:
                 waits[key] = "a run of it is under way"
@@ -177,7 +178,7 @@ class Tick:
         return requests
 
     def _request(
-        self, unread: Mapping[dg.AssetKey, Unread], selection: Sequence[dg.AssetKey], partition: str | None = None
+        self, unread: Mapping[dg.AssetKey, Behind], selection: Sequence[dg.AssetKey], partition: str | None = None
     ) -> dg.RunRequest:
         names = sorted(key.to_user_string() for key in unread)
         state = ";".join(f"{key.to_user_string()}:{each.state}" for key, each in sorted(unread.items()))
@@ -203,7 +204,9 @@ class Tick:
             more = {
                 key
                 for key, table in able.items()
-                if key not in selected and not selected.isdisjoint(table.sources) and _can_follow(looks[key], selected)
+                if key not in selected
+                and not selected.isdisjoint(table.source_keys)
+                and _can_follow(looks[key], selected)
             }
             if not more:
                 return sorted(selected)

@@ -4,25 +4,31 @@ No row is read and no Spark is needed, so a table whose log only Spark can read 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakehouse.cursor.find import Cursor, Known, find_cursor
-from lakehouse.cursor.unread import DAY, unread
-from lakehouse.dagster.code_location import changes_of, is_function, manager_keys, table_ref, tables_of, writes_nothing
+from lakehouse.cursor.unread import DAY, Backlog, Unbegun, Unread
+from lakehouse.dagster.code_location import (
+    changes_of,
+    is_function,
+    manager_keys,
+    partitions_of,
+    table_ref,
+    tables_of,
+    writes_nothing,
+)
+from lakehouse.dagster.followed import Followed, LeftOut, Source
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.partitions import SourcePartitions, rows_of
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
-from lakehouse.log.log import FileSchema, Head
-from lakehouse.log.size import Size
+from lakehouse.log.log import Head, Log
 from lakehouse.spark.snapshot import TableRef
 
 THREADS = 32
@@ -30,7 +36,7 @@ THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class Behind:
     """A table has changes to read.
 
     Args:
@@ -53,29 +59,7 @@ class UpToDate:
     """A table has read every change of its sources."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """Nothing can be told of a table without Spark, or now.
-
-    Args:
-        reason: Why, as a clause or a sentence.
-        missing: The sources that have no table; none where the reason is another.
-    """
-
-    reason: str
-    missing: frozenset[dg.AssetKey] = frozenset()
-
-
-Look: TypeAlias = Unread | UpToDate | LeftOut
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """An incremental table, and the sources whose changes it reads."""
-
-    asset: dg.AssetsDefinition
-    ref: TableRef
-    sources: Mapping[dg.AssetKey, TableRef]
+Look: TypeAlias = Behind | UpToDate | LeftOut
 
 
 def by_manager(assets: Iterable[Any], resources: Mapping[str, Any]) -> Callable[[dg.AssetKey], Location | None]:
@@ -95,7 +79,7 @@ def by_manager(assets: Iterable[Any], resources: Mapping[str, Any]) -> Callable[
 
 
 class Watch:
-    """The incremental tables of a code location, and what can be told of each.
+    """The incremental tables of a code location, and what each has not read.
 
     Args:
         assets: Asset definitions, and the specs of tables that no asset makes.
@@ -104,14 +88,10 @@ class Watch:
 
     def __init__(self, assets: Iterable[Any], place: Callable[[dg.AssetKey], Location | None]) -> None:
         listed = list(assets)
-        self.declared = tables_of(listed)
-        self.partitions = {
-            spec.key: spec.partitions_def
-            for asset in listed
-            for spec in ([asset] if isinstance(asset, dg.AssetSpec) else getattr(asset, "specs", ()))
-        }
-        self.specs = {asset.key for asset in listed if isinstance(asset, dg.AssetSpec)}
-        self.tables: dict[dg.AssetKey, Watched] = {}
+        self._declared = tables_of(listed)
+        self._partitions = partitions_of(listed)
+        self._specs = {asset.key for asset in listed if isinstance(asset, dg.AssetSpec)}
+        self.tables: dict[dg.AssetKey, Followed] = {}
         self.left_out: dict[dg.AssetKey, str] = {}
         for asset in listed:
             if not is_function(asset) or writes_nothing(asset):
@@ -132,23 +112,30 @@ class Watch:
             if root is None:
                 self.left_out[asset.key] = f"{key.to_user_string()} is no table of a DeltaIOManager"
                 return
-            refs[key] = ref = table_ref(root, key, self.declared.get(key, Table()))
+            refs[key] = ref = table_ref(root, key, self._declared.get(key, Table()))
             why = ref.why_only_spark()
             if why is not None:
                 self.left_out[asset.key] = f"the log of {ref.name} is out of reach: {why}"
                 return
-        self.tables[asset.key] = Watched(asset, refs.pop(asset.key), refs)
+        own = refs.pop(asset.key)
+        followed = tuple(
+            Source(key, ref, self._declared.get(key, Table()), self._partitions.get(key)) for key, ref in refs.items()
+        )
+        self.tables[asset.key] = Followed(asset, own, self._declared[asset.key], followed)
 
     def look(self) -> "Looks":
-        """What can be told of each table now; each log is opened once."""
+        """What each table has not read now; each log is opened once."""
         logs = _Logs()
         foreign = {
-            key: ref for table in self.tables.values() for key, ref in table.sources.items() if key in self.specs
+            source.key: source.ref
+            for table in self.tables.values()
+            for source in table.sources
+            if source.key in self._specs
         }
-        refs = {ref for table in self.tables.values() for ref in (table.ref, *table.sources.values())}
+        refs = {ref for table in self.tables.values() for ref in table.refs}
 
-        def looked(table: Watched) -> Look:
-            return _looked(self, table, logs)
+        def looked(table: Followed) -> Look:
+            return _looked(table, logs)
 
         with ThreadPoolExecutor(THREADS) as readers:
             list(readers.map(logs.open, refs))
@@ -160,7 +147,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What one look told.
+    """What one look showed.
 
     Args:
         tables: Of each incremental table.
@@ -188,19 +175,16 @@ class _Logs:
             head = error
         self.opened[ref.location] = (log, head)
 
-    def log(self, ref: TableRef) -> FileLog:
-        return self.opened[ref.location][0]
-
-    def head(self, ref: TableRef) -> Head | None:
-        """Where a table stands.
+    def __call__(self, ref: TableRef) -> tuple[Log, Head | None]:
+        """The log of a table, and where it stands.
 
         Raises:
-            LakehouseError: Its log cannot be read.
+            LakehouseError: The log cannot be read.
         """
-        head = self.opened[ref.location][1]
+        log, head = self.opened[ref.location]
         if isinstance(head, LakehouseError):
             raise head
-        return head
+        return log, head
 
     def data_version(self, ref: TableRef) -> str | None:
         """The table's id and its last version that changed a row; None where nobody can tell."""
@@ -214,21 +198,37 @@ class _Logs:
             return None
 
 
-def _looked(watch: Watch, table: Watched, logs: _Logs) -> Look:
+def _looked(table: Followed, logs: _Logs) -> Look:
     try:
-        missing = {key: ref.location for key, ref in table.sources.items() if logs.head(ref) is None}
-        if missing:
-            return LeftOut(f"there is no table at {' and '.join(missing.values())}", frozenset(missing))
-        own = logs.head(table.ref)
-        if table.asset.partitions_def is not None:
-            return _partitions(watch, table, own, logs)
-        cursor = find_cursor(logs.log(table.ref), own, table.ref.name)
-        spans = [span for ref in table.sources.values() if (span := _span(cursor, ref, logs)) is not None]
-        if not spans:
-            spans = [span for ref in table.sources.values() if (span := _expiring(cursor, ref, logs)) is not None]
+        all_of = table.backlogs(logs)
+        if isinstance(all_of, LeftOut):
+            return all_of
+        due = {
+            partition: waiting
+            for partition, backlogs in all_of.by_partition.items()
+            if (waiting := tuple(filter(_waits, backlogs)))
+        }
+        if not due and not table.is_partitioned:
+            due = {None: ending} if (ending := tuple(filter(_expires, all_of.by_partition[None]))) else {}
+        partitions = tuple(partition for partition in due if partition is not None)
+        refs = {source.ref.name: source.ref for source in table.sources}
+        spans = [_Span.of(each, logs(refs[each.source])[0]) for backlogs in due.values() for each in backlogs]
+        return _behind(spans, logs(table.ref)[1], partitions, all_of.note) if spans else UpToDate()
     except LakehouseError as error:
         return LeftOut(str(error))
-    return _unread(spans, own) if spans else UpToDate()
+
+
+def _waits(backlog: Backlog) -> bool:
+    """Whether there is something to read: all of a source, or commits that may have changed a row."""
+    return isinstance(backlog, Unbegun) or backlog.gap is not None or bool(backlog.changes)
+
+
+def _expires(backlog: Backlog) -> bool:
+    """Whether commits without rows are behind a position that has to be put down again, before log cleanup.
+
+    It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
+    """
+    return isinstance(backlog, Unread) and backlog.expires(_now())
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,111 +236,30 @@ class _Span:
     """What is unread of one source.
 
     Args:
-        state: By the source's id and versions, as a text.
-        commits: The commits that changed rows; of a whole source the newest. None where the log was cleaned up.
-        whole: Whether all of the source is unread.
+        state: By the source's id and versions, as a text. A table that was replaced may stand at the same version.
+        commits: The commits that are unread; of a whole source the newest.
     """
 
     state: str
     commits: tuple[Commit, ...] = ()
-    whole: bool = True
+
+    @classmethod
+    def of(cls, backlog: Backlog, log: Log) -> "_Span":
+        head, source = backlog.head, f"{backlog.source} {backlog.head.table_id}"
+        if isinstance(backlog, Unbegun) or backlog.gap is not None:
+            return cls(f"{source}@{head.version}", tuple(log.commits(head.version, head.version)))
+        after = f"{source}@{backlog.position.version}"
+        if backlog.changes:
+            return cls(f"{after}-{backlog.changes[-1].version}", backlog.changes)
+        return cls(f"{after} day {_now() // DAY}", backlog.commits or ())
 
 
-def _span(cursor: Cursor, ref: TableRef, logs: _Logs) -> _Span | None:
-    """What the table has not read of a source; None where it has read every change.
-
-    A table that was replaced may stand at the same version, so its id is part of the answer.
-    """
-    log, head = logs.log(ref), logs.head(ref)
-    assert head is not None
-    again = isinstance(cursor, Known) and cursor.compare_again
-    position = cursor.reads.get(ref.name) if isinstance(cursor, Known) else None
-    backlog = None if position is None or position.lookup or again else unread(log, ref.name, position, head)
-    if position is None or backlog is None or backlog.is_replaced or backlog.is_behind:
-        return _Span(f"{ref.name} {head.table_id}@{head.version}", tuple(log.commits(head.version, head.version)))
-    at = f"{ref.name} {head.table_id}@{position.version}"
-    changes = backlog.changes
-    if changes is None:
-        return _Span(f"{at}-{head.version}")
-    if changes:
-        return _Span(f"{at}-{changes[-1].version}", changes, whole=False)
-    return None
-
-
-def _expiring(cursor: Cursor, ref: TableRef, logs: _Logs) -> _Span | None:
-    """The commits without rows behind a position that has to be put down again, before log cleanup reaches them.
-
-    It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
-    """
-    head, position, now = logs.head(ref), cursor.reads.get(ref.name), int(time.time() * 1000)
-    if head is None or position is None or position.lookup:
-        return None
-    backlog = unread(logs.log(ref), ref.name, position, head)
-    if backlog is None or not backlog.expires(now):
-        return None
-    return _Span(f"{ref.name} {head.table_id}@{position.version} day {now // DAY}", backlog.commits or ())
-
-
-def _unread(spans: list[_Span], own: Head | None, partitions: tuple[str, ...] = (), note: str = "") -> Unread:
+def _behind(spans: Sequence[_Span], own: Head | None, partitions: tuple[str, ...], note: str) -> Behind:
     times = [commit.timestamp for span in spans for commit in span.commits]
     at = "none" if own is None else f"{own.table_id}@{own.version}"
     state = f"{','.join(span.state for span in spans)} by {at}"
-    return Unread(state, partitions, min(times, default=None), max(times, default=None), note)
+    return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
 
 
-def _partitions(watch: Watch, table: Watched, own: Head | None, logs: _Logs) -> Look:
-    """The partitions that have changes to read; those that no row of the sources maps to are left to schedules."""
-    if isinstance(table.asset.partitions_def, dg.DynamicPartitionsDefinition):
-        return LeftOut("its partitions are dynamic, and logs do not name them")
-    sources = dict[TableRef, SourcePartitions]()
-    for key, ref in table.sources.items():
-        head, declared = logs.head(ref), watch.declared.get(key, Table())
-        assert head is not None
-        sources[ref] = SourcePartitions.of(table.asset, key, watch.partitions.get(key), declared, logs.log(ref), head)
-    walked = _Walked(logs.log(table.ref))
-    present = frozenset[str]()
-    if own is not None:
-        present = rows_of(table.asset, watch.declared[table.asset.key], walked.log)
-    candidates = present.union(*(source.present() for source in sources.values()))
-    spans = dict[str, list[_Span]]()
-    for partition in sorted(candidates):
-        cursor = find_cursor(walked, own, table.ref.name, (partition,))
-        for ref, source in sources.items():
-            span = _span(cursor, ref, logs)
-            if span is not None and (span.whole or source.concerns(partition, span.commits)):
-                spans.setdefault(partition, []).append(span)
-    if not spans:
-        return UpToDate()
-    notes = " ".join(source.note for source in sources.values() if source.note)
-    return _unread([span for each in spans.values() for span in each], own, tuple(spans), notes)
-
-
-@dataclass
-class _Walked:
-    """A log whose commits are read once, however often they are walked back over: once for each partition."""
-
-    log: FileLog
-    _read: dict[int, Commit] = field(default_factory=dict[int, Commit])
-
-    def head(self) -> Head | None:
-        return self.log.head()
-
-    def size(self) -> Size | None:
-        return self.log.size()
-
-    def live_rows(self) -> int | None:
-        return self.log.live_rows()
-
-    def file_schema(self, version: int) -> FileSchema | None:
-        return self.log.file_schema(version)
-
-    def epoch(self, application_id: str, version: int) -> int | None:
-        return self.log.epoch(application_id, version)
-
-    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        while newest >= oldest and newest in self._read:
-            yield self._read[newest]
-            newest -= 1
-        for commit in self.log.commits(newest, oldest):
-            self._read[commit.version] = commit
-            yield commit
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from lakehouse.cursor.definition import changed, read_in
 from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import broken_off, stale
 from lakehouse.declare.read import Read
 from lakehouse.errors import FULL_REFRESH, GO_ON_FROM
 from lakehouse.read.asset import Asset
@@ -121,8 +122,9 @@ def of_input(
             return together if read.is_whole else Refuse(reason, PARTIAL_REMEDY)
         case None:
             pass
-    if isinstance(cursor, Known) and cursor.compare_again and recomputes(asset, read):
-        return Reconcile(f"a rival's rows came just before version {cursor.version}, which had compared everything")
+    again = stale(cursor)
+    if again is not None and recomputes(asset, read):
+        return Reconcile(again)
     if position is None or position.lookup:
         return FirstRead()
     mark = cursor.mark if isinstance(cursor, Known) else None
@@ -202,11 +204,7 @@ def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str |
 
 
 def _why_not_on(cursor: Cursor, source: str, state: SourceState, position: Position) -> str | None:
-    if position.table != state.table:
-        return f"another table (id {state.table}) has taken the place of the one it read"
-    if position.mapped != state.mapped:
+    furthest = cursor.furthest(source) if isinstance(cursor, Known) else None
+    if position.table == state.table and position.mapped != state.mapped:
         return "other partitions of it are mapped to this run than to the one before"
-    furthest = cursor.furthest(source) if isinstance(cursor, Known) else position.version
-    if max(position.version, furthest) > state.version:
-        return f"the source's log now ends at version {state.version}"
-    return None
+    return broken_off(position, state.table, state.version, furthest)

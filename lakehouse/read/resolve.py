@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Literal, assert_never
 
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import unread
+from lakehouse.cursor.unread import after
 from lakehouse.declare.read import Read
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
@@ -142,12 +142,11 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
         return Changes(source.at, whole, Nothing())
-    backlog = unread(source.log, source.at.ref.name, position, source.head)
-    commits = None if backlog is None else backlog.commits
+    backlog = after(position, source.log, source.at.ref.name, source.head)
+    commits = backlog.commits
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
-        reason = reader.gap or "the log of those versions was cleaned up"
-        return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
+        return _gap(source, position, reader, reader.gap or str(backlog.gap), archive=not source.head.maps_columns)
     batch = _capped(commits, reader)
     at = replace(source.at, version=batch[-1].version)
     try:

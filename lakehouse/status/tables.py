@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from lakehouse.cursor.find import OWNER, Known, find_cursor
+from lakehouse.cursor.find import OWNER, Cursor, find_cursor
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.unread import unread
+from lakehouse.cursor.unread import Unbegun, Unread, after, backlog
 from lakehouse.log.log import Head, Log
 
 LOOKED_BACK = 200
@@ -96,8 +96,7 @@ def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
     if mark is None:
         return TableStatus(name, head.version, written)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
-    reads = cursor.reads if isinstance(cursor, Known) else mark.reads
-    readings = tuple(_reading(source, at, logs) for source, at in sorted(reads.items()))
+    readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     return TableStatus(name, head.version, written, mark.run, mark.partitions, readings)
 
 
@@ -123,16 +122,17 @@ def _mark(name: str, log: Log, head: Head) -> Mark | None:
     return None
 
 
-def _reading(source: str, at: Position, logs: Mapping[str, Log]) -> Reading:
+def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> Reading:
+    """How far the table has read a source, of which its newest mark has a position."""
     log = logs.get(source)
-    backlog = None if log is None else unread(log, source, at)
-    if backlog is None:
+    head = None if log is None else log.head()
+    if log is None or head is None:
         return Reading(source, at.version, None, lookup=at.lookup)
-    gap = None
-    if backlog.is_replaced:
-        gap = "another table has taken its place"
-    elif backlog.is_behind:
-        gap = f"its log ends at version {backlog.head.version}"
-    elif backlog.commits is None:
-        gap = f"the log after version {at.version} was cleaned up"
-    return Reading(source, at.version, backlog.head.version, backlog.versions, backlog.since, at.lookup, gap)
+    if at.lookup:
+        unread = after(at, log, source, head)
+        return Reading(source, at.version, head.version, unread.versions, unread.since, lookup=True)
+    match backlog(cursor, log, source, head):
+        case Unbegun(reason=reason):
+            return Reading(source, at.version, head.version, gap=reason)
+        case Unread(position=position, versions=versions, since=since, gap=gap):
+            return Reading(source, position.version, head.version, versions, since, gap=gap)

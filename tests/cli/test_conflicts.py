@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, validate
 from lakehouse.cli.main import main
 from lakehouse.conflicts.operations import Operation
-from lakehouse.dagster.pools import RIVALS, WARNINGS, writers
+from lakehouse.dagster.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
 from resources.environments import PROJECT
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-05")
@@ -95,13 +95,15 @@ def test_an_asset_in_a_pool_is_otherwise_the_asset_that_was_declared():
     assert list(map(outs, made.op.output_defs)) == list(map(outs, copies.op.output_defs))
     assert made.op.config_schema.config_type.key == copies.op.config_schema.config_type.key
     (spec,), (declared,) = made.specs, copies.specs
-    assert spec == declared.merge_attributes(metadata={RIVALS: spec.metadata[RIVALS]})
+    assert spec == declared.merge_attributes(
+        metadata={name: spec.metadata[name] for name in (RIVALS, RIVALS_IN_DETAIL)}
+    )
     assert Table.from_metadata(spec.metadata) == Table(key="id")
     assert copies.op.pool is None
 
 
 def test_each_asset_shows_whom_it_can_lose_to_and_what_avoids_it():
-    records = [record.data for record in shown("copies", RIVALS).records]
+    records = shown("copies", RIVALS_IN_DETAIL).value
     assert records[0] == {
         "loses to": "another run of it",
         "verdict": "can conflict",
@@ -109,13 +111,16 @@ def test_each_asset_shows_whom_it_can_lose_to_and_what_avoids_it():
         "why": "Both carry one application id, so the second would repeat the first.",
     }
     assert "an OPTIMIZE" in [record["loses to"] for record in records]
-    days = {record.data["loses to"] for record in shown("landed", RIVALS).records}
+    assert shown("copies", RIVALS) == (
+        "another run of it (pool table:copies); 4 kinds of other programs (a lost commit is tried again)"
+    )
+    days = {record["loses to"] for record in shown("landed", RIVALS_IN_DETAIL).value}
     assert "another run of the same partition" in days
     assert "a run of another partition" not in days
 
 
 def test_two_writers_in_different_pools_are_not_said_to_take_turns():
-    (record,) = [record.data for record in shown("one", RIVALS).records if record.data["loses to"] == "other"]
+    (record,) = [record for record in shown("one", RIVALS_IN_DETAIL).value if record["loses to"] == "other"]
     assert (
         record["avoided by"] == "Let the writers of the table take turns, in one Dagster pool. Or partition the table."
     )

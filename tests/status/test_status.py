@@ -63,7 +63,8 @@ def test_a_source_that_was_replaced_is_a_gap_and_the_exit_code_says_so(
     append(lake, "orders", 1)
     assert states(capsys, lake, code=1)["gold/copies"] == "gap"
     reading = answer(capsys, 0, "readers", "orders", "--root", str(lake))["readers"][0]
-    assert (reading["reader"], reading["gap"]) == ("gold/copies", "another table has taken its place")
+    assert reading["reader"] == "gold/copies"
+    assert reading["gap"].startswith("another table (id ") and reading["gap"].endswith(") has taken its place")
 
 
 def test_a_log_that_was_cleaned_behind_the_position_is_a_gap(lake: Path) -> None:

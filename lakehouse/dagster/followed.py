@@ -1,0 +1,184 @@
+"""An incremental table and the sources whose changes it follows: what is unread, partition by partition.
+
+The sensor, the automation condition and the checks ask here; a run goes by the same `lakehouse.cursor.unread`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import dagster as dg
+
+from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.unread import Backlog, Unread, backlog
+from lakehouse.dagster.partitions import SourcePartitions, rows_of
+from lakehouse.declare.table import Table
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.log import FileSchema, Head, Log
+from lakehouse.log.size import Size
+from lakehouse.spark.snapshot import TableRef
+
+Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
+"""Gives the log of a table, and where the table stands; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a table has not read is not known without Spark, or not now.
+
+    Args:
+        reason: Why, as a clause or a sentence.
+        missing: The sources that have no table; none where the reason is another.
+    """
+
+    reason: str
+    missing: frozenset[dg.AssetKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Backlogs:
+    """What a table has not read.
+
+    Args:
+        by_partition: What is left of each source, in order, for each partition that rows of the tables are in; a table
+            without partitions has the one key None.
+        note: What is worth knowing beside that, as a sentence; empty if nothing is.
+    """
+
+    by_partition: Mapping[str | None, tuple[Backlog, ...]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table whose changes are followed.
+
+    Args:
+        key: Its asset key.
+        ref: Where it is.
+        declared: What it declares.
+        partitions_def: Its partitions in Dagster; None if it has none there.
+    """
+
+    key: dg.AssetKey
+    ref: TableRef
+    declared: Table
+    partitions_def: dg.PartitionsDefinition[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Followed:
+    """An incremental table.
+
+    Args:
+        asset: The asset.
+        ref: Where its table is.
+        declared: What it declares.
+        sources: The tables whose changes it follows.
+    """
+
+    asset: dg.AssetsDefinition
+    ref: TableRef
+    declared: Table
+    sources: tuple[Source, ...]
+
+    @property
+    def is_partitioned(self) -> bool:
+        return self.asset.partitions_def is not None
+
+    @property
+    def refs(self) -> tuple[TableRef, ...]:
+        """Every table whose log has to be read."""
+        return (self.ref, *(source.ref for source in self.sources))
+
+    @property
+    def source_keys(self) -> frozenset[dg.AssetKey]:
+        return frozenset(source.key for source in self.sources)
+
+    def backlogs(self, logs: Logs) -> Backlogs | LeftOut:
+        """What has not been read of each source. For a partition, commits whose rows belong to others do not count.
+
+        Raises:
+            UnreadableLogError: A log cannot be read, or a mark is damaged.
+        """
+        missing = {source.key: source.ref.location for source in self.sources if logs(source.ref)[1] is None}
+        if missing:
+            return LeftOut(f"there is no table at {' and '.join(missing.values())}", frozenset(missing))
+        if self.is_partitioned:
+            return self._by_partition(logs)
+        cursor = find_cursor(*logs(self.ref), self.ref.name)
+        return Backlogs({None: tuple(backlog(cursor, log, name, head) for name, log, head in self._standing(logs))})
+
+    def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
+        mapped = self._mapped(logs)
+        if isinstance(mapped, LeftOut):
+            return mapped
+        log, head = logs(self.ref)
+        candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
+        if head is not None and isinstance(log, FileLog):
+            candidates |= rows_of(self.asset, self.declared, log)
+        walked, by_partition = _Walked(log), dict[str | None, tuple[Backlog, ...]]()
+        for partition in sorted(candidates):
+            cursor = find_cursor(walked, head, self.ref.name, (partition,))
+            each = (backlog(cursor, log, name, head) for name, log, head in self._standing(logs))
+            by_partition[partition] = tuple(_within(partition, of, rows) for of, rows in zip(each, mapped, strict=True))
+        return Backlogs(by_partition, " ".join(rows.note for rows in mapped if rows.note))
+
+    def _mapped(self, logs: Logs) -> tuple[SourcePartitions, ...] | LeftOut:
+        """To which of the table's partitions the rows of each source belong."""
+        if isinstance(self.asset.partitions_def, dg.DynamicPartitionsDefinition):
+            return LeftOut("its partitions are dynamic, and logs do not name them")
+        mapped = list[SourcePartitions]()
+        for source in self.sources:
+            log, head = logs(source.ref)
+            if not isinstance(log, FileLog) or head is None:
+                return LeftOut(f"the log of {source.ref.name} is out of reach: {source.ref.why_only_spark()}")
+            mapped.append(
+                SourcePartitions.of(self.asset, source.key, source.partitions_def, source.declared, log, head)
+            )
+        return tuple(mapped)
+
+    def _standing(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:
+        for source in self.sources:
+            log, head = logs(source.ref)
+            if head is not None:
+                yield source.ref.name, log, head
+
+
+def _within(partition: str, of: Backlog, rows: SourcePartitions) -> Backlog:
+    """What is unread for one partition: nothing, if the unread commits changed rows of others alone."""
+    if not isinstance(of, Unread) or of.gap is not None or rows.concerns(partition, of.changes or ()):
+        return of
+    return replace(of, commits=())
+
+
+@dataclass
+class _Walked:
+    """A log whose commits are read once, however often they are walked back over: once for each partition."""
+
+    log: Log
+    _read: dict[int, Commit] = field(default_factory=dict[int, Commit])
+
+    def head(self) -> Head | None:
+        return self.log.head()
+
+    def size(self) -> Size | None:
+        return self.log.size()
+
+    def live_rows(self) -> int | None:
+        return self.log.live_rows()
+
+    def file_schema(self, version: int) -> FileSchema | None:
+        return self.log.file_schema(version)
+
+    def epoch(self, application_id: str, version: int) -> int | None:
+        return self.log.epoch(application_id, version)
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        while newest >= oldest and newest in self._read:
+            yield self._read[newest]
+            newest -= 1
+        for commit in self.log.commits(newest, oldest):
+            self._read[commit.version] = commit
+            yield commit

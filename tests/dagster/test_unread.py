@@ -1,0 +1,172 @@
+"""The sensor, `status` and the checks give one answer to what is unread. Real logs and marks, written without Spark."""
+
+import random
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from lakehouse import Changes, DeltaIOManager, Merge, Table, checks
+from lakehouse.checking.finding import Finding, Grade
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.dagster.checked import Checked
+from lakehouse.dagster.code_location import partitions_of, tables_of
+from lakehouse.dagster.watch import Behind, UpToDate, Watch, by_manager
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
+from lakehouse.status.tables import State, table_status
+from tests.support.marked import FEED, append, run
+from tests.support.tables import DAYS, orders
+
+COPIES, DAILY = dg.AssetKey("copies"), dg.AssetKey("daily")
+
+
+@dg.asset(metadata=Table(key="id"))
+def copies(orders: Changes) -> Merge: ...
+
+
+by_day = dg.AssetSpec("orders", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS)
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+def daily(orders: Changes) -> Merge: ...
+
+
+def watched(root: Path, *assets: Any) -> Watch:
+    return Watch(assets, by_manager(assets, {"io_manager": DeltaIOManager(spark=object(), root=str(root))}))
+
+
+def checked(root: Path, asset: dg.AssetsDefinition, *assets: Any) -> Checked:
+    manager = DeltaIOManager(spark=object(), root=str(root))
+    managers = dict.fromkeys([asset.key, dg.AssetKey("orders")], manager)
+    return Checked.of(asset.key, asset, tables_of([asset, *assets]), partitions_of([asset, *assets]), managers, "seed")
+
+
+def act(chance: random.Random, root: Path, row: int) -> None:
+    match chance.randrange(6):
+        case 0 | 1:
+            run(root, "copies", "orders", rows=chance.random() < 0.5)
+        case 2:
+            DeltaTable(str(root / "orders")).optimize.compact()
+        case 3 if chance.random() < 0.3:
+            shutil.rmtree(root / "orders")
+            append(root, "orders", row)
+        case 4 if DeltaTable(str(root / "orders")).version() > 3 and chance.random() < 0.5:
+            cleaned(root / "orders")
+        case _:
+            append(root, "orders", row)
+
+
+def cleaned(table: Path) -> None:
+    """Cleans the log of a table up to its newest version, as Delta does once that has a checkpoint."""
+    delta = DeltaTable(str(table))
+    delta.create_checkpoint()
+    for version in range(delta.version()):
+        (table / "_delta_log" / f"{version:020}.json").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_sensor_and_the_status_and_the_checks_agree_after_every_step_of_a_history(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    seen = set[State]()
+    for step in range(14):
+        act(chance, tmp_path, 100 + step)
+        look = watched(tmp_path, orders, copies).look().tables[COPIES]
+        logs = {name: FileLog(Location(str(tmp_path / name)), name) for name in ("orders", "copies")}
+        status = table_status("copies", logs)
+        assert status is not None
+        table = checked(tmp_path, copies, orders)
+        lag, feed = table.lag(timedelta(days=1)), table.feed()
+        assert isinstance(look, UpToDate) == (status.state is State.UP_TO_DATE)
+        assert isinstance(look, UpToDate) == (lag.sentence == "'copies' has read every change of its sources.")
+        assert (status.state is State.GAP) == (feed.grade is Grade.FAILED), (status, feed)
+        assert all(reading.gap is None or reading.gap in feed.sentence for reading in status.reads)
+        seen.add(status.state)
+    assert State.UP_TO_DATE in seen
+
+
+def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    append(tmp_path, "copies", 7)
+    DeltaTable(str(tmp_path / "copies")).restore(0)
+    DeltaTable(str(tmp_path / "copies")).delete()
+    logs = {name: FileLog(Location(str(tmp_path / name)), name) for name in ("orders", "copies")}
+    status = table_status("copies", logs)
+    assert status is not None and status.state is State.GAP
+    assert status.reads[0].gap == "version 3 (DELETE) replaced all its rows"
+    assert isinstance(watched(tmp_path, orders, copies).look().tables[COPIES], Behind)
+    assert checked(tmp_path, copies, orders).lag(timedelta(days=1)) == Finding(
+        Grade.WARNS, "'copies' has not read 'orders' yet."
+    )
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """A source partitioned by day, of which `daily` has read version 0 of two days; then the second day moved."""
+    append_day(tmp_path, "2013-01-01", 1)
+    append_day(tmp_path, "2013-01-02", 2)
+    for partition in ("2013-01-01", "2013-01-02"):
+        run_day(tmp_path, partition)
+    append_day(tmp_path, "2013-01-02", 3)
+    return tmp_path
+
+
+def append_day(root: Path, day: str, row: int) -> None:
+    rows = pa.table({"id": pa.array([row], pa.int32()), "day": [day]})
+    write_deltalake(str(root / "orders"), rows, mode="append", partition_by=["day"], configuration=FEED)
+
+
+def run_day(root: Path, partition: str) -> None:
+    read, path = DeltaTable(str(root / "orders")), root / "daily"
+    base = DeltaTable(str(path)).version() if path.exists() else -1
+    position = Position(str(read.metadata().id), read.version())
+    mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position})
+    rows = pa.table({"id": pa.array([base], pa.int32()), "day": [partition]})
+    properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
+    write_deltalake(str(path), rows, mode="append", partition_by=["day"], commit_properties=properties)
+
+
+def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:
+    table = checked(days, daily, by_day)
+    lag = table.lag(timedelta(days=1))
+    assert lag.grade is Grade.PASSED
+    assert lag.sentence.startswith("'daily' has not read 1 version of 'orders, partition 2013-01-02' (oldest ")
+    assert lag.figures["versions behind"] == 1
+    assert table.lag(timedelta(microseconds=1)).grade is Grade.FAILED
+    assert table.feed().grade is Grade.PASSED
+    look = watched(days, by_day, daily).look().tables[DAILY]
+    assert isinstance(look, Behind) and look.partitions == ("2013-01-02",)
+    run_day(days, "2013-01-02")
+    assert (
+        checked(days, daily, by_day).lag(timedelta(days=1)).sentence == "'daily' has read every change of its sources."
+    )
+
+
+def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days: Path) -> None:
+    append_day(days, "2013-01-02", 4)
+    cleaned(days / "orders")
+    table = checked(days, daily, by_day)
+    assert table.feed().grade is Grade.FAILED
+    assert table.staleness(timedelta(days=1)).grade is Grade.FAILED
+    look = watched(days, by_day, daily).look().tables[DAILY]
+    assert isinstance(look, Behind) and look.partitions == ("2013-01-01", "2013-01-02")
+
+
+def test_partitions_that_no_log_names_have_no_such_checks() -> None:
+    made = dg.DynamicPartitionsDefinition(name="shops")
+
+    @dg.asset(partitions_def=made, metadata=Table(partition_by="shop", key="id"))
+    def by_shop(orders: Changes) -> Merge: ...
+
+    names = {key.name for check in checks([orders, by_shop], "lag", "feed", "schema") for key in check.check_keys}
+    assert names == {"schema"}

@@ -1,11 +1,10 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import dagster as dg
@@ -24,27 +23,13 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.drivers import refuse_second_driver
+from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
+from lakehouse.dagster.run_tags import late_gap, tags_of, unacknowledged, wish_to_compare, wish_to_go_on
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
-from lakehouse.errors import (
-    FULL_REFRESH,
-    GO_ON_FROM,
-    ComputeError,
-    ConflictError,
-    LakehouseError,
-    LateGapError,
-    MissingFileError,
-    ReadError,
-    SecondDriverError,
-    SessionEndedError,
-    SourceMissingError,
-    StaleInputsError,
-    UnknownOutcomeError,
-    UnreadableLogError,
-    UnsettledError,
-)
+from lakehouse.errors import SourceMissingError, UnreadableLogError
 from lakehouse.log.location import Location, Storage, scheme_of
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
@@ -53,18 +38,12 @@ from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.server.own_session import guard
 from lakehouse.server.versions import refuse_untested
-from lakehouse.spark.diagnosis import Meaning, diagnose
-from lakehouse.spark.evidence import first_line
 from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.write.writes import Append, History, Overwrite, Write
-
-GAP = "lakehouse/gap/"
-"""Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
-STALE_RETRIES = 3
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -99,7 +78,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         execution = _asset_context()
         if execution is None:
             return self._source(context, "load_input", None, self).at.rows()
-        with _told_to_dagster(execution), _reading(execution.asset_key.to_user_string()):
+        with as_dagster_failures(execution), as_ended_session(execution.asset_key.to_user_string()):
             writer = _writer(execution)
             if writer is None:
                 return self._source(context, execution.asset_key.to_user_string(), execution, self).at.rows()
@@ -123,7 +102,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         _refuse_op(context)
         execution = cast("dg.AssetExecutionContext", _asset_context())
         write = Overwrite(obj) if isinstance(obj, DataFrame) else cast("Write", obj)
-        with _told_to_dagster(execution):
+        with as_dagster_failures(execution):
             step = self.step_of(execution)
             del self._steps[_step_of(execution)]
             refuse_second_driver(execution, step.asset.ref, self._driver)
@@ -169,7 +148,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = _step_of(execution)
         if key not in self._steps:
-            asset, partitions_def, tags = self._asset(execution), execution.assets_def.partitions_def, _tags(execution)
+            asset, partitions_def, tags = (
+                self._asset(execution),
+                execution.assets_def.partitions_def,
+                tags_of(execution),
+            )
             self._steps[key] = begin(
                 self._writing_session,
                 asset,
@@ -182,10 +165,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     for name, read in changes_of(execution.assets_def).items()
                 },
                 config=_config(execution),
-                compare=_wish_to_compare(tags, asset.name),
-                go_on_from=_wish_to_go_on(tags, asset),
-                gap=_late_gap(tags, asset.name, execution.run.run_id),
-                aliases=_unacknowledged(execution),
+                compare=wish_to_compare(tags, asset.name),
+                go_on_from=wish_to_go_on(tags, asset),
+                gap=late_gap(tags, asset.name, execution.run.run_id),
+                aliases=unacknowledged(execution),
                 feeds=self._feeds,
             )
         return self._steps[key]
@@ -251,110 +234,10 @@ def _writer(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
     return manager if isinstance(manager, DeltaIOManager) else None
 
 
-@contextmanager
-def _told_to_dagster(execution: dg.AssetExecutionContext) -> Generator[None]:
-    """Our errors as Dagster's. A RetryPolicy repeats temporary errors; the two that need new inputs always repeat."""
-    try:
-        yield
-    except LateGapError as error:
-        execution.instance.add_run_tags(
-            execution.run.run_id, {GAP + error.asset: f"{execution.run.run_id} {error.reason[:200]}"}
-        )
-        # Dagster counts every earlier try of the step. The tag takes care that this one is not met again.
-        raise dg.RetryRequested(max_retries=execution.retry_number + 1) from error
-    except StaleInputsError as error:
-        raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
-    except LakehouseError as error:
-        raise dg.Failure(description=str(error), allow_retries=_may_pass(error)) from error
-
-
-@contextmanager
-def _reading(asset: str) -> Generator[None]:
-    """What Spark says of a session that its server no longer has, as our own error: while inputs are read.
-
-    Raises:
-        SessionEndedError: The session is gone.
-    """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, LakehouseError) or Meaning.SESSION_ENDED not in diagnose(error):
-            raise
-        raise SessionEndedError(asset, first_line(error)) from error
-
-
-def _may_pass(error: LakehouseError) -> bool:
-    """Whether the next try may succeed: with another server, other rivals, other executors.
-
-    An error about the asset or its table would only be raised again.
-    """
-    may = ComputeError | MissingFileError | ConflictError | SecondDriverError | UnsettledError | UnknownOutcomeError
-    return isinstance(error, ConnectionError | may)
-
-
-def _tags(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
-    """The run's tags as stored now, because a run may tag itself."""
-    stored = execution.instance.get_run_by_id(execution.run.run_id)
-    return stored.tags if stored is not None else execution.run.tags
-
-
-def _wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
-    """Why the run was asked to compare everything."""
-    wanted = tags.get(FULL_REFRESH, "")
-    named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
-    return "a full refresh was asked for" if named else None
-
-
-def _wish_to_go_on(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
-    """The version of the source from which a run tag asks to continue.
-
-    Raises:
-        ReadError: The tag names no version, or an asset that can be compared instead.
-    """
-    wanted = tags.get(GO_ON_FROM + asset.name)
-    if wanted is None:
-        return None
-    if not asset.appends or not asset.incremental:
-        raise ReadError(
-            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes. Nothing was "
-            f"written. The run tag {FULL_REFRESH}=true compares everything instead."
-        )
-    if wanted == "now":
-        return "now"
-    if not wanted.isdecimal():
-        raise ReadError(
-            f"The run tag {GO_ON_FROM}{asset.name}={wanted} names no version of the source. Nothing was written. Give "
-            f"a version, whose rows are the last ones that the table has, or now."
-        )
-    return int(wanted)
-
-
 def _config(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
     """The step's resolved config, field by field."""
     config: Any = execution.op_execution_context.op_config
     return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
-
-
-def _late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
-    """The gap that an earlier try of this run found. A re-executed run inherits the tag, but not its meaning."""
-    repeated, _, reason = tags.get(GAP + asset, "").partition(" ")
-    return reason if repeated == execution else None
-
-
-def _unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:
-    """The runs that this try repeats, back to a run whose materialization Dagster knows. Their commits are ours."""
-    runs: set[str] = {execution.run.run_id} if execution.retry_number else set()
-    parent = execution.run.parent_run_id
-    while parent is not None and parent not in runs and not _is_acknowledged(execution, parent):
-        runs.add(parent)
-        repeated = execution.instance.get_run_by_id(parent)
-        parent = None if repeated is None else repeated.parent_run_id
-    return frozenset(runs)
-
-
-def _is_acknowledged(execution: dg.AssetExecutionContext, repeated: str) -> bool:
-    events = execution.instance.all_logs(repeated, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
-    return any(entry.get_dagster_event().asset_key == execution.asset_key for entry in events)
 
 
 def _step_of(execution: dg.AssetExecutionContext) -> Any:

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor, checks, incremental, validate
-from lakehouse.dagster.io_manager import _may_pass, _reading
+from lakehouse.dagster.failures import as_ended_session, may_pass
 from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
 
 PROJECT = Path(__file__).parents[2]
@@ -153,11 +153,11 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
     gone = PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
     with (
         pytest.raises(SessionEndedError, match=r"inputs of 'orders' .*Nothing was written") as told,
-        _reading("orders"),
+        as_ended_session("orders"),
     ):
         raise gone
-    assert _may_pass(told.value)
+    assert may_pass(told.value)
     other = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] orders")
-    with pytest.raises(PySparkException) as same, _reading("orders"):
+    with pytest.raises(PySparkException) as same, as_ended_session("orders"):
         raise other
     assert same.value is other

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.dagster.io_manager import STALE_RETRIES
+from lakehouse.dagster.failures import STALE_RETRIES
 from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
 from tests.support.house import House, failure, metadata
 from tests.support.lake import NO_WAIT, Lake

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakehouse import errors
-from lakehouse.dagster.io_manager import _may_pass
+from lakehouse.dagster.failures import may_pass
 from lakehouse.errors import LakehouseError
 from lakehouse.server import errors as setup_errors
 
@@ -390,7 +390,7 @@ def test_once_is_not_said_as_1_times():
 
 def test_a_retry_policy_repeats_what_another_try_may_do_better():
     """Another session, other rivals, other executors; all else would only be said again."""
-    assert {case.error for case in CASES if _may_pass(case.raised())} == {
+    assert {case.error for case in CASES if may_pass(case.raised())} == {
         errors.SessionEndedError,
         errors.ConflictError,
         errors.UnsettledError,
@@ -399,8 +399,8 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better():
         errors.ComputeError,
         errors.SecondDriverError,
     }
-    assert _may_pass(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
-    assert not _may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))
+    assert may_pass(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
+    assert not may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))
 
 
 def classes(module: ModuleType) -> list[type[LakehouseError]]:

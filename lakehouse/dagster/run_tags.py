@@ -1,0 +1,71 @@
+"""What a run's tags, and its earlier tries, say about one of its assets."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import dagster as dg
+
+from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, ReadError
+from lakehouse.read.asset import Asset
+
+GAP = "lakehouse/gap/"
+"""Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
+
+
+def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
+    """The run's tags as stored now, because a run may tag itself."""
+    stored = execution.instance.get_run_by_id(execution.run.run_id)
+    return stored.tags if stored is not None else execution.run.tags
+
+
+def wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
+    """Why the run was asked to compare everything."""
+    wanted = tags.get(FULL_REFRESH, "")
+    named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
+    return "a full refresh was asked for" if named else None
+
+
+def wish_to_go_on(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
+    """The version of the source from which a run tag asks to continue.
+
+    Raises:
+        ReadError: The tag names no version, or an asset that can be compared instead.
+    """
+    wanted = tags.get(GO_ON_FROM + asset.name)
+    if wanted is None:
+        return None
+    if not asset.appends or not asset.incremental:
+        raise ReadError(
+            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes. Nothing was "
+            f"written. The run tag {FULL_REFRESH}=true compares everything instead."
+        )
+    if wanted == "now":
+        return "now"
+    if not wanted.isdecimal():
+        raise ReadError(
+            f"The run tag {GO_ON_FROM}{asset.name}={wanted} names no version of the source. Nothing was written. Give "
+            f"a version, whose rows are the last ones that the table has, or now."
+        )
+    return int(wanted)
+
+
+def late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
+    """The gap that an earlier try of this run found. A re-executed run inherits the tag, but not its meaning."""
+    repeated, _, reason = tags.get(GAP + asset, "").partition(" ")
+    return reason if repeated == execution else None
+
+
+def unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:
+    """The runs that this try repeats, back to a run whose materialization Dagster knows. Their commits are ours."""
+    runs: set[str] = {execution.run.run_id} if execution.retry_number else set()
+    parent = execution.run.parent_run_id
+    while parent is not None and parent not in runs and not _is_acknowledged(execution, parent):
+        runs.add(parent)
+        repeated = execution.instance.get_run_by_id(parent)
+        parent = None if repeated is None else repeated.parent_run_id
+    return frozenset(runs)
+
+
+def _is_acknowledged(execution: dg.AssetExecutionContext, repeated: str) -> bool:
+    events = execution.instance.all_logs(repeated, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return any(entry.get_dagster_event().asset_key == execution.asset_key for entry in events)

@@ -13,7 +13,7 @@ from lakehouse.errors import WriteError
 from lakehouse.sql.text import literal, quote
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-_SHORTEST_DAY = timedelta(hours=23)
+_SHORTEST_DAY, _LONGEST_DAY = timedelta(hours=23), timedelta(hours=25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ class Slice:
             prefix: What stands before each column name ("t." for example).
 
         Raises:
-            WriteError: A key that is not a value of its column's type, or a window finer than the values of its column.
+            WriteError: A key that is not a value of its column's type, a window finer than the values of its column, or
+                a window of several days whose key is the value of one of them.
         """
         if not self.partitions:
             return "FALSE"
@@ -104,18 +105,36 @@ def _joined(partitions: tuple[PartitionKey, ...]) -> list[PartitionKey]:
 
 
 def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
-    """Refuses a window that is finer than the values of its column."""
+    """Refuses a window that is finer than the values of its column, or of which the key names only the first day."""
     for column, window in partition.windows.items():
         if types[column] == "date" and window.end - window.start < _SHORTEST_DAY:
             raise WriteError(
                 f"Partition {partition.key!r} is shorter than a day, and column {column} is a date, which cannot tell "
                 f"it from the others of its day. Nothing was written. Partition by a timestamp column."
             )
+        if (types[column] == "string" or types[column] in _BITS) and _is_first_of_several_days(partition, column):
+            last = (window.end - timedelta(days=1)).date()
+            raise WriteError(
+                f"Partition {partition.key!r} covers {window.start.date()} to {last}, and column {column} is a "
+                f"{types[column]}, which is compared with the partition's key: rows of the other days would be left "
+                f"out. Nothing was written. Make the column a date: CAST({column} AS DATE). If it names the whole "
+                f"partition, let the key name no day either: fmt='%Y-%m' in the partitions definition."
+            )
         if types[column] == "timestamp_ntz" and any(map(_is_said_twice, (window.start, window.end))):
             raise WriteError(
                 f"Partition {partition.key!r} begins or ends in an hour that clocks went through twice, and column "
                 f"{column} has no time zone to tell which. Nothing was written. Partition by a timestamp column."
             )
+
+
+def _is_first_of_several_days(partition: PartitionKey, column: str) -> bool:
+    """Whether the window is longer than a day, and the partition's text for the column is a day all the same."""
+    window = partition.windows[column]
+    try:
+        date.fromisoformat(partition.values[column][:10])
+    except ValueError:
+        return False
+    return window.end - window.start > _LONGEST_DAY
 
 
 def _is_said_twice(at: datetime) -> bool:

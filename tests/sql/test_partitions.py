@@ -180,6 +180,30 @@ def test_a_slice_knows_its_keys_and_columns():
     assert date.fromisoformat(days(NEW_YORK, 10).partitions[0].values["day"]) == date(2013, 3, 10)
 
 
+MONTH = Window(START, datetime(2013, 2, 1, tzinfo=UTC))
+
+
+def of_month(text: str) -> Slice:
+    return Slice((PartitionKey(text, {"day": text}, {"day": MONTH}),))
+
+
+@pytest.mark.parametrize(
+    ("text", "column_type"), [("2013-01-01", "string"), ("20130101", "int"), ("2013-01-01-00:00", "string")]
+)
+def test_a_month_whose_key_is_one_of_its_days_is_refused_on_a_column_that_is_compared_with_the_key(
+    text: str, column_type: str
+):
+    """Thirty of its days would be left out."""
+    with pytest.raises(WriteError, match=r"covers 2013-01-01 to 2013-01-31.*Nothing was written.*CAST\(day AS DATE\)"):
+        of_month(text).predicate({"day": column_type})
+    assert of_month(text).predicate({"day": "date"})
+
+
+@pytest.mark.parametrize(("text", "column_type"), [("2013-01", "string"), ("201301", "int")])
+def test_a_month_whose_key_names_no_day_is_compared_with_the_key(text: str, column_type: str):
+    assert of_month(text).predicate({"day": column_type}).startswith("`day` IN (")
+
+
 @pytest.mark.parametrize(("hour", "fold"), [(0, 0), (1, 0), (1, 1)], ids=["before it", "first", "second"])
 def test_an_hour_that_clocks_went_through_twice_is_refused_where_nothing_tells_which(hour: int, fold: int):
     begin = datetime(2024, 11, 3, hour, fold=fold, tzinfo=ZoneInfo("America/New_York"))

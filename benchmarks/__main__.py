@@ -3,21 +3,30 @@
 import argparse
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from benchmarks.harness import data, report
 from benchmarks.harness.lab import Lab
+from benchmarks.harness.report import Result
 
 SUITE = ("small_step", "quiet", "backlog", "orchestration")
 MORE = ("served", "many_steps", "growth", "scattered", "matrix", "layout", "graph")
 LARGE = ("growth", "matrix", "graph")
+APART = ("contention", "cold", "live")
+"""Suites that have a target of their own in the Makefile."""
+
+
+def suite(name: str) -> Callable[[Lab], Result]:
+    """The function that measures: `run` of the file in benchmarks/suites that is called so."""
+    return import_module(f"benchmarks.suites.{name}").run
 
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    options.add_argument("names", nargs="*", help=f"of {', '.join((*SUITE, *MORE, 'contention'))}")
+    options.add_argument("names", nargs="*", help=f"of {', '.join((*SUITE, *MORE, *APART))}")
     options.add_argument("--large", action="store_true", help="the sizes of make bench-large")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--scale", type=float, default=1, help="a fraction of the rows, to try a benchmark out")
@@ -28,7 +37,7 @@ def main() -> None:
         lab = Lab(Path(scratch), given.rounds, given.large, given.scale, given.quick)
         for name in names:
             began, load = time.monotonic(), report.load()
-            result = import_module(f"benchmarks.{name}").run(lab)
+            result = suite(name)(lab)
             seconds = f"{time.monotonic() - began:.0f} s"
             about = report.machine() | {
                 "rounds": str(given.rounds),

@@ -28,7 +28,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.read.touched_by import touched_by
     from lakehouse.server.settings import spark_settings
     from lakehouse.write.aggregate import Aggregate
-    from lakehouse.write.writes import Append, History, Merge, Overwrite
+    from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Pace",
     "Read",
     "Retry",
+    "Snapshot",
     "Table",
     "Touched",
     "VersionRange",
@@ -77,7 +78,7 @@ _HOMES = {
     "read.touched_by": ("touched_by",),
     "server.settings": ("spark_settings",),
     "write.aggregate": ("Aggregate",),
-    "write.writes": ("Append", "History", "Merge", "Overwrite"),
+    "write.writes": ("Append", "History", "Merge", "Overwrite", "Snapshot"),
 }
 _PACKAGES = ("scd",)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -17,7 +17,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import DAY, expires
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
-from lakehouse.errors import PartitionRangeError, PastRefusedError, WriteError
+from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError, WriteError
 from lakehouse.log.log import Head
 from lakehouse.log.size import Size, total
 from lakehouse.log.versions import NOTHING_READ
@@ -36,16 +36,17 @@ from lakehouse.read.decide import (
 )
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Reader, Source, read_changes
-from lakehouse.read.run import Run
+from lakehouse.read.run import Allowed, Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.prefetch import prefetch
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
+from lakehouse.write import extract, extracted_history
 from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.history import opened, why_incomplete
 from lakehouse.write.lost_changes import refuse_lost_changes
-from lakehouse.write.writes import History, Write
+from lakehouse.write.writes import History, Snapshot, Write
 
 WEEK = 7 * DAY
 """Milliseconds."""
@@ -61,6 +62,8 @@ def begin(
     config: Mapping[str, Any] | None = None,
     compare: str | None = None,
     go_on_from: int | Literal["now"] | None = None,
+    allowed: frozenset[Allowed] = frozenset(),
+    restate_from: str | None = None,
     gap: str | None = None,
     aliases: frozenset[str] = frozenset(),
     feeds: Feeds | None = None,
@@ -77,13 +80,15 @@ def begin(
         config: The resolved config of the step.
         compare: Why a user asked to compare everything; None if no one did.
         go_on_from: The version of the source from which a refused `Append` continues, or "now".
+        allowed: What a run tag lets through that would be refused.
+        restate_from: From when a run tag asks to tell a history again: a time, or the version of an extract.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         aliases: Ids of runs whose commits count as this run's own.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch; the clock's time if None.
 
     Raises:
-        PastRefusedError: A full refresh of a history.
+        PastRefusedError, RefreshRefusedError: A full refresh of a history, or of a table that is kept from extracts.
         PartitionRangeError: Several partitions of an asset that reads changes.
         UnsafeTableError, ForeignTableError: The table cannot be written.
         UnreadableLogError, NewerMarkError: Its log or its marks cannot be understood.
@@ -94,7 +99,9 @@ def begin(
         raise PartitionRangeError(asset.name, partitions)
     if asset.keeps_past and compare is not None:
         raise PastRefusedError(asset.name)
-    on_request = compare is not None or go_on_from is not None
+    if asset.takes_extracts and compare is not None:
+        raise RefreshRefusedError(asset.name)
+    on_request = compare is not None or go_on_from is not None or "version" in allowed
     cursor = find_cursor(log, head, asset.name, partitions, positions=asset.incremental, on_request=on_request)
     if isinstance(cursor, Lost) and (slice is not None or asset.appends) and holds_nothing(spark, asset, head, slice):
         cursor = Fresh(cursor.generation, cursor.epoch)
@@ -110,6 +117,8 @@ def begin(
         definition=parts,
         reconcile=together if isinstance(together, Reconcile) else None,
         on_request=on_request,
+        allowed=allowed,
+        restate_from=restate_from,
     )
     refuse_unsafe(run, head)
     if go_on_from is None:
@@ -228,10 +237,17 @@ class Materialization:
         refuse_lost_changes(run, write)
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
-        if isinstance(write, History):
-            if write.changes.name in self._partial:
-                raise WriteError(f"{why_incomplete(run.asset, write.changes.name)} Nothing was written.")
-            run, write = opened(self.spark(), run, write)
+        match write:
+            case History(changes=Snapshot() as snapshot):
+                run = self.run = extracted_history.opened(self.spark(), run, write, snapshot)
+            case History(changes=Changes() as changes):
+                if changes.name in self._partial:
+                    raise WriteError(f"{why_incomplete(run.asset, changes.name)} Nothing was written.")
+                run, write = opened(self.spark(), run, write)
+            case Snapshot():
+                run = self.run = extract.opened(run, write)
+            case _:
+                pass
         return commit(self.spark(), run, write, retry, clock, tell)
 
     @cached_property
@@ -241,7 +257,9 @@ class Materialization:
         Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.
         """
         cursor, head = self.run.cursor, self.run.head
-        if not self.asset.incremental or not isinstance(cursor, Known) or head is None:
+        if not isinstance(cursor, Known) or head is None:
+            return False
+        if not self.asset.incremental and cursor.mark.extract is None:
             return False
         log = self.asset.ref.log(self.spark)
         times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]

@@ -18,6 +18,7 @@ from lakehouse.errors import (
     SessionEndedError,
 )
 from lakehouse.log.commit_info import Commit
+from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, diagnose, why_unreadable
 from lakehouse.spark.driver_rows import is_empty
@@ -66,7 +67,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         changed = TableVersion.of(spark, run.ref, head).feed(min(loud), max(loud))
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
-        if isinstance(write, History):
+        if isinstance(write, History) and isinstance(write.changes, Changes):
             changed = write.changes.touched(*run.table.key_columns[:-1]).of(changed)
         within = run.within(changed.schema)
         if within is not None:

@@ -80,7 +80,7 @@ def _repeats(run: Run, newest: Known) -> bool:
     """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
     if run.changes or run.partitions or newest.stale_base:
         return False
-    return run.is_own(newest.mark) and newest.mark.reads == run.reads
+    return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.extract
 
 
 def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> Known:

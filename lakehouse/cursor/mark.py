@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
+from lakehouse.cursor.extract import ExtractVersion
+
 FIELD = "lakehouse"
 FORMAT = 2
 """The format of new marks. Format 1 had no definition. A mark of a later format never counts as no mark."""
@@ -74,7 +76,8 @@ class Mark:
             unedited; None if the table is no such archive.
         definition: What decided which rows the commit is about (`lakehouse.cursor.definition`); None in a mark of
             format 1.
-        decided: What a run tag decided about a gap; None if no tag did.
+        decided: What a run tag decided; None if no tag did.
+        extract: The version of the newest extract that the table holds; None unless it is kept from extracts.
     """
 
     asset: str
@@ -93,6 +96,7 @@ class Mark:
     log_after: int | None = None
     definition: Mapping[str, str] | None = None
     decided: str | None = None
+    extract: ExtractVersion | None = None
 
     @property
     def application_id(self) -> str:
@@ -135,6 +139,7 @@ class Mark:
                 | ({"log_after": self.log_after} if self.log_after is not None else {})
                 | ({} if self.definition is None else {"definition": dict(sorted(self.definition.items()))})
                 | ({"decided": self.decided} if self.decided is not None else {})
+                | ({"extract": self.extract.text} if self.extract is not None else {})
             },
             separators=(",", ":"),
         )
@@ -187,6 +192,7 @@ class Mark:
                 log_after=None if body.get("log_after") is None else _number(body["log_after"]),
                 definition=None if body.get("definition") is None else _texts_by_name(body["definition"]),
                 decided=None if body.get("decided") is None else _text(body["decided"]),
+                extract=None if body.get("extract") is None else ExtractVersion.parse(_text(body["extract"])),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

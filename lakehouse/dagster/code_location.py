@@ -15,13 +15,13 @@ from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.partitions import PartitionKey, Slice, Window
 from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.writes import Append, History, Merge, Overwrite
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
-WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate] | type[History]
+WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate] | type[History] | type[Snapshot]
 
 _READS = ("Changes", "pyspark.sql.DataFrame")
-_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "History", "pyspark.sql.DataFrame")
+_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "History", "Snapshot", "pyspark.sql.DataFrame")
 
 
 def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
@@ -43,7 +43,7 @@ def write_kind(asset: str, annotation: Any) -> WriteKind:
     Raises:
         UnsupportedAnnotationError: The annotation is not a write, or is missing.
     """
-    if annotation in (Append, Overwrite, Merge, Aggregate, History):
+    if annotation in (Append, Overwrite, Merge, Aggregate, History, Snapshot):
         return annotation
     if _is_frame(annotation):
         return Overwrite

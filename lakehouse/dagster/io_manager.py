@@ -25,7 +25,15 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
-from lakehouse.dagster.run_tags import late_gap, tags_of, unacknowledged, wish_to_compare, wish_to_go_on
+from lakehouse.dagster.run_tags import (
+    allowed_by,
+    late_gap,
+    restated_by,
+    tags_of,
+    unacknowledged,
+    wish_to_compare,
+    wish_to_go_on,
+)
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
@@ -43,7 +51,7 @@ from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
-from lakehouse.write.writes import Append, History, Overwrite, Write
+from lakehouse.write.writes import Append, History, Overwrite, Snapshot, Write
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -167,6 +175,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 config=_config(execution),
                 compare=wish_to_compare(tags, asset.name),
                 go_on_from=wish_to_go_on(tags, asset),
+                allowed=allowed_by(tags, asset),
+                restate_from=restated_by(tags, asset),
                 gap=late_gap(tags, asset.name, execution.run.run_id),
                 aliases=unacknowledged(execution),
                 feeds=self._feeds,
@@ -183,6 +193,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             ref=table_ref(self.location, execution.asset_key, table),
             appends=kind is Append,
             keeps_past=kind is History,
+            takes_extracts=kind is Snapshot,
             incremental=bool(changes_of(execution.assets_def)),
             inputs=frozenset(key.to_user_string() for key in execution.assets_def.keys_by_input_name.values()),
             code_version=spec.code_version,

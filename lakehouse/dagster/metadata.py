@@ -35,6 +35,8 @@ def report(
     head = log.head()
     metadata, sentence = _outcome(run, outcome, log)
     metadata["read"] = _reads(run)
+    if run.extract is not None:
+        metadata["extract"] = str(run.extract)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind

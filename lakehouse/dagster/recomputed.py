@@ -15,7 +15,7 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.writes import Append, History, Stated
+from lakehouse.write.writes import Append, History, Snapshot, Stated
 
 Returned: TypeAlias = Stated | Aggregate | DataFrame
 
@@ -30,7 +30,7 @@ def is_recomputable(asset: Any) -> bool:
     write = asset.op.output_defs[0].dagster_type.typing_type
     only_inputs = set(signature(_function(asset)).parameters) == inputs
     only_changes = inputs == changes.keys() and all(read.is_whole for read in changes.values())
-    return bool(inputs) and only_changes and only_inputs and write not in (Append, History)
+    return bool(inputs) and only_changes and only_inputs and write not in (Append, History, Snapshot)
 
 
 def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:

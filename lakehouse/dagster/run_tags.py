@@ -1,12 +1,13 @@
 """What a run's tags, and its earlier tries, say about one of its assets."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import dagster as dg
 
-from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, ReadError
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset
+from lakehouse.read.run import Allowed
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
@@ -47,6 +48,45 @@ def wish_to_go_on(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"]
             f"a version, whose rows are the last ones that the table has, or now."
         )
     return int(wanted)
+
+
+def allowed_by(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
+    """What the run's tag lets through of an asset that takes extracts.
+
+    Raises:
+        WriteError: The tag names something else, or an asset that takes no extracts.
+    """
+    wanted = tags.get(ALLOW + asset.name)
+    if wanted is None:
+        return frozenset()
+    if asset.incremental or not (asset.takes_extracts or asset.keeps_past):
+        raise WriteError(
+            f"The run tag {ALLOW}{asset.name} is about an asset that takes no extracts.",
+            "Nothing was written. Remove the tag.",
+        )
+    words = [word.strip() for word in wanted.split(",")]
+    allowed = frozenset[Allowed](word for word in get_args(Allowed) if word in words)
+    if len(allowed) < len(set(words)):
+        raise WriteError(
+            f"The run tag {ALLOW}{asset.name}={wanted} names something that cannot be allowed.",
+            f"Nothing was written. It names one or several of: {', '.join(get_args(Allowed))}.",
+        )
+    return allowed
+
+
+def restated_by(tags: Mapping[str, str], asset: Asset) -> str | None:
+    """From when the run's tag asks to restate the asset's history, as the tag says it; None if it does not.
+
+    Raises:
+        WriteError: The asset keeps no history.
+    """
+    wanted = tags.get(RESTATE_FROM + asset.name)
+    if wanted is not None and not asset.keeps_past:
+        raise WriteError(
+            f"The run tag {RESTATE_FROM}{asset.name} is about an asset that keeps no history.",
+            "Nothing was written. Remove the tag.",
+        )
+    return wanted
 
 
 def late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:

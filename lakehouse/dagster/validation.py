@@ -25,7 +25,7 @@ from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.writes import History, Merge
+from lakehouse.write.writes import History, Merge, Snapshot
 
 
 def validate(definitions: dg.Definitions) -> dg.Definitions:
@@ -112,7 +112,12 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
             f"Asset '{name}' keeps a history, whose rows lie by their end, so that the current ones are found without "
             f"reading the past. Leave partitions_def and partition_by out."
         )
-    if write in (Merge, Aggregate, History) and not table.key_columns:
+    if write is Snapshot and (asset.partitions_def is not None or changes_of(asset)):
+        raise DefinitionError(
+            f"Asset '{name}' returns a Snapshot, an extract of all that there is, but has partitions or reads Changes. "
+            f"Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with DataFrame."
+        )
+    if write in (Merge, Aggregate, History, Snapshot) and not table.key_columns:
         raise MissingKeyError(name, write.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, table, asset.partitions_def)

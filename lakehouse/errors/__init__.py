@@ -29,6 +29,12 @@
     - UnsafeTableError
     - IsolationLevelError
     - PastRefusedError
+    - RefreshRefusedError
+    - UnknownExtractError
+    - OlderExtractError
+    - EmptyExtractError
+    - OutOfScopeError
+    - DeletionsHeldBackError
     - TrackChangedError
     - ForeignTableError
     - UnregisteredTableError
@@ -51,6 +57,7 @@ WriteError with a sentence.
 from lakehouse.errors.base import *
 from lakehouse.errors.commits import *
 from lakehouse.errors.definition import *
+from lakehouse.errors.extracts import *
 from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
 from lakehouse.errors.tables import *

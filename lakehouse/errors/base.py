@@ -8,6 +8,14 @@ GO_ON_FROM = "lakehouse/go_on_from/"
 """Run tag, with the asset key after it: the version of the source that an `Append` continues from, or "now"."""
 
 
+RESTATE_FROM = "lakehouse/restate_from/"
+"""Run tag, with the asset key after it: from when a `History` is restated, a time or the version of an extract."""
+
+
+ALLOW = "lakehouse/allow/"
+"""Run tag, with the asset key after it: what this run lets through, "max_deleted" or "version"."""
+
+
 class LakehouseError(Exception):
     """Every failure of this package.
 

@@ -19,6 +19,7 @@ class Asset:
         inputs: The current names of the sources that it reads.
         code_version: Its code version.
         keeps_past: Whether it returns a `History`, whose past cannot be recomputed.
+        takes_extracts: Whether it returns a `Snapshot`, which each run compares with the whole table.
     """
 
     name: str
@@ -29,3 +30,4 @@ class Asset:
     inputs: frozenset[str] = frozenset()
     code_version: str | None = None
     keeps_past: bool = False
+    takes_extracts: bool = False

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.definition import Definition
+from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.find import Cursor, Known
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.declare.table import Table
@@ -17,6 +19,9 @@ from lakehouse.read.decide import Reconcile
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
+
+Allowed: TypeAlias = Literal["max_deleted", "version"]
+"""What a run tag lets through: more deletions than `max_deleted`; an extract of which nobody can tell its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Run:
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
         on_request: Whether a user has said what to do, so that a damaged mark is no reason to refuse the run.
         decided: From where a run tag lets an `Append` continue; None if its own position says that.
+        allowed: What a run tag lets through that would be refused.
+        restate_from: From when a run tag asks to tell a history again: a time, or the version of an extract.
+        extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
         mark_expires: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
@@ -55,6 +63,9 @@ class Run:
     reconcile: Reconcile | None = None
     on_request: bool = False
     decided: str | None = None
+    allowed: frozenset[Allowed] = frozenset()
+    restate_from: str | None = None
+    extract: ExtractVersion | None = None
     mark_expires: bool = False
     inputs: Size | None = None
 
@@ -91,7 +102,7 @@ class Run:
     @property
     def takes_over(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
-        return self.reconcile is not None or self.decided is not None
+        return self.reconcile is not None or self.decided is not None or "version" in self.allowed
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -117,14 +128,26 @@ class Run:
         return positions
 
     @property
+    def _decisions(self) -> str | None:
+        """What run tags decided, for the mark."""
+        restated = None if self.restate_from is None else f"restated from {self.restate_from}"[:200]
+        allowed = (f"allowed {each}" for each in sorted(self.allowed))
+        decisions = [*filter(None, (self.decided, restated)), *allowed]
+        return "; ".join(decisions) or None
+
+    @property
     def application_id(self) -> str:
         return application_id(self.asset, self.partitions, self.cursor.generation)
 
     @property
     def moves(self) -> bool:
         """Whether a commit is due even if no row differs, to record a position or the definition."""
+        if self.allowed or self.restate_from is not None:
+            return True
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0
+        if self.extract != self.cursor.mark.extract:
+            return True
         if self.mark_expires or self.decided is not None or self.cursor.stale_base or self._is_redefined:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
@@ -202,7 +225,8 @@ class Run:
             log_after=log_after,
             everything=compared and any(changes.is_initial for changes in self.changes),
             definition=self.definition,
-            decided=self.decided,
+            decided=self._decisions,
+            extract=self.extract,
         )
 
 

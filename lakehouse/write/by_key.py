@@ -5,6 +5,7 @@ replacement and a `MERGE` (ADR 4, 8, 13).
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +46,13 @@ ONE_TASK = 100
 
 
 def keyed(
-    run: Run, rows: DataFrame, touched: Touched | None, target: DataFrame, head: Head, rest: MarkOnly | Skip
+    run: Run,
+    rows: DataFrame,
+    touched: Touched | None,
+    target: DataFrame,
+    head: Head,
+    rest: MarkOnly | Skip,
+    judge: Callable[[Rows], None] = lambda _: None,
 ) -> Statement | Skip:
     """The statement after which the table holds just these rows of the touched keys.
 
@@ -56,6 +63,7 @@ def keyed(
         target: The table's rows at `head`, those of the run's partitions.
         head: The table.
         rest: What remains to be done if no row differs.
+        judge: Receives how many rows differ, and raises an error if these are too many.
     """
     key = run.table.key_columns
     within_key = touched is None or folded(touched.columns) <= folded(key)
@@ -63,6 +71,7 @@ def keyed(
     same_columns, least = len(rows.columns) == len(target.columns), rest
     if not same_columns:
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
+    judge(_counts(changed))
     return written(run, changed, target.schema, head, least, within_key=within_key, same_columns=same_columns)
 
 

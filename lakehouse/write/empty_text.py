@@ -17,7 +17,7 @@ from lakehouse.read.touched_keys import EveryKey, SomeKeys, Unread
 from lakehouse.spark.promises import BROKEN
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.difference import broken
-from lakehouse.write.writes import Append, Merge, Overwrite, Stated
+from lakehouse.write.writes import Append, Merge, Overwrite, Snapshot, Stated
 
 
 def refusing_empty_texts(asset: str, write: Stated, partition_columns: Collection[str]) -> Stated:
@@ -37,7 +37,7 @@ def refusing_empty_texts(asset: str, write: Stated, partition_columns: Collectio
     match write:
         case Merge(touched=touched):
             return Merge(rows, _touched(asset, touched, partition_columns))
-        case Append() | Overwrite():
+        case Append() | Overwrite() | Snapshot():
             return replace(write, rows=rows)
 
 

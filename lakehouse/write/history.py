@@ -12,17 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.cursor.definition import TRACK, short
 from lakehouse.cursor.find import Fresh, Known
 from lakehouse.cursor.mark import Position
-from lakehouse.errors import MissingKeyError, SchemaError, TrackChangedError, WriteError
+from lakehouse.errors import WriteError
 from lakehouse.log.log import Head
 from lakehouse.read.backdated import backdated
 from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.read.times import Times, times_of
-from lakehouse.read.touched import require
 from lakehouse.spark.driver_rows import Local, computed
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, fit
@@ -30,6 +28,7 @@ from lakehouse.sql.text import folded, quote
 from lakehouse.write.by_key import is_one_task, written
 from lakehouse.write.difference import difference, promised
 from lakehouse.write.history_rows import Shape
+from lakehouse.write.history_table import check_columns, laid_out, shape_of
 from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.write.writes import History
 
@@ -50,12 +49,12 @@ def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]
         WriteError: The asset has other changes too, or a table of another layout.
         SchemaError: The source has not the columns that the history is about, or has some of its own.
     """
-    shape = _shape(run, write)
+    assert isinstance(write.changes, Changes)
+    _check(run, write.changes)
+    shape = shape_of(run, write)
+    check_columns(run.asset, shape, f"'{write.changes.name}'", write.changes.source.columns)
     changes = _timed(spark, run, write.changes, shape)
-    layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
-    run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
-    definition = {**run.definition, TRACK: short(write.digest)}
-    return replace(run, changes=(changes,), definition=definition), replace(write, changes=changes)
+    return replace(laid_out(run, write, shape), changes=(changes,)), replace(write, changes=changes)
 
 
 def why_incomplete(asset: str, source: str) -> str:
@@ -66,35 +65,19 @@ def why_incomplete(asset: str, source: str) -> str:
     )
 
 
-def _shape(run: Run, write: History) -> Shape:
-    """The columns of the history, once they are known to be possible."""
-    entity = run.table.key_columns
-    if not entity:
-        raise MissingKeyError(run.asset, "History")
-    shape = Shape(entity, write.start_at, write.end_at, write.tracked)
-    if [changes.name for changes in run.changes] != [write.changes.name]:
+def _check(run: Run, changes: Changes) -> None:
+    """Refuses other changes beside those of the history, and a table that was kept from extracts."""
+    if [read.name for read in run.changes] != [changes.name]:
         raise WriteError(
-            f"'{run.asset}' returns the History of '{write.changes.name}', but reads the changes of "
-            f"{', '.join(repr(changes.name) for changes in run.changes) or 'nothing'}. Nothing was written. A history "
+            f"'{run.asset}' returns the History of '{changes.name}', but reads the changes of "
+            f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}. Nothing was written. A history "
             f"has one source: join the others in an asset upstream, and keep the history of that."
         )
-    if run.slice is not None or run.table.partition_columns:
+    if isinstance(run.cursor, Known) and run.cursor.mark.extract is not None:
         raise WriteError(
-            f"The history '{run.asset}' cannot be partitioned: its rows lie by their end, so that the current ones are "
-            f"found without reading the past. Nothing was written. Leave partitions_def and partition_by out."
+            f"The table of '{run.asset}' was kept from extracts, whose versions are the times of its rows.",
+            "Nothing was written. Write the history to another asset.",
         )
-    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
-    if mark is not None and mark.definition is not None:
-        was, now = mark.definition.get(TRACK, ""), short(write.digest)
-        if was != now:
-            raise TrackChangedError(run.asset, was, now)
-    source = write.changes.source.columns
-    require(source, entity, f"'{write.changes.name}'")
-    require(source, write.tracked or (), f"'{write.changes.name}'")
-    taken = {column: "is a column of the source too" for column in source if column.lower() in shape.own}
-    if taken:
-        raise SchemaError(run.asset, taken, "Choose other names in History(start_at=..., end_at=...).")
-    return shape
 
 
 def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Changes:
@@ -154,6 +137,7 @@ def planned(
         rest: What remains to be done where no row differs.
     """
     changes, key = write.changes, run.table.key_columns
+    assert isinstance(changes, Changes)
     shape, times = Shape(key[:-1], write.start_at, write.end_at, write.tracked), changes.times
     assert times is not None, "opened() has told the times"
     if head is None:

@@ -7,7 +7,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
 from lakehouse.scd.truncates import truncates_of
 from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.writes import Append, History, Merge, Overwrite, Write
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Write
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:
@@ -36,11 +36,13 @@ def _answers_for(write: Write, changes: Changes) -> bool:
     match write:
         case Merge(touched=touched):
             return changes.name in touched.inputs
-        case Aggregate(changes=aggregated) | History(changes=aggregated):
+        case Aggregate(changes=aggregated) | History(changes=Changes() as aggregated):
             return changes.name == aggregated.name
         case Append():
             return changes.is_used
         case Overwrite():
             return True
+        case Snapshot() | History():
+            return False
         case _:
             assert_never(write)

@@ -17,14 +17,15 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.phases import phase
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
-from lakehouse.write import history
+from lakehouse.write import extract, extracted_history, history
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.by_key import keyed
 from lakehouse.write.difference import OPERATION, bag_difference, difference, missing_from, promised
 from lakehouse.write.empty_text import refusing_empty_texts
 from lakehouse.write.incremental_sums import Recompute, added, check
+from lakehouse.write.snapshot import extracted
 from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
-from lakehouse.write.writes import Append, History, Merge, Overwrite, Stated, Write
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Stated, Write
 
 
 @phase("plan")
@@ -44,8 +45,17 @@ def plan(
         SchemaError: The result does not fit the table.
         MissingKeyError: A write by key to a table without a key.
     """
-    if isinstance(write, History):
-        return history.planned(spark, run, write, head, _rest(run, recompute=False))
+    rest = _rest(run, recompute=False)
+    match write:
+        case Snapshot() | History(changes=Snapshot()) if extract.is_ignored(run, snapshot := extract.of(write)):
+            tell(f"{run.asset} holds extract {run.extract} and ignores the older extract {snapshot.version}.")
+            return rest
+        case History(changes=Snapshot() as snapshot):
+            return extracted_history.extracted(spark, run, write, snapshot, head, rest)
+        case History():
+            return history.planned(spark, run, write, head, rest)
+        case _:
+            pass
     if not isinstance(write, Aggregate):
         return _stated(spark, run, write, head)
     check(run, write, head)
@@ -76,7 +86,8 @@ def _stated(
     rest = _rest(run, recompute=recompute)
     target = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
-    rows = fit(run.asset, write.rows, target.schema, may_add=_may_add(write))
+    result = extract.filled(write.rows, target, run.table.key_columns) if isinstance(write, Snapshot) else write.rows
+    rows = fit(run.asset, result, target.schema, may_add=_may_add(write))
     within = run.within(target.schema)
     if within is not None:
         rows, target = rows.where(within), target.where(within)
@@ -90,6 +101,8 @@ def _stated(
             return keyed(run, rows, None, target, head, rest)
         case Merge(touched=touched):
             return keyed(run, rows, touched, target, head, rest)
+        case Snapshot():
+            return extracted(run, write, rows, target, head, rest)
         case _:
             assert_never(write)
 
@@ -117,9 +130,9 @@ def _whole(run: Run, write: Stated) -> DataFrame:
     match write:
         case Merge(rows=rows, touched=touched):
             whole = difference(promised(run.asset, rows, touched), None, key).drop(OPERATION)
-        case Overwrite(rows=rows) if key:
+        case Overwrite(rows=rows) | Snapshot(rows=rows) if key:
             whole = difference(promised(run.asset, rows, None), None, key).drop(OPERATION)
-        case Overwrite(rows=rows) | Append(rows=rows):
+        case Overwrite(rows=rows) | Append(rows=rows) | Snapshot(rows=rows):
             whole = rows
         case _:
             assert_never(write)

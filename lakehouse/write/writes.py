@@ -1,13 +1,15 @@
 """The closed set of writes: what an asset returns says how its table is written."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pyspark.sql import DataFrame
 
+from lakehouse.cursor.extract import ExtractVersion, SnapshotVersion
 from lakehouse.read.changes import Changes
 from lakehouse.read.touched import Touched
+from lakehouse.sql.text import Literal as Value
 from lakehouse.sql.text import folded
 from lakehouse.write.aggregate import Aggregate
 
@@ -56,6 +58,53 @@ class Merge:
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """The table holds exactly this extract, the whole of a source at one version; inside the scope, if there is one.
+
+    An extract that is older than the table's is refused. The same version again replaces what it wrote, and the same
+    rows again write nothing. A column that the extract lacks keeps its stored values, and is NULL for new keys.
+
+    Args:
+        rows: The extract: one row for each key of the table.
+        version: The version of the extract: an int, a date or a datetime (UTC if it has no zone), of one type for ever.
+        scope: The columns whose values in the extract say of which rows the extract is all that there is; or a mapping
+            from these columns to the delivered values, so that a value without rows counts. Empty: all rows.
+        max_deleted: The largest share of the stored rows in scope that one extract may delete, from 0 to 1; None for
+            any. An extract without rows is held back unless the share is 1.
+        on_older: What to do with an extract that is older than the table's.
+
+    Raises:
+        TypeError: A version of another type.
+        ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
+
+    AUTO CDC from snapshots: R28 to R30.
+    """
+
+    rows: DataFrame
+    version: SnapshotVersion
+    scope: str | Sequence[str] | Mapping[str, Sequence[Value]] = ()
+    max_deleted: float | None = None
+    on_older: Literal["fail", "ignore"] = "fail"
+
+    def __post_init__(self) -> None:
+        ExtractVersion.of(self.version)
+        if self.max_deleted is not None and not 0 <= self.max_deleted <= 1:
+            raise ValueError(f"max_deleted is a share of rows from 0 to 1, not {self.max_deleted}.")
+        if self.on_older not in ("fail", "ignore"):
+            raise ValueError(f"on_older is 'fail' or 'ignore', not {self.on_older!r}.")
+        if len(folded(self.scope_columns)) < len(self.scope_columns):
+            raise ValueError(f"scope names a column once, not {', '.join(self.scope_columns)}.")
+        if isinstance(self.scope, Mapping):
+            for name, values in self.scope.items():
+                if isinstance(values, str | bytes) or not values:
+                    raise ValueError(f"scope lists the delivered values of {name}, not {values!r}.")
+
+    @property
+    def scope_columns(self) -> tuple[str, ...]:
+        return (self.scope,) if isinstance(self.scope, str) else tuple(self.scope)
+
+
+@dataclass(frozen=True)
 class History:
     """The table holds every row that the source has had, each with the interval in which it was there (SCD type 2).
 
@@ -65,9 +114,10 @@ class History:
     it, and an insert of the same key begins another. What the table says of the past stays, even if the source forgets.
 
     Args:
-        changes: The changes of the source, read without `start` and `exclude`.
+        changes: The changes of the source, read without `start` and `exclude`; or an extract of the source, whose
+            version is the moment from which its rows hold.
         track: The columns a change of which begins a new row; None for all but the entity's.
-        start_at: The column with the moment from which a row holds: the time of the commit.
+        start_at: The column with the moment from which a row holds: the time of the commit, or the extract's version.
         end_at: The column with the moment at which it ceased to; NULL while it holds.
 
     Raises:
@@ -76,7 +126,7 @@ class History:
     The rules of SCD type 2 in AUTO CDC: R19 to R21.
     """
 
-    changes: Changes
+    changes: Changes | Snapshot
     track: str | Sequence[str] | None = None
     start_at: str = "__START_AT"
     end_at: str = "__END_AT"
@@ -101,6 +151,6 @@ class History:
         return "all columns" if self.tracked is None else ", ".join(sorted(folded(self.tracked))) or "no column"
 
 
-Stated: TypeAlias = Append | Overwrite | Merge
+Stated: TypeAlias = Append | Overwrite | Merge | Snapshot
 """The writes that state rows which the table is to hold."""
 Write: TypeAlias = Stated | Aggregate | History

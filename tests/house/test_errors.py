@@ -115,6 +115,51 @@ CASES = [
         "materialize it: its first read goes back as far as the source's own history.",
     ),
     Case(
+        errors.RefreshRefusedError,
+        {"asset": "customers"},
+        "'customers' is kept from extracts. Every run compares its extract with the whole table, so a full refresh adds "
+        "nothing.",
+        WRITTEN,
+        "Run it without the tag lakehouse/full_refresh. If the table or its version is wrong, run it with the tag "
+        "lakehouse/allow/customers=version, which takes the extract whatever the table holds.",
+    ),
+    Case(
+        errors.UnknownExtractError,
+        {"asset": "customers", "version": "7", "reason": "the log was cleaned up."},
+        "Nobody can tell whether extract 7 of 'customers' is newer than its table: the log was cleaned up.",
+        WRITTEN,
+        "If the extract is the one that the table is to hold, materialize once with the run tag "
+        "lakehouse/allow/customers=version.",
+    ),
+    Case(
+        errors.OlderExtractError,
+        {"asset": "customers", "version": "4", "newest": "5"},
+        "Extract 4 of 'customers' is older than extract 5, which its table holds.",
+        WRITTEN,
+        "Deliver extracts in their order, or let older extracts be left out: Snapshot(..., on_older='ignore').",
+    ),
+    Case(
+        errors.EmptyExtractError,
+        {"asset": "customers", "version": "7"},
+        "Extract 7 of 'customers' has no row.",
+        WRITTEN,
+        "If its source is empty, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
+    ),
+    Case(
+        errors.OutOfScopeError,
+        {"asset": "customers", "version": "7", "values": {"country": "FR"}},
+        "Extract 7 of 'customers' has a row with country=FR, which its scope does not name.",
+        WRITTEN,
+        "Name every value that was delivered in Snapshot(scope=...), or leave such rows out.",
+    ),
+    Case(
+        errors.DeletionsHeldBackError,
+        {"asset": "customers", "version": "7", "deleted": 1200, "of": 3000, "max_deleted": 0.2},
+        "Extract 7 of 'customers' lacks 1,200 of the 3,000 rows in its scope, more than max_deleted=0.2 lets it delete.",
+        WRITTEN,
+        "If these rows are gone at the source, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
+    ),
+    Case(
         errors.TrackChangedError,
         {"asset": "flights_history", "was": "status", "now": "all columns"},
         "The history 'flights_history' has tracked status and is to track all columns, so rows of its past would have "

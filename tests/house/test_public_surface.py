@@ -7,7 +7,7 @@ import lakehouse
 
 PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange", "touched_by"},
-    "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite"},
+    "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot"},
     "tables": {"Table"},
     "dagster": {"DeltaIOManager", "Pace", "Retry", "automation", "change_sensor", "checks", "incremental", "validate"},
     "spark": {"ClusterSpark", "LocalSpark", "spark_settings"},

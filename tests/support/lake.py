@@ -23,7 +23,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.resolve import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
-from lakehouse.write.writes import Append, History, Overwrite, Write
+from lakehouse.write.writes import Append, History, Overwrite, Snapshot, Write
 from tests.support import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
@@ -135,6 +135,7 @@ class Lake:
             ref=self.ref(name),
             appends=kinds["return"] is Append,
             keeps_past=kinds["return"] is History,
+            takes_extracts=kinds["return"] is Snapshot,
             incremental=Changes in kinds.values(),
             inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),

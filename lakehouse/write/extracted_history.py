@@ -1,0 +1,130 @@
+"""`History(Snapshot(...))`: type 2 of full extracts, whose rows begin and end at the versions of the extracts.
+
+One law for a newer extract, for the same version again and for one that is restated: *what the table says of the time
+before the version stays, and from the version on it says of every entity of the extract, and of every current one in
+its scope, what the extract does.* So rows that began at the version or later are dropped, and those that ended then are
+taken up again, before the extract is applied.
+"""
+
+from datetime import date, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.errors import WriteError
+from lakehouse.log.log import Head
+from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, VERSION
+from lakehouse.read.run import Run
+from lakehouse.spark.snapshot import TableVersion
+from lakehouse.spark.types import check_new, fit
+from lakehouse.sql.text import folded, literal, quote
+from lakehouse.write import extract
+from lakehouse.write.by_key import keyed
+from lakehouse.write.extract import filled, matching, refuse_deletions, scoped
+from lakehouse.write.history_rows import Shape
+from lakehouse.write.history_table import check_columns, laid_out, shape_of
+from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.write.writes import History, Snapshot
+
+_NEVER = "CAST(NULL AS TIMESTAMP)"
+
+
+def opened(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) -> Run:
+    """The run under the key of the history's rows, with the version of the extract.
+
+    Args:
+        spark: The session.
+        run: What has been pinned.
+        write: What the asset returned.
+        snapshot: The extract in it.
+
+    Raises:
+        LakehouseError: No history can be kept so, or the extract is none that the table can take.
+    """
+    shape = shape_of(run, write)
+    run = extract.opened(run, snapshot)
+    stored = [] if run.head is None else TableVersion.of(spark, run.ref, run.head).rows().columns
+    check_columns(run.asset, shape, f"The extract of '{run.asset}'", snapshot.rows.columns, stored)
+    if snapshot.scope_columns and run.restate_from is not None:
+        raise WriteError(
+            f"'{run.asset}' is to be restated from extract {run.extract}, but the extract has a scope, and the rows of "
+            f"other scopes would lose what came later.",
+            "Nothing was written. Restate it from an extract without a scope.",
+        )
+    return laid_out(run, write, shape)
+
+
+def extracted(
+    spark: SparkSession, run: Run, write: History, snapshot: Snapshot, head: Head | None, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    """The statement after which the history says from the extract's version on what the extract does.
+
+    Args:
+        spark: The session.
+        run: The run, from `opened`.
+        write: What the asset returned.
+        snapshot: The extract in it.
+        head: The table as the attempt finds it; None if there is no table.
+        rest: What remains to be done if no row differs.
+
+    Raises:
+        DeletionsHeldBackError: More entities would end than may.
+    """
+    assert run.extract is not None, "opened() has given the version"
+    shape = Shape(run.table.key_columns[:-1], write.start_at, write.end_at, write.tracked)
+    version = _literal(run.extract.value)
+    at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
+    if head is None:
+        states = shape.states(_images(snapshot.rows, INSERT), at, _NEVER)
+        rows = shape.rows(states, one_task=False).drop(*shape.earliest)
+        check_new(run.asset, rows, run.table)
+        return Create(rows)
+    stored = TableVersion.of(spark, run.ref, head).rows()
+    end, start = quote(shape.end), quote(shape.start)
+    reaching = stored.where(f"{end} IS NULL OR {end} >= {version}")
+    kept = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
+    before = reaching.where(f"{start} < {version}")
+    delivered = filled(snapshot.rows, before.select(*map(quote, kept.names)), shape.entity)
+    delivered = fit(run.asset, delivered, kept, may_add=True)
+    within = scoped(snapshot, delivered, reaching.where(f"{end} IS NULL"))
+    _judge(run, snapshot, shape, delivered, within)
+    if snapshot.scope_columns:
+        entity = [*map(quote, shape.entity)]
+        concerned = delivered.select(*entity).unionByName(within.select(*entity))
+        reaching, before = (matching(rows, concerned, shape.entity) for rows in (reaching, before))
+    rows = _rows(shape, delivered, before, at)
+    return keyed(run, fit(run.asset, rows, stored.schema, may_add=True), None, reaching, head, rest)
+
+
+def _judge(run: Run, snapshot: Snapshot, shape: Shape, delivered: DataFrame, within: DataFrame) -> None:
+    if snapshot.max_deleted is not None and "max_deleted" not in run.allowed:
+        refuse_deletions(run, snapshot, matching(within, delivered, shape.entity, "left_anti").count(), within)
+
+
+def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) -> DataFrame:
+    """What the table is to say, from the version on, of the entities that are delivered or held before.
+
+    Args:
+        shape: The columns of the history.
+        delivered: The extract, in the columns and types of the table.
+        before: The table's rows that held just before the version.
+        at: The version, as columns `__version` and `__at`.
+    """
+    columns = delivered.columns
+    for column in delivered.schema.fields:
+        if column.name.lower() not in folded(before.columns):
+            before = before.withColumn(column.name, F.lit(None).cast(column.dataType))
+    ended = _images(before.select(*map(quote, columns)), DELETE)
+    states = shape.states(_images(delivered, INSERT).unionByName(ended), at, _NEVER)
+    rows = shape.rows(shape.states_before(before, columns).unionByName(states), one_task=False)
+    return rows.drop(*shape.earliest)
+
+
+def _images(rows: DataFrame, change: str) -> DataFrame:
+    """Rows as those of a feed whose only version is 0."""
+    return rows.withColumns({CHANGE: F.lit(change), VERSION: F.lit(0).cast("bigint")})
+
+
+def _literal(version: int | date | datetime) -> str:
+    return literal(version, "bigint")

@@ -1,0 +1,42 @@
+"""`Snapshot` of type 1: the table holds the extract, and outside its scope what it held."""
+
+from pyspark.sql import DataFrame
+
+from lakehouse.log.log import Head
+from lakehouse.log.rows import Rows
+from lakehouse.read.run import Run
+from lakehouse.write.by_key import keyed
+from lakehouse.write.extract import matching, refuse_deletions, scoped
+from lakehouse.write.statements import MarkOnly, Skip, Statement
+from lakehouse.write.writes import Snapshot
+
+
+def extracted(
+    run: Run, write: Snapshot, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    """The statement after which the table holds the extract.
+
+    Args:
+        run: The run, from `lakehouse.write.extract.opened`.
+        write: What the asset returned.
+        rows: The extract, in the table's columns and types.
+        stored: The table's rows at `head`.
+        head: The table.
+        rest: What remains to be done if no row differs.
+
+    Raises:
+        DeletionsHeldBackError: The statement would delete too many rows.
+    """
+    within = scoped(write, rows, stored)
+
+    def judge(differing: Rows) -> None:
+        refuse_deletions(run, write, differing.deleted or 0, within)
+
+    concerned = within if not write.scope_columns else within.unionByName(_moved(run, rows, stored, within))
+    return keyed(run, rows, None, concerned, head, rest, judge)
+
+
+def _moved(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame) -> DataFrame:
+    """The stored rows with keys of the extract that have come into its scope from outside."""
+    key = run.table.key_columns
+    return matching(matching(stored, rows, key), within, key, "left_anti")

@@ -1,0 +1,155 @@
+"""Deliveries of full extracts, and what a table kept from them must hold: a fold in plain Python."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from lakehouse import Snapshot
+from tests.support.lake import Lake
+
+Values = dict[str, Any]
+SCHEMA = {"id": "BIGINT", "g": "STRING", "a": "INT", "b": "STRING"}
+GROUPS = ("x", "y", "z", None)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One extract.
+
+    Args:
+        version: Its version.
+        rows: The values of each key, of the delivered columns alone.
+        scope: As a `Snapshot` takes it.
+    """
+
+    version: Any
+    rows: Mapping[Any, Values]
+    scope: tuple[str, ...] | Mapping[str, tuple[Any, ...]] = ()
+    lacking: tuple[str, ...] = ()
+
+    def is_in_scope(self, values: Values) -> bool:
+        """Whether a stored row would be in the extract if it still existed."""
+        match self.scope:
+            case ():
+                return True
+            case Mapping():
+                return all(values[name] in listed for name, listed in self.scope.items())
+            case names:
+                return any(all(values[n] == row[n] for n in names) for row in self.rows.values())
+
+    def frame(self, lake: Lake) -> DataFrame:
+        columns = [name for name in SCHEMA if name not in self.lacking]
+        rows = [tuple(({"id": key} | values)[name] for name in columns) for key, values in self.rows.items()]
+        return lake.values(rows, ", ".join(f"{name} {SCHEMA[name]}" for name in columns))
+
+    def snapshot(self, lake: Lake, **options: Any) -> Snapshot:
+        return Snapshot(self.frame(lake), version=self.version, scope=self.scope, **options)
+
+
+@dataclass
+class Row:
+    """A row of a history: from when, until when, and its values."""
+
+    start: Any
+    end: Any
+    values: Values
+
+
+@dataclass
+class Kept:
+    """The table of type 1 and the history of type 2 after the deliveries so far.
+
+    Args:
+        tracked: The tracked columns.
+    """
+
+    tracked: tuple[str, ...] = ("g", "a", "b")
+    newest: Any = None
+    current: dict[Any, Values] = field(default_factory=dict)
+    past: dict[Any, list[Row]] = field(default_factory=dict)
+
+    def deliver(self, delivery: Delivery, *, restate: bool = False) -> None:
+        if self.newest is not None and delivery.version < self.newest and not restate:
+            return
+        self._type_2(delivery, restate=restate)
+        kept = {key: values for key, values in self.current.items() if not delivery.is_in_scope(values)}
+        self.current = kept | {
+            key: self._whole(delivery, row, self.current.get(key)) for key, row in delivery.rows.items()
+        }
+        self.newest = delivery.version
+
+    def _whole(self, delivery: Delivery, row: Values, stored: Values | None) -> Values:
+        return row | {name: None if stored is None else stored[name] for name in delivery.lacking}
+
+    def _type_2(self, delivery: Delivery, *, restate: bool) -> None:
+        at = delivery.version
+        in_scope = {
+            key
+            for key, rows in self.past.items()
+            if any(row.end is None and delivery.is_in_scope(row.values) for row in rows)
+        }
+        for key in set(self.past) if restate else in_scope | delivery.rows.keys():
+            rows = [row for row in self.past.get(key, []) if row.start < at]
+            base = next((row for row in rows if row.end is None or row.end >= at), None)
+            row = delivery.rows.get(key)
+            if row is None:
+                if base is not None:
+                    base.end = at
+            else:
+                values = self._whole(delivery, row, None if base is None else base.values)
+                if base is not None and all(base.values[name] == values[name] for name in self.tracked):
+                    base.end, base.values = None, values
+                else:
+                    if base is not None:
+                        base.end = at
+                    rows.append(Row(at, None, values))
+            self.past[key] = rows
+        for key in delivery.rows.keys() - self.past.keys():
+            self.past[key] = [Row(at, None, self._whole(delivery, delivery.rows[key], None))]
+
+    def type_1(self) -> list[tuple[Any, ...]]:
+        return sorted(((key, *(row[n] for n in ("g", "a", "b"))) for key, row in self.current.items()), key=repr)
+
+    def type_2(self) -> list[tuple[Any, ...]]:
+        rows = [
+            (key, row.start, row.end, *(row.values[name] for name in ("g", "a", "b")))
+            for key, each in self.past.items()
+            for row in each
+        ]
+        return sorted(rows, key=repr)
+
+
+def drawn(chance: random.Random, kept: Kept, version_of: Callable[[int], Any], *, keys: int, first: bool) -> Delivery:
+    """A delivery after those that `kept` knows: mostly newer, some again, some older.
+
+    Args:
+        chance: What it is drawn by.
+        kept: What the table holds.
+        version_of: The version of a number.
+        keys: So many keys there are.
+        first: Whether it is the table's first, which has every column.
+    """
+    numbers = {version_of(number): number for number in range(100)}
+    newest = -1 if first else numbers[kept.newest]
+    step = 1 if first else chance.choice([0, 1, 1, 1, 1, 2, -1])
+    scope: Any = () if first else chance.choice([(), (), ("g",), {"g": tuple(chance.sample(GROUPS, 2))}])
+    lacking = () if first else chance.choice([(), (), ("a",), ("b",)])
+    groups = scope["g"] if isinstance(scope, dict) else chance.sample(GROUPS, 2) if scope else GROUPS
+    rows: dict[Any, Values] = {}
+    for key in range(keys):
+        stored = kept.current.get(key)
+        if stored is not None and stored["g"] in groups and chance.random() < 0.6:
+            row = dict(stored)
+        elif chance.random() < 0.4:
+            row = {"g": chance.choice(groups), "a": chance.choice([1, 2, None]), "b": chance.choice(["p", "q", None])}
+        else:
+            continue
+        if chance.random() < 0.2:
+            row["b"] = chance.choice(["p", "q", "r"])
+        rows[key] = {name: value for name, value in row.items() if name not in lacking}
+    if not rows:
+        rows[0] = {n: v for n, v in {"g": groups[0], "a": 1, "b": "p"}.items() if n not in lacking}
+    return Delivery(version_of(max(0, newest + step)), rows, scope, lacking)

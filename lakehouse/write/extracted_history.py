@@ -83,10 +83,10 @@ def extracted(
     stored = TableVersion.of(spark, run.ref, head).rows()
     end, start = quote(shape.end), quote(shape.start)
     reaching = stored.where(f"{end} IS NULL OR {end} >= {version}")
-    kept = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
+    values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
     before = reaching.where(f"{start} < {version}")
-    delivered = filled(snapshot.rows, before.select(*map(quote, kept.names)), shape.entity)
-    delivered = fit(run.asset, delivered, kept, may_add=True)
+    delivered = filled(snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
+    delivered = fit(run.asset, delivered, values, may_add=True)
     within = scoped(snapshot, delivered, reaching.where(f"{end} IS NULL"))
     _judge(run, snapshot, shape, delivered, within)
     if snapshot.scope_columns:

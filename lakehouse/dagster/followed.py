@@ -4,19 +4,18 @@ The sensor, the automation condition and the checks ask here; a run goes by the 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import dagster as dg
 
+from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
 from lakehouse.dagster.partitions import SourcePartitions, rows_of
 from lakehouse.declare.table import Table
-from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
-from lakehouse.log.log import FileSchema, Head, Log
-from lakehouse.log.size import Size
+from lakehouse.log.log import Head, Log
 from lakehouse.spark.snapshot import TableRef
 
 Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
@@ -118,10 +117,10 @@ class Followed:
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
             candidates |= rows_of(self.asset, self.declared, log)
-        walked, by_partition = _Walked(log), dict[str | None, tuple[Backlog, ...]]()
+        cursors = cursor_of_each(log, head, self.ref.name, candidates)
+        by_partition = dict[str | None, tuple[Backlog, ...]]()
         for partition in sorted(candidates):
-            cursor = find_cursor(walked, head, self.ref.name, (partition,))
-            each = (backlog(cursor, log, name, head) for name, log, head in self._standing(logs))
+            each = (backlog(cursors[partition], log, name, head) for name, log, head in self._standing(logs))
             by_partition[partition] = tuple(_within(partition, of, rows) for of, rows in zip(each, mapped, strict=True))
         return Backlogs(by_partition, " ".join(rows.note for rows in mapped if rows.note))
 
@@ -151,34 +150,3 @@ def _within(partition: str, of: Backlog, rows: SourcePartitions) -> Backlog:
     if not isinstance(of, Unread) or of.gap is not None or rows.concerns(partition, of.changes or ()):
         return of
     return replace(of, commits=())
-
-
-@dataclass
-class _Walked:
-    """A log whose commits are read once, however often they are walked back over: once for each partition."""
-
-    log: Log
-    _read: dict[int, Commit] = field(default_factory=dict[int, Commit])
-
-    def head(self) -> Head | None:
-        return self.log.head()
-
-    def size(self) -> Size | None:
-        return self.log.size()
-
-    def live_rows(self) -> int | None:
-        return self.log.live_rows()
-
-    def file_schema(self, version: int) -> FileSchema | None:
-        return self.log.file_schema(version)
-
-    def epoch(self, application_id: str, version: int) -> int | None:
-        return self.log.epoch(application_id, version)
-
-    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        while newest >= oldest and newest in self._read:
-            yield self._read[newest]
-            newest -= 1
-        for commit in self.log.commits(newest, oldest):
-            self._read[commit.version] = commit
-            yield commit

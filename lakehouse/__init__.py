@@ -13,6 +13,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.automation import automation
     from lakehouse.dagster.checks import checks
     from lakehouse.dagster.definitions import incremental
+    from lakehouse.dagster.explaining import explain
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.sensor import change_sensor
@@ -52,6 +53,7 @@ __all__ = [
     "automation",
     "change_sensor",
     "checks",
+    "explain",
     "incremental",
     "scd",
     "spark_settings",
@@ -63,6 +65,7 @@ _HOMES = {
     "dagster.automation": ("automation",),
     "dagster.checks": ("checks",),
     "dagster.definitions": ("incremental",),
+    "dagster.explaining": ("explain",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.sensor": ("change_sensor",),

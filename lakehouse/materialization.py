@@ -46,6 +46,8 @@ from lakehouse.write import extract, extracted_history
 from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.history import opened, why_incomplete
 from lakehouse.write.lost_changes import refuse_lost_changes
+from lakehouse.write.plan import plan
+from lakehouse.write.statements import Skip, Statement
 from lakehouse.write.writes import History, Snapshot, Write
 
 WEEK = 7 * DAY
@@ -192,7 +194,8 @@ class Materialization:
             feeds=self.feeds,
             ahead=self._prefetch,
         )
-        changes = read_changes(source, self._decided(source, read, position), position, reader)
+        state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
+        changes = read_changes(source, self.decided(name, state, read), position, reader)
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self.run = replace(self.run, changes=(*self.run.changes, changes))
@@ -202,10 +205,10 @@ class Materialization:
             self._partial.add(name)
         return changes
 
-    def _decided(self, source: Source, read: Read, position: Position | None) -> Decision:
-        """What to do with the input. An `Append` never adds everything to a table that already has rows of it."""
-        state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
-        decision = of_input(self.asset, self.together, self.run.cursor, source.at.ref.name, state, position, read)
+    def decided(self, source: str, state: SourceState, read: Read) -> Decision:
+        """What to do with an input. An `Append` never adds everything to a table that already has rows of it."""
+        position = self._position(source, state.table)
+        decision = of_input(self.asset, self.together, self.run.cursor, source, state, position, read)
         all_of_it = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
         if not self.asset.appends or not all_of_it or self._is_unread(position):
             return decision
@@ -233,6 +236,20 @@ class Materialization:
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
     ) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
+        run, write = self._complete(write)
+        return commit(self.spark(), run, write, retry, clock, tell)
+
+    def planned(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
+        """The statement that would make the write true of the table as the run found it; nothing is written.
+
+        Raises:
+            LakehouseError: The result cannot become the table.
+        """
+        run, write = self._complete(write)
+        return plan(self.spark(), run, write, run.head, tell)
+
+    def _complete(self, write: Write) -> tuple[Run, Write]:
+        """The run and the write with all that both need; refused, if the write cannot be made of what was read."""
         run = self.pinned()
         refuse_lost_changes(run, write)
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
@@ -248,7 +265,7 @@ class Materialization:
                 run = self.run = extract.opened(run, write)
             case _:
                 pass
-        return commit(self.spark(), run, write, retry, clock, tell)
+        return run, write
 
     @cached_property
     def _mark_expires(self) -> bool:

@@ -11,6 +11,7 @@ from lakehouse.errors import LakehouseError
 _COMMANDS = {
     "changes": "what the commits of a table did, and which run made them",
     "conflicts": "which writers of one table can conflict, with which outcome, and what avoids it",
+    "explain": "what the next run of an asset would read and write, and why; nothing is written",
     "readers": "which tables read a table, and how far",
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
@@ -59,6 +60,8 @@ def _add_arguments(name: str, parser: ArgumentParser) -> Callable[[Namespace], A
             from lakehouse.cli import changes as command
         case "conflicts":
             from lakehouse.cli import conflicts as command
+        case "explain":
+            from lakehouse.cli import explain as command
         case "readers":
             from lakehouse.cli import readers as command
         case "shell":

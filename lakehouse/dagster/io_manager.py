@@ -157,7 +157,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         key = _step_of(execution)
         if key not in self._steps:
             asset, partitions_def, tags = (
-                self._asset(execution),
+                self.described(execution.assets_def, execution.asset_key),
                 execution.assets_def.partitions_def,
                 tags_of(execution),
             )
@@ -183,19 +183,20 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             )
         return self._steps[key]
 
-    def _asset(self, execution: dg.AssetExecutionContext) -> Asset:
-        spec, name = execution.assets_def.specs_by_key[execution.asset_key], execution.asset_key.to_user_string()
+    def described(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
+        """What the definition of an asset that this manager writes says about its table."""
+        spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata)
-        kind = write_kind(name, execution.op_def.output_defs[0].dagster_type.typing_type)
+        kind = write_kind(name, definition.op.output_defs[0].dagster_type.typing_type)
         return Asset(
             name=name,
             table=table,
-            ref=table_ref(self.location, execution.asset_key, table),
+            ref=table_ref(self.location, key, table),
             appends=kind is Append,
             keeps_past=kind is History,
             takes_extracts=kind is Snapshot,
-            incremental=bool(changes_of(execution.assets_def)),
-            inputs=frozenset(key.to_user_string() for key in execution.assets_def.keys_by_input_name.values()),
+            incremental=bool(changes_of(definition)),
+            inputs=frozenset(source.to_user_string() for source in definition.keys_by_input_name.values()),
             code_version=spec.code_version,
         )
 

@@ -136,3 +136,25 @@ def _usual(own: Definition, source: Definition) -> dg.PartitionMapping:
 def _downstream(mapping: dg.PartitionMapping, key: str, source: Definition, own: Definition) -> frozenset[str]:
     subset = source.subset_with_partition_keys([key])
     return frozenset(mapping.get_downstream_partitions_for_partitions(subset, source, own).get_partition_keys())
+
+
+def upstream_keys(
+    asset: dg.AssetsDefinition, source: dg.AssetKey, source_def: Definition, partition: str | None
+) -> list[str]:
+    """The partitions of a source that Dagster maps to a run.
+
+    Args:
+        asset: The asset.
+        source: The source's key.
+        source_def: Its partitions.
+        partition: The partition of the run; None if the asset has none.
+    """
+    own_def, mapping = asset.partitions_def, asset.get_partition_mapping_for_dep(source)
+    if own_def is None or partition is None:
+        own_def, own = None, None
+        mapping = mapping or dg.AllPartitionMapping()
+    else:
+        own = own_def.subset_with_partition_keys([partition])
+        mapping = mapping or _usual(own_def, source_def)
+    mapped = mapping.get_upstream_mapped_partitions_result_for_partitions(own, own_def, source_def)
+    return list(mapped.partitions_subset.get_partition_keys())

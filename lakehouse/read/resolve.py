@@ -106,22 +106,21 @@ def _first_read(source: Source, reader: Reader) -> Changes:
         raise ChangeFeedDisabledError(reader.asset.name, source.at.ref.name, source.at.ref.identifier)
     if reader.read.start == "snapshot":
         return _everything(source, None)
-    start = _start_version(reader.asset.name, source, reader.read)
+    start = start_version(reader.asset.name, source.at.ref.name, source.log, source.head, reader.read)
     return _continue(source, Position(source.head.table_id, start), reader)
 
 
-def _start_version(asset: str, source: Source, read: Read) -> int:
+def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> int:
     """The version after which a first read starts.
 
     Raises:
         StartError: A start outside the history, unless the input is clamped.
     """
-    name, head = source.at.ref.name, source.head
     if isinstance(read.start, int):
         if read.start > head.version and not read.clamp:
             raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
-        if commits_between(source.log, name, read.start, head.version) is None:
-            oldest = min(commit.version for commit in source.log.commits(head.version))
+        if commits_between(log, name, read.start, head.version) is None:
+            oldest = min(commit.version for commit in log.commits(head.version))
             if not read.clamp:
                 raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
             return oldest - 1
@@ -129,7 +128,7 @@ def _start_version(asset: str, source: Source, read: Read) -> int:
     assert not isinstance(read.start, str)
     millis = int(read.start.timestamp() * 1000)
     # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
-    commits = sorted(source.log.commits(head.version), key=lambda commit: commit.version)
+    commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
     until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
     if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
         raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
@@ -147,7 +146,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
         return _gap(source, position, reader, reader.gap or str(backlog.gap), archive=not source.head.maps_columns)
-    batch = _capped(commits, reader)
+    batch = capped(commits, reader.read, reader.furthest)
     at = replace(source.at, version=batch[-1].version)
     try:
         unreliable = _why_unreliable(source, at, commits, batch, reader)
@@ -216,16 +215,16 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
     return unique_key(source.log, source.head, source.at.ref.name, key, commits) if key else ()
 
 
-def _capped(commits: tuple[Commit, ...], reader: Reader) -> tuple[Commit, ...]:
+def capped(commits: tuple[Commit, ...], read: Read, furthest: int) -> tuple[Commit, ...]:
     """The commits that one run reads: whole commits, and at least one with rows. Commits without rows do not count."""
-    read, versions, written = reader.read, 0, 0
+    versions, written = 0, 0
     for index, commit in enumerate(commits):
         if commit.is_quiet or read.leaves_out(commit.operation, commit.user_metadata):
             continue
         versions, written = versions + 1, written + commit.bytes_written
         too_many = read.max_versions is not None and versions > read.max_versions
         too_large = read.max_bytes is not None and written > read.max_bytes
-        if versions > 1 and commit.version > reader.furthest and (too_many or too_large):
+        if versions > 1 and commit.version > furthest and (too_many or too_large):
             return commits[:index]
     return commits
 

@@ -148,17 +148,18 @@ class Run:
             return bool(self.changes) or self.cursor.epoch == 0
         if self.extract != self.cursor.mark.extract:
             return True
-        if self.mark_expires or self.decided is not None or self.cursor.stale_base or self._is_redefined:
+        if self.mark_expires or self.decided is not None or self.cursor.stale_base or self.is_redefined:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
     @property
-    def _is_redefined(self) -> bool:
+    def is_redefined(self) -> bool:
         """Whether the newest mark has another definition; only the code version counts if the run reads no changes."""
         if not isinstance(self.cursor, Known):
             return False
         mark = self.cursor.mark
-        return mark.code_version != self.of.code_version or (bool(self.changes) and mark.definition != self.definition)
+        reads_changes = bool(self.changes) or self.of.incremental
+        return mark.code_version != self.of.code_version or (reads_changes and mark.definition != self.definition)
 
     @property
     def lookups_moved(self) -> bool:

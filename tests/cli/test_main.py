@@ -72,7 +72,7 @@ def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say which command: changes, conflicts, readers, shell, spark, status"),
+        ([], "say which command: changes, conflicts, explain, readers, shell, spark, status"),
         (["spark"], "required: ACTION"),
         (["spark", "stop", "-m", "assets.definitions", "--root", "lake"], "not allowed with"),
         (["spark", "status", "-m", "nowhere.at_all"], "There is no module nowhere.at_all here"),

@@ -27,6 +27,7 @@ ORDER = (
     "write",
     "commit",
     "materialization",
+    "forecast",
     "checking",
     "status",
     "server",

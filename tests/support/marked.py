@@ -22,12 +22,23 @@ def append(root: Path, name: str, *ids: int, **options: Any) -> int:
     return DeltaTable(str(path)).version()
 
 
-def run(root: Path, name: str, source: str, *, rows: bool = True) -> None:
-    """What a run of an asset leaves in its table: a commit with its mark, with rows or without."""
+def run(root: Path, name: str, source: str, *, rows: bool = True, **definition: str) -> None:
+    """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part."""
     read, path = DeltaTable(str(root / source)), root / name
     base = DeltaTable(str(path)).version() if path.exists() else -1
     position = Position(str(read.metadata().id), read.version())
-    mark = Mark(name, (), "0", base + 2, "run", f"attempt {base}", base, reads={source: position}, compared=True)
+    mark = Mark(
+        name,
+        (),
+        "0",
+        base + 2,
+        "run",
+        f"attempt {base}",
+        base,
+        reads={source: position},
+        compared=True,
+        definition=definition or None,
+    )
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     if rows or base < 0:
         append(root, name, base + 10, commit_properties=properties)

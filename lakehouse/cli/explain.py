@@ -1,0 +1,33 @@
+"""`lakehouse explain ASSET`: what the next run of an asset would read and write, and why; nothing is written."""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import Any
+
+from lakehouse.cli.answer import Answer
+from lakehouse.cli.location import add_module, definitions
+from lakehouse.dagster.explaining import explain
+from lakehouse.forecast.forecast import Verdict
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_module(parser)
+    parser.add_argument("asset", metavar="ASSET", help="the asset key, its parts joined by /")
+    parser.add_argument("--partition", metavar="KEY", help="the partition, if the asset has partitions")
+    parser.add_argument("--config", metavar="JSON", type=_document, help="the run config, as Dagster takes it")
+    parser.add_argument(
+        "--call", action="store_true", help="call the asset's function as well, and plan its result; starts Spark"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def run(given: Namespace) -> Answer:
+    forecast = explain(definitions(given.module), given.asset, given.partition, given.config, call=given.call)
+    return Answer(forecast.as_document(), str(forecast), code=1 if forecast.verdict is Verdict.REFUSED else 0)
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"not JSON: {error}") from error

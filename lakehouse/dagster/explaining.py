@@ -1,0 +1,237 @@
+"""`explain`: what the next run of an asset would read and write, found in its definition and its tables' logs."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, cast
+from uuid import uuid4
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lakehouse.cursor.definition import digest, partitions
+from lakehouse.cursor.find import Known
+from lakehouse.dagster.code_location import (
+    changes_of,
+    is_function,
+    maps_partitions,
+    partitions_of,
+    slice_of,
+    table_ref,
+    tables_of,
+    write_kind,
+    writes_nothing,
+)
+from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.partitions import upstream_keys
+from lakehouse.dagster.watch import by_manager
+from lakehouse.declare.read import Read
+from lakehouse.declare.table import Table
+from lakehouse.errors import LakehouseError, ReadError
+from lakehouse.forecast.forecast import Forecast, InputForecast, Verdict, WriteForecast
+from lakehouse.forecast.reading import SourceAt, looked_up, reading
+from lakehouse.forecast.writing import strategy, verdict
+from lakehouse.log.log import version_of
+from lakehouse.log.versions import NOTHING_READ
+from lakehouse.materialization import Materialization, begin
+from lakehouse.read.decide import SourceState
+from lakehouse.read.resolve import Source
+from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.spark.types import column_types
+from lakehouse.sql.partitions import Slice
+from lakehouse.write.statements import Skip
+from lakehouse.write.writes import Overwrite, Write
+
+
+def explain(
+    defs: dg.Definitions,
+    asset: str | dg.AssetKey | dg.AssetsDefinition,
+    partition_key: str | None = None,
+    run_config: Mapping[str, Any] | None = None,
+    *,
+    call: bool = False,
+) -> Forecast:
+    """What the next run of an asset would read and write, and why. Nothing is written.
+
+    Logs are read, and no row is; Spark is started only for a log that nothing else can read. What a run finds out only
+    while it reads (change files that VACUUM removed, columns that were laid out anew) is not foreseen.
+
+    Args:
+        defs: The definitions of the code location.
+        asset: The asset, or its key, whose parts a text joins by "/".
+        partition_key: The partition, if the asset has partitions.
+        run_config: The config of the run, as Dagster takes it.
+        call: Whether to call the asset's function as well: the inputs are read through Spark, the result is planned
+            against the table, and the statement is not executed.
+
+    Raises:
+        ReadError: There is no such asset, no `DeltaIOManager` writes it, or the partition is not named.
+    """
+    subject = _Subject.of(defs, asset, partition_key)
+    name, refs = subject.name, subject.refs()
+    try:
+        step = subject.begun(_config(defs, subject, run_config or {}))
+        inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
+        run = step.pinned()
+        outcome, why = verdict(run, subject.kind, inputs)
+        if outcome is Verdict.REFUSED:
+            return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
+        write = WriteForecast(subject.kind.__name__, strategy(run, subject.kind, inputs), run.table.key_columns)
+        if call:
+            write = replace(write, planned=_planned(subject, step, refs))
+        return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
+    except LakehouseError as error:
+        with suppress(LakehouseError):
+            head = subject.manager.described(subject.asset, subject.key).ref.log(subject.manager.session).head()
+            return Forecast(name, partition_key, _version(head), Verdict.REFUSED, str(error))
+        raise
+
+
+def _version(head: Any) -> int | None:
+    return None if head is None else version_of(head)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """An asset that a `DeltaIOManager` writes, and what a run of it would be about."""
+
+    asset: dg.AssetsDefinition
+    key: dg.AssetKey
+    manager: DeltaIOManager
+    defs: dg.Definitions
+    partition_key: str | None
+
+    @classmethod
+    def of(
+        cls, defs: dg.Definitions, asset: str | dg.AssetKey | dg.AssetsDefinition, partition_key: str | None
+    ) -> "_Subject":
+        key = _key(asset)
+        definition = next((each for each in defs.assets or [] if is_function(each) and key in each.keys), None)
+        if definition is None:
+            names = sorted(k.to_user_string() for each in defs.assets or [] if is_function(each) for k in each.keys)
+            raise ReadError(f"There is no asset {key.to_user_string()}. There are: {', '.join(names) or 'none'}.")
+        manager = (defs.resources or {}).get(definition.get_io_manager_key_for_asset_key(key))
+        if not isinstance(manager, DeltaIOManager) or writes_nothing(definition):
+            raise ReadError(f"No DeltaIOManager writes {key.to_user_string()}, so no log says what it has read.")
+        if (definition.partitions_def is None) != (partition_key is None):
+            problem = "has no partitions" if definition.partitions_def is None else "has partitions"
+            cure = "Leave partition_key out." if partition_key is not None else "Say which: partition_key=..."
+            raise ReadError(f"{key.to_user_string()} {problem}. {cure}")
+        return cls(definition, key, manager, defs, partition_key)
+
+    @property
+    def name(self) -> str:
+        return self.key.to_user_string()
+
+    @property
+    def kind(self) -> type:
+        return write_kind(self.name, self.asset.op.output_defs[0].dagster_type.typing_type)
+
+    @property
+    def slice(self) -> Slice | None:
+        definition = self.asset.partitions_def
+        if definition is None or self.partition_key is None:
+            return None
+        table = Table.from_metadata(self.asset.specs_by_key[self.key].metadata)
+        return slice_of(self.name, table, definition, [self.partition_key])
+
+    def refs(self) -> dict[str, TableRef]:
+        """The table behind each input that is one."""
+        tables, place = tables_of(self.defs.assets or []), by_manager(self.defs.assets or [], self.defs.resources or {})
+        refs = dict[str, TableRef]()
+        for input_ in self.asset.op.input_defs:
+            key = self.asset.keys_by_input_name.get(input_.name)
+            location = None if key is None or input_.dagster_type.is_nothing else place(key)
+            if key is not None and location is not None:
+                refs[input_.name] = table_ref(location, key, tables.get(key, Table()))
+        return refs
+
+    def begun(self, config: Mapping[str, Any]) -> Materialization:
+        """The run, begun: it has read where its own table stands."""
+        keys = self.asset.keys_by_input_name
+        return begin(
+            self.manager.session,
+            self.manager.described(self.asset, self.key),
+            f"forecast {uuid4().hex[:8]}",
+            slice=self.slice,
+            reads={keys[name].to_user_string(): read for name, read in changes_of(self.asset).items()},
+            config=config,
+        )
+
+    def input(self, step: Materialization, name: str, ref: TableRef) -> InputForecast:
+        """How an input would be read."""
+        source = self.source(ref)
+        cursor, read = step.run.cursor, changes_of(self.asset).get(name)
+        if read is None:
+            return looked_up(source, cursor.reads.get(ref.name))
+        mapped = self.mapped(name)
+        state = SourceState(
+            source.head.table_id, source.head.version, None if mapped is None else digest(partitions(mapped))
+        )
+        furthest = cursor.furthest(ref.name) if isinstance(cursor, Known) else NOTHING_READ
+        return reading(step.asset, source, read, step.decided(ref.name, state, read), furthest, step.now)
+
+    def source(self, ref: TableRef) -> SourceAt:
+        log = ref.log(self.manager.session)
+        head = log.head()
+        if head is None:
+            raise ReadError(
+                f"'{self.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
+                f"'{ref.name}' first, or correct its name or root."
+            )
+        return SourceAt(ref.name, log, head)
+
+    def mapped(self, input_name: str) -> Slice | None:
+        """The partitions of a source that a run reads; None if it reads all of them."""
+        key = self.asset.keys_by_input_name[input_name]
+        table = tables_of(self.defs.assets or []).get(key, Table())
+        source_def = partitions_of(self.defs.assets or []).get(key)
+        if source_def is None or not table.partition_columns or not maps_partitions(self.asset, key):
+            return None
+        keys = upstream_keys(self.asset, key, source_def, self.partition_key)
+        return slice_of(key.to_user_string(), table, source_def, keys)
+
+
+def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
+    if isinstance(asset, dg.AssetsDefinition):
+        return asset.key
+    return dg.AssetKey(asset.split("/")) if isinstance(asset, str) else asset
+
+
+def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The resolved config of the step, with its defaults."""
+    job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset({subject.key}))
+    resolved: Any = dg.validate_run_config(job, dict(run_config))
+    config = resolved["ops"][subject.asset.op.name].get("config")
+    return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
+
+
+def _planned(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> str:
+    """What a plan of the function's result against the table says."""
+    values = dict(_read(subject, step, refs))
+    result: Any = subject.asset(*_context(subject), **values)
+    value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
+    write = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
+    statement = step.planned(write)
+    return "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
+
+
+def _context(subject: _Subject) -> Iterator[dg.AssetExecutionContext]:
+    compute: Any = subject.asset.op.compute_fn
+    if compute.has_context_arg() or subject.asset.op.required_resource_keys:
+        resources = {name: (subject.defs.resources or {})[name] for name in subject.asset.op.required_resource_keys}
+        yield dg.build_asset_context(resources=resources, partition_key=subject.partition_key)
+
+
+def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:
+    spark, tables = subject.manager.session(), tables_of(subject.defs.assets or [])
+    for name, ref in refs.items():
+        source = subject.source(ref)
+        table = tables.get(subject.asset.keys_by_input_name[name], Table())
+        at, mapped = TableVersion.of(spark, ref, source.head), subject.mapped(name)
+        if mapped is not None:
+            where = mapped.predicate(column_types(at.rows().schema))
+            at = replace(at, where=where, mapped=digest(partitions(mapped)))
+        pinned = Source(at, source.log, source.head, () if table.partition_columns else table.key_columns)
+        read: Read | None = changes_of(subject.asset).get(name)
+        yield name, step.lookup(pinned) if read is None else step.changes(pinned, read, subject.manager.archive)

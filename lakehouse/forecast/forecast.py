@@ -1,0 +1,130 @@
+"""The forecast of one run, as a value that the command line and a notebook print."""
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from lakehouse.log.rows import Rows, counted
+
+
+class Reading(Enum):
+    """How an input would be read."""
+
+    NOTHING = "nothing: no row changed"
+    CHANGES = "the changes"
+    FIRST = "all rows, as a first read"
+    EVERYTHING = "all rows, compared with the table"
+    LOOKUP = "all rows, as a look-up"
+    REFUSED = "refused"
+
+
+class Verdict(Enum):
+    """What would become of the run."""
+
+    WRITES = "writes"
+    RECORDS = "records its position"
+    NOTHING = "has nothing to do"
+    REFUSED = "is refused"
+
+
+@dataclass(frozen=True, slots=True)
+class InputForecast:
+    """How one input would be read.
+
+    Args:
+        source: The source's name.
+        reading: How.
+        upto: The version that the run would read up to, inclusive.
+        after: The version after which it would begin; None if it would read all rows.
+        commits: How many commits that changed rows it would read; 0 if it would read all rows.
+        rows: What those commits did to rows, by the log; None if it would read all rows.
+        table_rows: How many rows the source has, if all of them would be read and its log says so; else None.
+        behind: How many versions a limit of the input leaves to later runs.
+        why: Why it would not just read the changes, as the second half of a sentence; what to do, if it is refused.
+    """
+
+    source: str
+    reading: Reading
+    upto: int
+    after: int | None = None
+    commits: int = 0
+    rows: Rows | None = None
+    table_rows: int | None = None
+    behind: int = 0
+    why: str | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{self.source}: {self.reading.value}"]
+        if self.after is not None:
+            parts.append(f" of versions ({self.after}, {self.upto}]")
+        elif self.reading is not Reading.REFUSED:
+            parts.append(f" at version {self.upto}")
+        if self.rows is not None and self.reading is Reading.CHANGES:
+            changed = "" if self.rows.images is None else f", {self.rows} by the log"
+            parts.append(f" ({counted(self.commits, 'commit')}{changed})")
+        if self.table_rows is not None:
+            parts.append(f" ({counted(self.table_rows, 'row')})")
+        if self.behind:
+            parts.append(f"; {counted(self.behind, 'version')} left to later runs")
+        if self.why is not None:
+            parts.append(f". Because {self.why}" if self.reading is not Reading.REFUSED else f": {self.why}")
+        return "".join(parts).rstrip(".") + "."
+
+
+@dataclass(frozen=True, slots=True)
+class WriteForecast:
+    """How the result would be written.
+
+    Args:
+        kind: The write that the asset returns.
+        strategy: What would be done to the table.
+        key: The key columns of the table; empty if it has none.
+        planned: The statement that a plan against the table has chosen; None if nothing was planned.
+    """
+
+    kind: str
+    strategy: str
+    key: tuple[str, ...] = ()
+    planned: str | None = None
+
+    def __str__(self) -> str:
+        by = f" by key ({', '.join(self.key)})" if self.key else ""
+        planned = f" Planned against the table: {self.planned}." if self.planned is not None else ""
+        return f"{self.kind}{by}: {self.strategy}.{planned}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the next run of an asset would do, and why; nothing is written.
+
+    Args:
+        asset: The asset's name.
+        partition: The partition; None if the asset has none.
+        version: The version of its table; None if there is no table.
+        verdict: What would become of the run.
+        why: Why, as a sentence.
+        inputs: How each input would be read.
+        write: How the result would be written; None if the run is refused before that.
+    """
+
+    asset: str
+    partition: str | None
+    version: int | None
+    verdict: Verdict
+    why: str
+    inputs: tuple[InputForecast, ...] = ()
+    write: WriteForecast | None = None
+
+    def __str__(self) -> str:
+        of = self.asset if self.partition is None else f"{self.asset}, partition {self.partition},"
+        at = "there is no table yet" if self.version is None else f"its table is at version {self.version}"
+        lines = [f"The next run of {of} {self.verdict.value} ({at}). {self.why}"]
+        lines += [f"  reads  {each}" for each in self.inputs]
+        if self.write is not None:
+            lines.append(f"  writes {self.write}")
+        return "\n".join(lines)
+
+    def as_document(self) -> dict[str, Any]:
+        """The forecast as dictionaries, lists, texts and numbers."""
+        inputs = [{**asdict(each), "reading": each.reading.name.lower()} for each in self.inputs]
+        return {**asdict(self), "verdict": self.verdict.name.lower(), "inputs": inputs}

@@ -1,0 +1,115 @@
+"""How one input would be read, by the decision that the run would take and the log of the source."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import after
+from lakehouse.declare.read import Read
+from lakehouse.forecast.forecast import InputForecast, Reading
+from lakehouse.log.log import Head, Log
+from lakehouse.log.rows import NO_ROWS
+from lakehouse.read.asset import Asset
+from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, remedy
+from lakehouse.read.resolve import capped, start_version
+
+SWITCH_ON = "Switch it on once: ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAt:
+    """A source, and where it stands.
+
+    Args:
+        name: Its name.
+        log: Its log, which has been asked for the head.
+        head: Where it stands.
+    """
+
+    name: str
+    log: Log
+    head: Head
+
+    def whole(self, reading: Reading, why: str | None) -> InputForecast:
+        """All rows are read."""
+        return InputForecast(self.name, reading, self.head.version, table_rows=self.log.live_rows(), why=why)
+
+    def refused(self, why: str) -> InputForecast:
+        """Nothing is read."""
+        return InputForecast(self.name, Reading.REFUSED, self.head.version, why=why)
+
+
+def reading(asset: Asset, source: SourceAt, read: Read, decision: Decision, furthest: int, now: int) -> InputForecast:
+    """How an input would be read.
+
+    Args:
+        asset: The asset that reads.
+        source: The source.
+        read: The options of the input.
+        decision: What the run would do with the input.
+        furthest: How far rows of the table may reflect the source.
+        now: Milliseconds since the epoch.
+
+    Raises:
+        StartError: The read should start outside the source's history.
+        UnreadableLogError: A log cannot be read.
+    """
+    match decision:
+        case Refuse(reason=reason, remedy=cure):
+            return source.refused(f"{reason}. {cure}")
+        case Reconcile(reason=reason):
+            return source.whole(Reading.EVERYTHING, reason)
+        case FirstRead() if not source.head.keeps_feed:
+            return source.refused(f"it keeps no change data feed. {SWITCH_ON}")
+        case FirstRead() if read.start == "snapshot":
+            return source.whole(Reading.FIRST, "the table has no position of it")
+        case FirstRead():
+            start = start_version(asset.name, source.name, source.log, source.head, read)
+            return _on(asset, source, read, Position(source.head.table_id, start), furthest, now)
+        case Continue(position=position):
+            return _on(asset, source, read, position, furthest, now)
+        case _:
+            assert_never(decision)
+
+
+def looked_up(source: SourceAt, position: Position | None) -> InputForecast:
+    """How an input is read that is no `Changes`: whole, at its newest version."""
+    moved = position is not None and (position.table, position.version) != (source.head.table_id, source.head.version)
+    return source.whole(Reading.LOOKUP, "it has moved since the last run" if moved else None)
+
+
+def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest: int, now: int) -> InputForecast:
+    """The commits after a position, or what is read instead where they cannot be read."""
+    backlog = after(position, source.log, source.name, source.head)
+    gap = backlog.gap
+    if gap is None and backlog.versions and not source.head.keeps_feed:
+        gap = "its change data feed was switched off"
+    if gap is not None:
+        return _instead(asset, source, read, gap)
+    batch = capped(backlog.commits or (), read, furthest)
+    upto = batch[-1].version if batch else source.head.version
+    changing = [commit for commit in batch if not commit.is_quiet]
+    included = [commit for commit in changing if not read.leaves_out(commit.operation, commit.user_metadata)]
+    rows = sum((commit.rows for commit in included), start=NO_ROWS)
+    why = None
+    if not included and changing:
+        why = "the commits that it leaves out are passed"
+    elif not included and backlog.expires(now):
+        why = "log cleanup could reach the commits behind the position"
+    return InputForecast(
+        source.name,
+        Reading.CHANGES if included else Reading.NOTHING,
+        upto,
+        position.version,
+        len(included),
+        rows,
+        behind=source.head.version - upto,
+        why=why,
+    )
+
+
+def _instead(asset: Asset, source: SourceAt, read: Read, gap: str) -> InputForecast:
+    first = "" if read.archive is None else f", and the archive '{read.archive}' does not hold them either"
+    if may_compare(asset, read):
+        return source.whole(Reading.EVERYTHING, gap + first)
+    return source.refused(f"{gap}{first}. {remedy(asset, read)}")

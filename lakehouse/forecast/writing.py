@@ -1,0 +1,77 @@
+"""What would become of a run, and how its result would be written."""
+
+from collections.abc import Sequence
+
+from lakehouse.cursor.find import Known
+from lakehouse.forecast.forecast import InputForecast, Reading, Verdict
+from lakehouse.log.rows import counted
+from lakehouse.read.run import Run
+from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
+
+_ALL = (Reading.FIRST, Reading.EVERYTHING)
+_NO_DIFFERENCE = "Rows that turn out not to differ are not written."
+
+
+def verdict(run: Run, kind: type, inputs: Sequence[InputForecast]) -> tuple[Verdict, str]:
+    """What would become of a run, and why, as a sentence.
+
+    Args:
+        run: What the run has pinned before its inputs are read.
+        kind: The write that the asset returns.
+        inputs: How each input would be read.
+    """
+    changed = [each for each in inputs if each.reading in (Reading.CHANGES, *_ALL)]
+    moved = [each.source for each in inputs if each.reading is Reading.LOOKUP and each.why is not None]
+    refused = [each for each in inputs if each.reading is Reading.REFUSED]
+    if refused:
+        return Verdict.REFUSED, f"'{refused[0].source}' cannot be read on, and nothing would be written."
+    if run.head is None:
+        return Verdict.WRITES, "Its first commit creates the table."
+    if not run.of.incremental:
+        return Verdict.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
+    if changed:
+        return Verdict.WRITES, f"{counted(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
+    if not isinstance(run.cursor, Known):
+        return Verdict.RECORDS, "The table has no position yet."
+    if run.is_redefined:
+        return Verdict.RECORDS, "The definition changed in a part that decides no row."
+    passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)
+    if passed is not None:
+        return Verdict.RECORDS, f"Of '{passed.source}' {passed.why}."
+    if run.mark_expires:
+        return Verdict.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
+    if moved and kind is Overwrite:
+        return Verdict.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
+    if moved:
+        return (
+            Verdict.NOTHING,
+            f"No source that it follows changed ({' and '.join(moved)} did, and is looked up).",
+        )
+    return Verdict.NOTHING, "It has read every change of its sources."
+
+
+def strategy(run: Run, kind: type, inputs: Sequence[InputForecast]) -> str:
+    """What a write would do to the table, by its kind and by how its inputs would be read."""
+    whole = not run.of.incremental or any(each.reading in _ALL for each in inputs)
+    where = "the partition" if run.slice is not None else "the table"
+    if run.head is None:
+        return "the table is created with the rows in one commit"
+    if kind is Append:
+        return "rows are added" if run.of.incremental else f"rows that {where} lacks are added"
+    if kind is Merge:
+        compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
+        return f"{compared} compared with the result, and those that differ are written"
+    if kind is Aggregate:
+        if whole:
+            return "all sums are computed, and those that differ are written"
+        return "what changed is added to the sums of its groups"
+    if kind is History:
+        return "the current rows of the changed keys end, and others begin"
+    if kind is Snapshot:
+        return (
+            f"the rows of {where} in the scope of the extract are compared with it, and those that differ are written"
+        )
+    if kind is Overwrite and run.table.key_columns:
+        return f"every row of {where} is compared with the result, and those that differ are written"
+    return f"{where} is replaced if its content differs"

@@ -1,0 +1,188 @@
+"""`explain` says what the next run would read and write, by the logs alone. Real tables and marks, without Spark."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+
+from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Read, Table, explain
+from lakehouse.errors import ReadError
+from lakehouse.forecast.forecast import Forecast, Reading, Verdict
+from tests.support.marked import append, run
+from tests.support.tables import DAYS, orders
+
+
+@dg.asset(metadata=Table(key="id"))
+def copies(orders: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"))
+def named(orders: Changes, names: DataFrame) -> Merge: ...
+
+
+@dg.asset
+def tokens(orders: Changes) -> Append: ...
+
+
+def forecast(root: Path, asset: dg.AssetsDefinition, *others: Any, **options: Any) -> Forecast:
+    manager = DeltaIOManager(spark=object(), root=str(root))  # no session: Spark would raise
+    return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": manager}), asset, **options)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    append(tmp_path, "orders", 1, 2)
+    return tmp_path
+
+
+@pytest.fixture
+def settled(root: Path) -> Path:
+    run(root, "copies", "orders", key="id")
+    return root
+
+
+def test_a_table_that_is_not_there_would_be_created_by_a_first_read(root: Path) -> None:
+    of = forecast(root, copies)
+    assert (of.verdict, of.version) == (Verdict.WRITES, None)
+    assert str(of) == (
+        "The next run of copies writes (there is no table yet). Its first commit creates the table.\n"
+        "  reads  orders: all rows, as a first read at version 0 (2 rows). Because the table has no position of it.\n"
+        "  writes Merge by key (id): the table is created with the rows in one commit."
+    )
+
+
+def test_unread_changes_are_told_with_their_range_and_rows(settled: Path) -> None:
+    append(settled, "orders", 3)
+    DeltaTable(str(settled / "orders")).optimize.compact()
+    append(settled, "orders", 4, 5)
+    of = forecast(settled, copies)
+    (source,) = of.inputs
+    assert (source.reading, source.after, source.upto, source.commits) == (Reading.CHANGES, 0, 3, 2)
+    assert "reads  orders: the changes of versions (0, 3] (2 commits)." in str(of)
+    assert "the rows of the table with the touched keys are compared" in str(of)
+
+
+def test_a_table_that_has_read_everything_has_nothing_to_do(settled: Path) -> None:
+    assert forecast(settled, copies).verdict is Verdict.NOTHING
+    DeltaTable(str(settled / "orders")).optimize.compact()
+    of = forecast(settled, copies)
+    assert of.verdict is Verdict.NOTHING and of.why == "It has read every change of its sources."
+
+
+def test_a_changed_definition_compares_everything_and_names_the_part(settled: Path) -> None:
+    again = dg.asset(name="copies", metadata=Table(key="id"), code_version="2")(copies.op.compute_fn.decorated_fn)
+    of = forecast(settled, again)
+    assert of.inputs[0].reading is Reading.EVERYTHING
+    assert of.inputs[0].why == "the asset's code version is now 2 and was None"
+    assert "every row of the table is compared" in str(of.write)
+
+
+def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(settled: Path) -> None:
+    shutil.rmtree(settled / "orders")
+    append(settled, "orders", 1)
+    of = forecast(settled, copies)
+    assert of.inputs[0].reading is Reading.EVERYTHING and "has taken its place" in str(of.inputs[0].why)
+    careful = dg.asset(name="copies", metadata=Table(key="id", on_gap="fail"))(copies.op.compute_fn.decorated_fn)
+    refused = forecast(settled, careful)
+    assert refused.verdict is Verdict.REFUSED and refused.write is None
+    assert "Materialize once with the run tag lakehouse/full_refresh=true" in str(refused.inputs[0].why)
+
+
+def test_a_log_that_was_cleaned_up_behind_the_position_refuses_an_append(root: Path) -> None:
+    run(root, "tokens", "orders")
+    append(root, "orders", 3)
+    append(root, "orders", 4)
+    DeltaTable(str(root / "orders")).create_checkpoint()
+    for version in (0, 1):
+        (root / "orders" / "_delta_log" / f"{version:020}.json").unlink()
+    of = forecast(root, tokens)
+    assert of.verdict is Verdict.REFUSED
+    assert "the log after version 0 was cleaned up. An Append cannot take rows back" in str(of)
+
+
+def test_what_a_limit_leaves_to_later_runs_is_told(settled: Path) -> None:
+    for row in range(3, 7):
+        append(settled, "orders", row)
+    limited = dg.asset(
+        name="copies", metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=Read(max_versions=3))}
+    )(copies.op.compute_fn.decorated_fn)
+    (source,) = forecast(settled, limited).inputs
+    assert (source.upto, source.commits, source.behind) == (3, 3, 1)
+
+
+def test_commits_that_the_input_leaves_out_are_passed_and_the_position_recorded(settled: Path) -> None:
+    append(settled, "orders", 3)
+    read = {"orders": dg.AssetIn(metadata=Read(exclude_operations=("WRITE",)))}
+    leaving = dg.asset(name="copies", metadata=Table(key="id"), ins=read)(copies.op.compute_fn.decorated_fn)
+    of = forecast(settled, leaving)
+    assert of.inputs[0].reading is Reading.NOTHING and of.verdict is Verdict.RECORDS
+
+
+def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> None:
+    append(root, "names", 1)
+    names = dg.AssetSpec("names")
+    of = forecast(root, named, names)
+    assert {each.source: each.reading for each in of.inputs} == {"orders": Reading.FIRST, "names": Reading.LOOKUP}
+    run(root, "named", "orders", key="id")
+    append(root, "names", 2)
+    assert forecast(root, named, names).verdict is Verdict.NOTHING
+
+
+def test_a_missing_source_and_a_source_without_a_feed_are_refusals(root: Path, tmp_path: Path) -> None:
+    shutil.rmtree(root / "orders")
+    of = forecast(root, copies)
+    assert of.verdict is Verdict.REFUSED and "there is no Delta table at" in of.why
+    append(root, "orders", 1)
+    DeltaTable(str(root / "orders")).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    assert "keeps no change data feed" in str(forecast(root, copies))
+
+
+def test_the_config_of_a_step_is_resolved_as_dagster_resolves_it(root: Path) -> None:
+    class Setting(dg.Config):
+        day: str = "monday"
+
+    @dg.asset(metadata=Table(key="id"))
+    def configured(orders: Changes, config: Setting) -> Merge: ...
+
+    assert forecast(root, configured).verdict is Verdict.WRITES
+    with pytest.raises(dg.DagsterInvalidConfigError):
+        forecast(root, configured, run_config={"ops": {"configured": {"config": {"day": 1}}}})
+
+
+def test_a_partition_is_named_and_only_where_there_are_partitions(root: Path) -> None:
+    @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+    def daily(orders: Changes) -> Merge: ...
+
+    with pytest.raises(ReadError, match="daily has partitions"):
+        forecast(root, daily)
+    with pytest.raises(ReadError, match="copies has no partitions"):
+        forecast(root, copies, partition_key="2013-01-01")
+    of = forecast(root, daily, partition_key="2013-01-02")
+    assert of.partition == "2013-01-02" and of.inputs[0].reading is Reading.FIRST
+
+
+def test_what_is_no_table_of_ours_is_not_explained(root: Path) -> None:
+    with pytest.raises(ReadError, match="There is no asset nowhere"):
+        explain(dg.Definitions([orders, copies]), "nowhere")
+    with pytest.raises(ReadError, match="No DeltaIOManager writes copies"):
+        explain(dg.Definitions([orders, copies]), "copies")
+
+
+def test_sums_are_added_to_where_changes_are_read_and_computed_where_all_is(root: Path) -> None:
+    @dg.asset(metadata=Table(key="day"))
+    def totals(orders: Changes) -> Aggregate: ...
+
+    run(root, "totals", "orders")
+    append(root, "orders", 3)
+    assert "what changed is added to the sums of its groups" in str(forecast(root, totals))
+
+
+def test_nothing_is_written_and_no_file_is_made(settled: Path) -> None:
+    append(settled, "orders", 3)
+    before = {path: path.stat().st_mtime_ns for path in settled.rglob("*")}
+    forecast(settled, copies)
+    assert {path: path.stat().st_mtime_ns for path in settled.rglob("*")} == before

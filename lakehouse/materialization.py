@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.commit import commit
-from lakehouse.commit.outcome import Outcome
+from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
@@ -171,10 +171,14 @@ class Materialization:
 
     def lookup(self, source: Source) -> DataFrame:
         """The source at its pinned version. Rows that were already written are not updated when it changes."""
+        self.pin(source)
+        return source.at.rows()
+
+    def pin(self, source: Source) -> None:
+        """Records the version of a snapshot input, without reading a row of it."""
         self._sizes.append(source.log.size())
         at = Position(source.head.table_id, source.head.version, lookup=True, mapped=source.at.mapped)
         self.run = replace(self.run, lookups={**self.run.lookups, source.at.ref.name: at})
-        return source.at.rows()
 
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
         """The changes of the source since the table's own position.
@@ -225,6 +229,19 @@ class Materialization:
                 return position is None
             case _:
                 return False
+
+    def nothing_to_do(self, *, overwrites: bool) -> NothingToDo | None:
+        """The outcome of a step whose table already holds the result; None if its function has to be called.
+
+        Known from the logs, before any row is computed. A run tag of the user always has the function called.
+
+        Args:
+            overwrites: Whether the asset returns its whole table.
+        """
+        run = self.pinned()
+        if run.head is None or run.on_request or self.gap is not None:
+            return None
+        return NothingToDo(run.head.version) if run.has_nothing_to_do(overwrites=overwrites) else None
 
     def pinned(self) -> Run:
         """What has been pinned so far."""

@@ -35,4 +35,11 @@ class Unchanged:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class NothingToDo:
+    """No source held changes, so the asset's function was not called; the table stays at `version`."""
+
+    version: int
+
+
 Outcome: TypeAlias = Committed | AlreadyApplied | Unchanged

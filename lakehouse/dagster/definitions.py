@@ -8,6 +8,8 @@ import dagster as dg
 from lakehouse.dagster.checks import NAMES, checks
 from lakehouse.dagster.code_location import manager_keys
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.nothing_to_do import may_rest, resting
+from lakehouse.dagster.remade import with_assets
 from lakehouse.dagster.sensor import change_sensor
 from lakehouse.dagster.validation import validate
 
@@ -31,7 +33,9 @@ def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.De
     own = {check.node_def.name for check in definitions.asset_checks or []}
     added = [check for check in checks(_tables(assets, resources), *NAMES) if check.node_def.name not in own]
     sensors = [] if sensor is None else [change_sensor(sensor, assets, resources=resources)]
-    return validate(dg.Definitions.merge(definitions, dg.Definitions(asset_checks=added, sensors=sensors)))
+    complete = validate(dg.Definitions.merge(definitions, dg.Definitions(asset_checks=added, sensors=sensors)))
+    managed = {key for asset in _tables(assets, resources) for key in _keys(asset)}
+    return with_assets(complete, lambda asset: resting(asset) if may_rest(asset) and asset.key in managed else asset)
 
 
 def _tables(assets: list[Any], resources: Mapping[str, Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from dagster import ResourceDependency
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import (
     changes_of,
@@ -25,6 +26,7 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
+from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.run_tags import (
     allowed_by,
     late_gap,
@@ -39,6 +41,7 @@ from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
 from lakehouse.errors import SourceMissingError, UnreadableLogError
 from lakehouse.log.location import Location, Storage, scheme_of
+from lakehouse.log.log import FileSchema
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Everything
@@ -50,7 +53,7 @@ from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import column_types
+from lakehouse.spark.types import as_struct, column_types
 from lakehouse.write.writes import Append, History, Overwrite, Snapshot, Write
 
 
@@ -80,14 +83,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     _feeds: Feeds = PrivateAttr(default_factory=Feeds)
     _prepared: SparkSession | None = PrivateAttr(default=None)
 
-    def load_input(self, context: dg.InputContext) -> Changes | DataFrame:
+    def load_input(self, context: dg.InputContext) -> Changes | DataFrame | Postponed:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
         _refuse_op(context)
-        execution = _asset_context()
+        execution = asset_context()
         if execution is None:
             return self._source(context, "load_input", None, self).at.rows()
         with as_dagster_failures(execution), as_ended_session(execution.asset_key.to_user_string()):
-            writer = _writer(execution)
+            writer = writer_of(execution)
             if writer is None:
                 return self._source(context, execution.asset_key.to_user_string(), execution, self).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
@@ -95,7 +98,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             with measured_by(adding_to(step.phases)), phase("read"):
                 source = self._source(context, step.asset.name, execution, writer)
                 if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
-                    return step.lookup(source)
+                    step.pin(source)
+                    return Postponed(source.at.rows) if context.dagster_type is POSTPONED else source.at.rows()
                 read = Read.from_metadata(context.definition_metadata or {})
                 with telling(execution.log.info):
                     changes = step.changes(source, read, writer.archive)
@@ -103,24 +107,29 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
             return changes
 
-    def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | None) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | NothingToDo | None) -> None:
         """Makes the result one Delta commit, as `commit` says, and reports it as the materialization's metadata."""
         if obj is None and not context.has_asset_key:
             return  # of an op that returns nothing there is nothing to keep
         _refuse_op(context)
-        execution = cast("dg.AssetExecutionContext", _asset_context())
-        write = Overwrite(obj) if isinstance(obj, DataFrame) else cast("Write", obj)
+        execution = cast("dg.AssetExecutionContext", asset_context())
         with as_dagster_failures(execution):
             step = self.step_of(execution)
             del self._steps[_step_of(execution)]
-            refuse_second_driver(execution, step.asset.ref, self._driver)
-            with measured_by(adding_to(step.phases)), telling(context.log.info):
-                outcome = step.commit(write, self.conflicts, tell=context.log.warning)
+            outcome = obj if isinstance(obj, NothingToDo) else self._committed(context, execution, step, obj)
             try:
                 report(context, execution, step.pinned(), outcome, self.session)
             except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
                 context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
+
+    def _committed(
+        self, context: dg.OutputContext, execution: dg.AssetExecutionContext, step: Materialization, result: Any
+    ) -> Outcome:
+        write = Overwrite(result) if isinstance(result, DataFrame) else cast("Write", result)
+        refuse_second_driver(execution, step.asset.ref, self._driver)
+        with measured_by(adding_to(step.phases)), telling(context.log.info):
+            return step.commit(write, self.conflicts, tell=context.log.warning)
 
     @property
     def location(self) -> Location:
@@ -215,11 +224,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         head = log.head()
         if head is None:
             raise SourceMissingError(reader, ref.name, ref.location)
-        pinned = TableVersion.of(writer.session(), ref, head)
+        pinned = TableVersion(writer.session, ref, head.table_id, head.version)
         if context.has_asset_partitions and (
             execution is None or maps_partitions(execution.assets_def, context.asset_key)
         ):
-            pinned = _sliced(context, table, pinned)
+            pinned = _sliced(context, table, pinned, log.file_schema(head.version))
         # A key may be in several of the asset's partitions, whether or not Delta knows of them.
         return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
 
@@ -228,16 +237,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
 
 
-def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion) -> TableVersion:
+def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion, schema: FileSchema | None) -> TableVersion:
     """Only the partitions that Dagster maps to this run, if the source declares its partition column."""
     if not table.partition_columns:
         return pinned
     slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
-    where = slice_.predicate(column_types(pinned.rows().schema))
+    where = slice_.predicate(column_types(pinned.rows().schema if schema is None else as_struct(schema)))
     return replace(pinned, where=where, mapped=digest(partitions(slice_)))
 
 
-def _writer(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
+def writer_of(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
     """The manager that writes the result of this step; None if the result goes to no manager or to another kind."""
     if writes_nothing(execution.assets_def):
         return None
@@ -271,7 +280,7 @@ def _refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
         )
 
 
-def _asset_context() -> dg.AssetExecutionContext | None:
+def asset_context() -> dg.AssetExecutionContext | None:
     """The running asset; None if an input is loaded outside a run (`Definitions.load_asset_value`)."""
     try:
         return dg.AssetExecutionContext.get()

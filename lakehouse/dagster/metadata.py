@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
+from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.walk import may_concern
 from lakehouse.log.log import Head, Log
@@ -17,6 +17,7 @@ from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.latest_images import TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableVersion
+from lakehouse.spark.types import as_struct
 from lakehouse.sql.text import quote
 from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 
@@ -27,7 +28,7 @@ def report(
     context: dg.OutputContext,
     execution: dg.AssetExecutionContext,
     run: Run,
-    outcome: Outcome,
+    outcome: Outcome | NothingToDo,
     spark: Callable[[], SparkSession],
 ) -> None:
     """Adds the materialization's metadata and data version, and says in one line what happened."""
@@ -42,7 +43,8 @@ def report(
         metadata["behind"] = behind
     metadata |= _extent(log) | _sample(run, outcome, head, spark)
     if head is not None:
-        schema = TableVersion.of(spark(), run.ref, head).rows().schema
+        declared = log.file_schema(head.version)
+        schema = TableVersion.of(spark(), run.ref, head).rows().schema if declared is None else as_struct(declared)
         metadata["dagster/column_schema"] = column_schema(schema)
         version = data_version_of(log, head.version, run)
         data_version = _told_before(execution, run) if version is None else None
@@ -83,12 +85,17 @@ def column_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
-def _outcome(run: Run, outcome: Outcome, log: Log) -> tuple[dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log) -> tuple[dict[str, Any], str]:
     match outcome:
         case Unchanged(version=version):
             return (
                 _counts(version, NO_ROWS) | {"write": "nothing: no row differs", "attempts": 0},
                 f"{run.asset} is unchanged at version {version}: its sources changed no row of it.",
+            )
+        case NothingToDo(version=version):
+            return (
+                _counts(version, NO_ROWS) | {"write": "nothing: no source has changes", "attempts": 0},
+                f"{run.asset} is unchanged at version {version}: no source has changes, so nothing was computed.",
             )
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
             return (
@@ -127,7 +134,9 @@ def _extent(log: Log) -> dict[str, Any]:
     return extent | ({} if rows is None else {"dagster/row_count": rows})
 
 
-def _sample(run: Run, outcome: Outcome, head: Head | None, spark: Callable[[], SparkSession]) -> dict[str, Any]:
+def _sample(
+    run: Run, outcome: Outcome | NothingToDo, head: Head | None, spark: Callable[[], SparkSession]
+) -> dict[str, Any]:
     """Some of the rows that the commit changed, where the table's declaration asks for them."""
     most = run.table.show_rows
     if not most or not isinstance(outcome, Committed) or head is None or not head.keeps_feed:

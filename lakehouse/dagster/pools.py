@@ -18,6 +18,7 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.remade import remade, with_assets
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
 from lakehouse.log.location import Location
@@ -95,18 +96,7 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
             return asset
         return _shown(_in_pool(asset, writer.pool), writer, met, sentences.get(writer.name))
 
-    return dg.Definitions(
-        assets=[shown(asset) for asset in definitions.assets or []],
-        schedules=definitions.schedules,
-        sensors=definitions.sensors,
-        jobs=definitions.jobs,
-        resources=definitions.resources,
-        executor=definitions.executor,
-        loggers=definitions.loggers,
-        asset_checks=definitions.asset_checks,
-        metadata=definitions.metadata,
-        component_tree=definitions.component_tree,
-    )
+    return with_assets(definitions, shown)
 
 
 def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Writer:
@@ -131,26 +121,7 @@ def _operation(kind: WriteKind, table: Table, *, compares: bool) -> Operation:
 
 
 def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinition:
-    """The asset with its op in a pool. Dagster sets a pool only when an op is made, so the op is made again."""
-    op = asset.op
-    if pool is None or op.pool is not None:
-        return asset
-    pooled = dg.OpDefinition(
-        compute_fn=op.compute_fn,
-        name=op.name,
-        ins={input_.name: dg.In.from_definition(input_) for input_ in op.input_defs},
-        outs={output.name: dg.Out.from_definition(output) for output in op.output_defs},
-        description=op.description,
-        config_schema=op.config_schema,
-        required_resource_keys=op.required_resource_keys,
-        tags=op.tags,
-        code_version=asset.specs_by_key[asset.key].code_version,
-        retry_policy=op.retry_policy,
-        pool=pool,
-    )
-    attributes: dict[str, Any] = {**asset.get_attributes_dict(), "node_def": pooled}
-    del attributes["execution_type"]  # beta, and what it says is the default
-    return dg.AssetsDefinition(**attributes)
+    return asset if pool is None or asset.op.pool is not None else remade(asset, pool=pool)
 
 
 def _shown(

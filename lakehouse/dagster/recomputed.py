@@ -36,7 +36,9 @@ def is_recomputable(asset: Any) -> bool:
 def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:
     """A source as of a position, presented as inserts."""
     version = _last_alike(source.log(lambda: spark), source.name, at.version)
-    return Changes(TableVersion(spark, source, at.table, version), VersionRange(NOTHING_READ, version), Everything())
+    return Changes(
+        TableVersion(lambda: spark, source, at.table, version), VersionRange(NOTHING_READ, version), Everything()
+    )
 
 
 def recomputed_rows(asset: dg.AssetsDefinition, inputs: Mapping[str, Changes]) -> DataFrame:

@@ -82,7 +82,7 @@ class FileLog:
             partition_columns = tuple(delta.metadata().partition_columns)
         except (DeltaError, OSError, ValueError):
             return None
-        return FileSchema(partition_columns, {field["name"].lower(): json.dumps(field["type"]) for field in fields})
+        return FileSchema(partition_columns, tuple(fields))
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         version = newest

@@ -1,8 +1,9 @@
 """The log of a Delta table: where the table stands, and its commits."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit
@@ -69,11 +70,16 @@ class FileSchema:
 
     Args:
         partition_columns: What it is partitioned by.
-        types: The type of each column, as Delta's log writes it; names in lower case.
+        fields: The columns as Delta's log writes them: `name`, `type`, `nullable`, `metadata`.
     """
 
     partition_columns: tuple[str, ...]
-    types: Mapping[str, str]
+    fields: tuple[Mapping[str, Any], ...]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each column, as Delta's log writes it; names in lower case."""
+        return {field["name"].lower(): json.dumps(field["type"]) for field in self.fields}
 
     def reads_as(self, older: Self) -> bool:
         """Whether files of the older version have the same meaning if they are read with this schema."""

@@ -152,6 +152,14 @@ class Run:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
+    def has_nothing_to_do(self, *, overwrites: bool) -> bool:
+        """Whether the table already holds the result: no source has changes, and no commit is due.
+
+        Args:
+            overwrites: Whether the result is the whole table, which snapshot inputs decide as well.
+        """
+        return bool(self.changes) and not self.moves and not (overwrites and self.lookups_moved)
+
     @property
     def is_redefined(self) -> bool:
         """Whether the newest mark has another definition; only the code version counts if the run reads no changes."""

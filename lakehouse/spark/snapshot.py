@@ -1,7 +1,7 @@
 """Tables as Spark names them, and one pinned version of a table."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -66,7 +66,7 @@ class TableVersion:
     """A table at one version: whatever is committed later, this reads the same rows.
 
     Args:
-        spark: The session that reads it.
+        session: Returns the session that reads it; called only if its rows are read.
         ref: The table.
         table_id: Its id at that version.
         version: The version.
@@ -74,7 +74,7 @@ class TableVersion:
         mapped: Which partitions these are, as a digest of their windows or values; None if they are all.
     """
 
-    spark: SparkSession
+    session: Callable[[], SparkSession] = field(compare=False)
     ref: TableRef
     table_id: str
     version: int
@@ -84,7 +84,11 @@ class TableVersion:
     @classmethod
     def of(cls, spark: SparkSession, ref: TableRef, head: Head) -> Self:
         """The table at the version of its head."""
-        return cls(spark, ref, head.table_id, head.version)
+        return cls(lambda: spark, ref, head.table_id, head.version)
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session()
 
     def rows(self) -> DataFrame:
         return self._rows

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 
 from lakehouse.declare.table import RESERVED_COLUMNS, Table
 from lakehouse.errors import SchemaError
+from lakehouse.log.log import FileSchema
 from lakehouse.spark.session import is_connect
 from lakehouse.sql.text import folded, quote
 
@@ -223,6 +224,11 @@ def widens(value: DataType, column: DataType) -> bool:
             if type(value) in INTEGERS and type(column) in INTEGERS:
                 return INTEGERS.index(type(value)) <= INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
+
+
+def as_struct(schema: FileSchema) -> StructType:
+    """The columns of a table by its log: as Spark reads them, with their comments, without Spark."""
+    return StructType.fromJson({"type": "struct", "fields": [*schema.fields]})
 
 
 def column_types(schema: StructType) -> dict[str, str]:

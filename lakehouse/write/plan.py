@@ -81,7 +81,7 @@ def _stated(
     write = refusing_empty_texts(run.asset, write, partition_columns)
     if head is None:
         return Create(_whole(run, write))
-    if run.changes and not (run.moves or recompute or (isinstance(write, Overwrite) and run.lookups_moved)):
+    if not recompute and run.has_nothing_to_do(overwrites=isinstance(write, Overwrite)):
         return Skip()
     rest = _rest(run, recompute=recompute)
     target = TableVersion.of(spark, run.ref, head).rows()

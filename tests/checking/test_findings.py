@@ -102,8 +102,8 @@ def test_the_feed_is_contiguous_only_of_the_table_that_was_read_and_while_it_is_
 
 
 def test_a_column_that_came_went_or_changed_its_type_is_drift() -> None:
-    before = FileSchema((), {"id": '"integer"', "v": '"integer"', "old": '"string"'})
-    after = FileSchema((), {"id": '"integer"', "v": '"long"', "new": '"string"'})
+    before = FileSchema((), fields(id="integer", v="integer", old="string"))
+    after = FileSchema((), fields(id="integer", v="long", new="string"))
     drift = Drift.between("src", 3, before, after)
     assert drift.differences == {"new": "added", "old": "dropped or renamed", "v": "integer became long"}
     none = Drift.between("copies", 1, before, before)
@@ -155,3 +155,7 @@ def test_a_commit_is_unread_only_after_the_position() -> None:
     found = source(5, 4, 3, read=1)
     assert [commit.version for commit in found.commits or ()] == [2]
     assert all(isinstance(commit, Commit) for commit in found.commits or ())
+
+
+def fields(**types: str) -> tuple[dict[str, str], ...]:
+    return tuple({"name": name, "type": kind} for name, kind in types.items())

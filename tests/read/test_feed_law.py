@@ -100,7 +100,7 @@ def check(lake: Lake, seed: int, steps: int) -> None:
         lake.sql(_act(chance, step))
     before: Counter[tuple[Any, ...]] = Counter()
     for version in range(first, lake.version("t") + 1):
-        at = TableVersion(lake.spark, lake.ref("t"), "", version)
+        at = TableVersion(lambda: lake.spark, lake.ref("t"), "", version)
         now = Counter(_texts(at.rows()))
         feed = fitted(at.feed(version, version), {}, at.rows())
         doubts = {c.name: doubts_in_sql(quote(c.name), c.dataType) for c in at.rows().schema.fields}

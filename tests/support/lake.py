@@ -12,7 +12,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.commit.outcome import Outcome
+from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Clock, Retry
 from lakehouse.declare.table import Table
@@ -23,7 +23,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.resolve import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
-from lakehouse.write.writes import Append, History, Overwrite, Snapshot, Write
+from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Write
 from tests.support import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
@@ -179,6 +179,12 @@ class Lake:
     ) -> Outcome:
         """One run of an asset: read, compute, commit."""
         step = self.begin(asset, table, reads=self._changes_of(asset, reads), **options)
-        result = asset(**self.read(step, asset, reads))
+        inputs = self.read(step, asset, reads)
+        kind = get_annotations(asset, eval_str=True)["return"]
+        foreseen = step.nothing_to_do(overwrites=kind in (Overwrite, DataFrame))
+        result = asset(**inputs)
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
-        return step.commit(write, retry or self.retry, NO_WAIT, self.told.append)
+        outcome = step.commit(write, retry or self.retry, NO_WAIT, self.told.append)
+        if foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame):
+            assert isinstance(outcome, Unchanged | AlreadyApplied), "a step with nothing to do has written"
+        return outcome

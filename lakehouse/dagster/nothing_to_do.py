@@ -1,0 +1,106 @@
+"""A step that has nothing to do ends before its function is called and before Spark starts (ADR 26).
+
+The logs of the table and of its sources say so. `Append`, `Merge` and `Overwrite` are known to leave the table as it is
+then. An `Aggregate` may have to repair sums, and a `History` says only in its result what it tracks.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lakehouse.commit.outcome import NothingToDo
+from lakehouse.dagster.code_location import changes_of, input_kind, is_function, write_kind
+from lakehouse.dagster.failures import as_dagster_failures
+from lakehouse.dagster.io_manager import asset_context, writer_of
+from lakehouse.dagster.postponed import POSTPONED, Postponed
+from lakehouse.dagster.remade import remade
+from lakehouse.write.writes import Append, Merge, Overwrite
+
+
+def may_rest(asset: Any) -> bool:
+    """Whether a step of the asset may end without a call of its function: it reads changes, and its write allows it.
+
+    Args:
+        asset: A definition that `validate` has accepted.
+    """
+    if not is_function(asset) or len(asset.op.output_defs) != 1 or not changes_of(asset):
+        return False
+    function = getattr(asset.op.compute_fn, "decorated_fn", None)
+    if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        return False
+    return _write_of(asset) in (Append, Merge, Overwrite)
+
+
+def resting(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
+    """The asset whose function is called only if there is something to do, and whose snapshot inputs are read then."""
+    op, name = asset.op, asset.key.to_user_string()
+    compute: Any = op.compute_fn
+    ins = {
+        input_.name: _postponed(dg.In.from_definition(input_))
+        if not input_.dagster_type.is_nothing
+        and input_kind(name, input_.name, input_.dagster_type.typing_type) is DataFrame
+        else dg.In.from_definition(input_)
+        for input_ in op.input_defs
+    }
+    outs = {output.name: _optional(dg.Out.from_definition(output)) for output in op.output_defs}
+    function = _resting(compute.decorated_fn, overwrites=_write_of(asset) is Overwrite)
+    return remade(asset, compute_fn=type(compute)(function), ins=ins, outs=outs)
+
+
+def _write_of(asset: dg.AssetsDefinition) -> Any:
+    return write_kind(asset.key.to_user_string(), asset.op.output_defs[0].dagster_type.typing_type)
+
+
+def _resting(function: Callable[..., Any], *, overwrites: bool) -> Callable[..., Any]:
+    @wraps(function)
+    def compute(*args: Any, **inputs: Any) -> Any:
+        outcome = _outcome(overwrites=overwrites)
+        if outcome is not None:
+            return outcome
+        read = {name: value.read() if isinstance(value, Postponed) else value for name, value in inputs.items()}
+        return function(*args, **read)
+
+    return compute
+
+
+def _outcome(*, overwrites: bool) -> NothingToDo | None:
+    execution = asset_context()
+    writer = None if execution is None else writer_of(execution)
+    if execution is None or writer is None:  # somebody calls the asset, outside a run
+        return None
+    with as_dagster_failures(execution):
+        return writer.step_of(execution).nothing_to_do(overwrites=overwrites)
+
+
+def _postponed(given: dg.In) -> dg.In:
+    return dg.In(
+        dagster_type=POSTPONED,
+        description=given.description,
+        metadata=given.metadata,
+        input_manager_key=given.input_manager_key,
+    )
+
+
+def _optional(given: dg.Out) -> dg.Out:
+    return dg.Out(
+        dagster_type=_or_nothing(given.dagster_type),
+        description=given.description,
+        is_required=given.is_required,
+        io_manager_key=given.io_manager_key,
+        metadata=given.metadata,
+        code_version=given.code_version,
+    )
+
+
+@cache
+def _or_nothing(kind: dg.DagsterType) -> dg.DagsterType:
+    """The type of a result that is one of `kind`, or `NothingToDo`."""
+
+    def check(context: Any, value: Any) -> bool | dg.TypeCheck:
+        return True if isinstance(value, NothingToDo) else kind.type_check(context, value)
+
+    return dg.DagsterType(check, name=f"{kind.display_name}OrNothing", typing_type=kind.typing_type)

@@ -3,19 +3,22 @@
 The sensor, the automation condition and the checks ask here; a run goes by the same `lakehouse.cursor.unread`.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import dagster as dg
 
 from lakehouse.cursor.each import cursor_of_each
-from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.find import Cursor, find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
 from lakehouse.dagster.partitions import SourcePartitions, rows_of
 from lakehouse.declare.table import Table
+from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
-from lakehouse.log.log import Head, Log
+from lakehouse.log.log import FileSchema, Head, Log
+from lakehouse.log.size import Size
 from lakehouse.spark.snapshot import TableRef
 
 Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
@@ -118,11 +121,14 @@ class Followed:
         if head is not None and isinstance(log, FileLog):
             candidates |= rows_of(self.asset, self.declared, log)
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
-        by_partition = dict[str | None, tuple[Backlog, ...]]()
-        for partition in sorted(candidates):
-            each = (backlog(cursors[partition], log, name, head) for name, log, head in self._standing(logs))
-            by_partition[partition] = tuple(_within(partition, of, rows) for of, rows in zip(each, mapped, strict=True))
-        return Backlogs(by_partition, " ".join(rows.note for rows in mapped if rows.note))
+        each = [
+            _of_each(cursors, source_log, name, source_head, partitions)
+            for (name, source_log, source_head), partitions in zip(self._standing(logs), mapped, strict=True)
+        ]
+        by_partition: dict[str | None, tuple[Backlog, ...]] = {
+            partition: tuple(backlogs[partition] for backlogs in each) for partition in sorted(candidates)
+        }
+        return Backlogs(by_partition, " ".join(partitions.note for partitions in mapped if partitions.note))
 
     def _mapped(self, logs: Logs) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's partitions the rows of each source belong."""
@@ -145,8 +151,58 @@ class Followed:
                 yield source.ref.name, log, head
 
 
-def _within(partition: str, of: Backlog, rows: SourcePartitions) -> Backlog:
-    """What is unread for one partition: nothing, if the unread commits changed rows of others alone."""
-    if not isinstance(of, Unread) or of.gap is not None or rows.concerns(partition, of.changes or ()):
-        return of
-    return replace(of, commits=())
+def _of_each(
+    cursors: Mapping[str, Cursor], log: Log, name: str, head: Head, partitions: SourcePartitions
+) -> Mapping[str, Backlog]:
+    """What each partition has not read of a source: the commits that may have changed its rows. Each is read once."""
+    walked, by_cursor = _Walked(log), dict[int, Backlog]()
+    for cursor in cursors.values():  # many partitions may have one
+        if id(cursor) not in by_cursor:
+            by_cursor[id(cursor)] = backlog(cursor, walked, name, head)
+    unread = [of for of in by_cursor.values() if isinstance(of, Unread) and of.gap is None]
+    longest = max((of.commits or () for of in unread), key=len, default=())
+    loud = [commit for commit in longest if not commit.is_quiet]
+    changed = partitions.changed_by(loud)
+    backlogs = dict[str, Backlog]()
+    for partition, cursor in cursors.items():
+        of = by_cursor[id(cursor)]
+        if isinstance(of, Unread) and of.gap is None:
+            commits = loud if changed is None else changed.get(partition, ())
+            of = replace(of, commits=tuple(commits[bisect_right(commits, of.position.version, key=_version) :]))
+        backlogs[partition] = of
+    return backlogs
+
+
+def _version(commit: Commit) -> int:
+    return commit.version
+
+
+@dataclass
+class _Walked:
+    """A log whose commits are read once, however often they are walked back over: once for each partition."""
+
+    log: Log
+    _read: list[Commit] = field(default_factory=list[Commit])
+
+    def head(self) -> Head | None:
+        return self.log.head()
+
+    def size(self) -> Size | None:
+        return self.log.size()
+
+    def live_rows(self) -> int | None:
+        return self.log.live_rows()
+
+    def file_schema(self, version: int) -> FileSchema | None:
+        return self.log.file_schema(version)
+
+    def epoch(self, application_id: str, version: int) -> int | None:
+        return self.log.epoch(application_id, version)
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        first = self._read[0].version if self._read else newest
+        yield from self._read[first - newest : first - oldest + 1]
+        unread = self._read[-1].version - 1 if self._read else newest
+        for commit in self.log.commits(unread, oldest) if unread >= oldest else ():
+            self._read.append(commit)
+            yield commit

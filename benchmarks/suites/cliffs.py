@@ -1,0 +1,141 @@
+"""Where the cost of a look at the logs could grow with the product of two numbers: partitions, commits, files.
+
+The logs are written by hand and no row exists, so neither Spark nor its clock has a part in the figures.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from benchmarks.harness.lab import Lab
+from benchmarks.harness.report import Result, at_most
+from lakehouse import Changes, DeltaIOManager, Merge, Table
+from lakehouse.cursor.each import cursor_of_each
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.dagster.watch import Watch, by_manager
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
+
+HOURS, COMMITS, FILES, PENDING = 8_760, 2_000, 20_000, 10_000
+YEAR = dg.HourlyPartitionsDefinition("2023-01-01-00:00", end_date="2024-01-01-00:00")
+FIRST = datetime(2023, 1, 1)  # noqa: DTZ001  (as the log writes the values)
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, kind in (("id", "integer"), ("hour", "timestamp"))
+        ],
+    }
+)
+
+
+@dg.asset(partitions_def=YEAR, metadata=Table(key="id", partition_by="hour"))
+def hourly(events: Changes) -> Merge: ...
+
+
+events = dg.AssetSpec("events", partitions_def=YEAR, metadata=Table(key="id", partition_by="hour"))
+
+
+def run(lab: Lab) -> Result:
+    with lab.room() as room:
+        write(room / "events", COMMITS, unmarked, per_commit=HOURS // COMMITS + 1)
+        write(room / "hourly", COMMITS, marked, per_commit=HOURS // COMMITS + 1)
+        write(room / "wide", 1, unmarked, per_commit=FILES)
+        log = FileLog(Location(str(room / "hourly")), "hourly")
+        head, hours = log.head(), YEAR.get_partition_keys()
+        each = cpu(lambda: cursor_of_each(log, head, "hourly", hours))
+        manager = DeltaIOManager(spark=object(), root=str(room))
+        watch = Watch([events, hourly], by_manager([events, hourly], {"io_manager": manager}))
+        look = cpu(watch.look)
+        wide = Location(str(room / "wide"))
+        first = cpu(lambda: FileLog(wide, "wide").size())
+        dozen = cpu(lambda: [FileLog(wide, "wide").size() for _ in range(12)])
+    rows = {
+        f"positions of {HOURS:,} partitions, one walk": each,
+        "a tick of the sensor over that table and its source": look,
+        f"a table of {FILES:,} files opened": first,
+        "the same table asked a dozen times more": dozen,
+    }
+    return Result(
+        "cliffs",
+        "Cliffs",
+        f"A year of hourly partitions, {COMMITS:,} commits in the table and in its source; a table of {FILES:,} files. "
+        "Metadata only, CPU seconds of this process.",
+        ("", "CPU s"),
+        [(what, f"{seconds:.2f}") for what, seconds in rows.items()],
+        [
+            at_most("positions of a year of hours: at most 1 CPU s", each, 1),
+            at_most("a dozen looks at a table of 20,000 files: at most 0.2 CPU s", dozen, 0.2),
+        ],
+    )
+
+
+def cpu(action: Callable[[], Any]) -> float:
+    """CPU seconds of all threads."""
+    before = time.process_time()
+    action()
+    return time.process_time() - before
+
+
+def hours_of(version: int, per_commit: int) -> Iterator[datetime]:
+    return (FIRST + timedelta(hours=(version * per_commit + place) % HOURS) for place in range(per_commit))
+
+
+def marked(version: int) -> str:
+    """The mark of a run of one hour, which has read the source as of the same version."""
+    hour = (FIRST + timedelta(hours=version * (HOURS // COMMITS + 1) % HOURS)).strftime("%Y-%m-%d-%H:%M")
+    reads = {"events": Position("events", version)}
+    return Mark("hourly", (hour,), "0", 1, f"run {version}", f"attempt {version}", version - 1, reads=reads).to_json()
+
+
+def unmarked(version: int) -> None:
+    """What a commit of another program says."""
+
+
+def write(path: Path, commits: int, says: Callable[[int], str | None], *, per_commit: int) -> None:
+    """The log of a table: each commit adds files of some hours."""
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    for version in range(commits):
+        info: dict[str, Any] = {
+            "timestamp": 1_700_000_000_000 + version,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append"},
+            "operationMetrics": {"numOutputRows": str(per_commit)},
+        }
+        told = says(version)
+        actions: list[dict[str, Any]] = [{"commitInfo": info | ({"userMetadata": told} if told else {})}]
+        if version == 0:
+            actions += [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}}, metadata(path.name)]
+        for place, hour in enumerate(hours_of(version, per_commit)):
+            actions.append(
+                {
+                    "add": {
+                        "path": f"part-{version}-{place}.parquet",
+                        "partitionValues": {"hour": str(hour)},
+                        "size": 1_000,
+                        "modificationTime": 0,
+                        "dataChange": True,
+                        "stats": json.dumps({"numRecords": 1}),
+                    }
+                }
+            )
+        (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def metadata(name: str) -> dict[str, Any]:
+    return {
+        "metaData": {
+            "id": name,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": SCHEMA,
+            "partitionColumns": ["hour"],
+            "configuration": {"delta.enableChangeDataFeed": "true"},
+        }
+    }

@@ -1,0 +1,235 @@
+"""An edit of each part of a definition, each by itself: the next run gives the table of the definition that stands now.
+
+Only public names and Dagster are used, and the rows are compared with plain Python. No data changes between the two
+runs, so nothing but the edited part tells the second run that there is work to do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Retry, Table
+
+PLAIN = {"delta.enableDeletionVectors": "false"}
+"""So that the table can be read without Spark."""
+SCHEMA: Any = pa.schema([("id", pa.int32()), ("g", pa.string()), ("v", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
+NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
+HOURS = (2, 12, 26, 240)
+"""Of the rows, after the new year: the small hours, noon, the next day and the second week."""
+ROWS = [(1, "p", 1, HOURS[0]), (1, "q", 2, HOURS[1]), (2, "p", 3, HOURS[2]), (3, "q", 4, HOURS[3])]
+
+
+class Limit(dg.Config):
+    """Rows below the limit are left out."""
+
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class Running:
+    spark_session: SparkSession
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The table `src`, and the runs of the asset `made` that reads it."""
+
+    spark: SparkSession
+    root: Path
+    instance: dg.DagsterInstance
+
+    def write(self, *rows: tuple[int, str, int, int], partition_by: str | None = None) -> None:
+        named = [{"id": i, "g": g, "v": v, "at": NEW_YEAR + timedelta(hours=hours)} for i, g, v, hours in rows]
+        write_deltalake(
+            str(self.root / "src"),
+            pa.Table.from_pylist(named, schema=SCHEMA),
+            mode="append",
+            partition_by=partition_by,
+            configuration={"delta.enableChangeDataFeed": "true"},
+        )
+
+    def run(self, *assets: Any, partition: str | None = None, limit: int | None = None) -> str:
+        """The run's warnings, or why it failed: nothing was written then."""
+        manager = DeltaIOManager(
+            spark=Running(self.spark), root=str(self.root), conflicts=Retry(attempts=1, wait_initial=0, wait_max=0)
+        )
+        result = dg.materialize(
+            [*assets],
+            selection=["made"],
+            resources={"io_manager": manager},
+            instance=self.instance,
+            partition_key=partition,
+            raise_on_error=False,
+            run_config={} if limit is None else {"ops": {"made": {"config": {"limit": limit}}}},
+        )
+        failed = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+        if failed:
+            described = failed[0].user_failure_data
+            why = described.description if described else None
+            assert why is not None and "Nothing was written" in why, failed[0].error
+            return why
+        return "\n".join(entry.user_message for entry in self.instance.all_logs(result.run_id) if entry.level == 30)
+
+    def made(self, *columns: str) -> list[tuple[Any, ...]]:
+        table = DeltaTable(str(self.root / "made")).to_pyarrow_table(columns=list(columns))
+        return sorted(tuple(row[name] for name in columns) for row in table.to_pylist())
+
+
+@pytest.fixture
+def redefined(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield Lake(spark, tmp_path / "lake", instance)
+
+
+SRC = dg.AssetSpec("src")
+DAY = dg.DailyPartitionsDefinition("2024-01-01")
+
+
+def windowed(partitions_def: dg.PartitionsDefinition[str], column: str = "at") -> dg.AssetsDefinition:
+    @dg.asset(partitions_def=partitions_def, metadata=Table(key=("id", "g"), partition_by=column, properties=PLAIN))
+    def made(src: Changes) -> Merge:
+        touched = src.touched("id", "g")
+        due = touched.rows["at"] - F.expr("INTERVAL 20 HOURS")
+        return Merge(touched.rows.select("id", "g", "at", due.alias("due")), touched)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("now", "hours"),
+    [
+        (windowed(dg.MonthlyPartitionsDefinition("2024-01-01")), HOURS),
+        (windowed(dg.DailyPartitionsDefinition("2024-01-01", timezone="America/New_York")), (12, 26)),
+        (windowed(dg.DailyPartitionsDefinition("2024-01-01", hour_offset=6)), (12, 26)),
+        (windowed(DAY, "due"), (26,)),
+    ],
+    ids=["month", "time zone", "hour offset", "column"],
+)
+def test_a_partition_of_another_window_holds_the_rows_of_that_window(
+    redefined: Lake, now: dg.AssetsDefinition, hours: tuple[int, ...]
+) -> None:
+    redefined.write(*ROWS)
+    redefined.run(SRC, windowed(DAY), partition="2024-01-01")
+    redefined.run(SRC, now, partition="2024-01-01")
+    (window,) = (spec.partitions_def for spec in now.specs)
+    assert isinstance(window, dg.TimeWindowPartitionsDefinition)
+    within = window.time_window_for_partition_key("2024-01-01")
+    column = Table.from_metadata(next(iter(now.specs)).metadata).partition_by
+    rows = redefined.made("id", "g", "at", "due")
+    inside = [row for row in rows if within.start <= row[2 if column == ("at",) else 3] < within.end]
+    assert [(i, g) for i, g, *_ in inside] == [(i, g) for i, g, _, hour in ROWS if hour in hours]
+
+
+def test_rows_under_another_config_are_those_of_that_config(redefined: Lake) -> None:
+    @dg.asset(metadata=Table(key=("id", "g"), properties=PLAIN))
+    def made(config: Limit, src: Changes) -> Merge:
+        touched = src.touched("id", "g")
+        return Merge(touched.rows.where(F.col("v") >= config.limit), touched)
+
+    redefined.write(*ROWS)
+    for limit in (4, 2, 3):
+        redefined.run(SRC, made, limit=limit)
+        assert redefined.made("v") == [(v,) for _, _, v, _ in ROWS if v >= limit]
+
+
+def merged_from(start: int | None) -> dg.AssetsDefinition:
+    @dg.asset(
+        metadata=Table(key=("id", "g"), properties=PLAIN),
+        ins={"src": dg.AssetIn(metadata=Read() if start is None else Read(start=start))},
+    )
+    def made(src: Changes) -> Merge:
+        touched = src.touched("id", "g")
+        return Merge(touched.rows, touched)
+
+    return made
+
+
+def appended_from(start: int | None) -> dg.AssetsDefinition:
+    @dg.asset(ins={"src": dg.AssetIn(metadata=Read() if start is None else Read(start=start))})
+    def made(src: Changes) -> Append:
+        return Append(src.appended())
+
+    return made
+
+
+def test_what_a_start_left_out_comes_in_once_the_start_is_gone(redefined: Lake) -> None:
+    redefined.write(*ROWS[:2])
+    redefined.write(*ROWS[2:])
+    redefined.run(SRC, merged_from(0))
+    assert redefined.made("v") == [(3,), (4,)]
+    redefined.run(SRC, merged_from(None))
+    assert redefined.made("v") == [(v,) for _, _, v, _ in ROWS]
+
+
+def test_an_append_says_what_its_start_left_out_once_the_start_is_gone(redefined: Lake) -> None:
+    redefined.write(*ROWS[:2])
+    redefined.write(*ROWS[2:])
+    redefined.run(SRC, appended_from(0))
+    assert "start=0" in redefined.run(SRC, appended_from(None))
+    assert redefined.made("v") == [(3,), (4,)]
+
+
+REGIONS = dg.StaticPartitionsDefinition(["p", "q"])
+
+
+def counted(mapping: dg.PartitionMapping) -> dg.AssetsDefinition:
+    @dg.asset(
+        partitions_def=REGIONS,
+        metadata=Table(key="g", partition_by="g", properties=PLAIN),
+        ins={"src": dg.AssetIn(partition_mapping=mapping)},
+    )
+    def made(context: dg.AssetExecutionContext, src: Changes) -> Overwrite:
+        return Overwrite(src.source.agg(F.sum("v").alias("n")).select(F.lit(context.partition_key).alias("g"), "n"))
+
+    return made
+
+
+@pytest.mark.parametrize("all_first", [True, False], ids=["all, then its own", "its own, then all"])
+def test_another_mapping_reads_the_partitions_that_it_maps(redefined: Lake, *, all_first: bool) -> None:
+    sums = {True: 10, False: 4}
+    redefined.write(*ROWS, partition_by="g")
+    source = dg.AssetSpec("src", partitions_def=REGIONS, metadata=Table(partition_by="g"))
+    for maps_all in (all_first, not all_first):
+        mapping = dg.AllPartitionMapping() if maps_all else dg.IdentityPartitionMapping()
+        redefined.run(source, counted(mapping), partition="p")
+        assert redefined.made("g", "n") == [("p", sums[maps_all])]
+
+
+def largest_by(*key: str, partition_by: str | None = None) -> dg.AssetsDefinition:
+    @dg.asset(metadata=Table(key=key, partition_by=partition_by, properties=PLAIN))
+    def made(src: Changes) -> Merge:
+        touched = src.touched(*key)
+        largest = F.max(F.struct("v", "id", "g")).alias("largest")
+        return Merge(
+            touched.rows.groupBy(*(F.col(name).alias(f"of_{name}") for name in key)).agg(largest).select("largest.*"),
+            touched,
+        )
+
+    return made
+
+
+def test_a_table_of_another_key_holds_a_row_for_each_value_of_that_key(redefined: Lake) -> None:
+    redefined.write(*ROWS)
+    redefined.run(SRC, largest_by("id"))
+    assert redefined.made("v") == [(2,), (3,), (4,)]
+    redefined.run(SRC, largest_by("id", "g"))
+    assert redefined.made("v") == [(1,), (2,), (3,), (4,)]
+    redefined.run(SRC, largest_by("g"))
+    assert redefined.made("v") == [(3,), (4,)]
+
+
+def test_other_partition_columns_of_a_table_are_never_taken_for_the_former_ones_in_silence(redefined: Lake) -> None:
+    """They decide no row of an asset without partitions. The files stay as they are laid out, and the run says so."""
+    redefined.write(*ROWS)
+    redefined.run(SRC, largest_by("id", "g", partition_by="g"))
+    assert "its partition columns changed from g to v" in redefined.run(SRC, largest_by("id", "g", partition_by="v"))
+    assert redefined.made("v") == [(v,) for _, _, v, _ in ROWS]

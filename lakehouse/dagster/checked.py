@@ -22,7 +22,7 @@ from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import changes_of, table_ref
 from lakehouse.dagster.followed import Followed, LeftOut, Source
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.recomputed import recomputed_rows, whole
+from lakehouse.dagster.recomputed import keeps_history, recomputed, whole
 from lakehouse.declare.table import Table
 from lakehouse.log.log import Head, Log
 from lakehouse.spark.diagnosis import why_unreadable
@@ -132,7 +132,7 @@ class Checked:
             return self._no_table
         doing(f"checking the key of {self.name}")
         with heard(self.session()):
-            return keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self.table.key_columns)
+            return keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
 
     def recompute(self, sample: int | None) -> Finding:
         cursor, head = self.cursor, self.head
@@ -147,8 +147,7 @@ class Checked:
         inputs = {name: whole(spark, source, cursor.reads[source.name]) for name, source in self.sources.items()}
         versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
         try:
-            rows = recomputed_rows(self.asset, inputs)
-            table = TableVersion.of(spark, self.ref, head).rows()
+            rows, table = recomputed(self.asset, inputs, TableVersion.of(spark, self.ref, head).rows())
             expected = fit(self.name, rows, table.schema, may_add=False)
             doing(f"comparing {self.name} with a full recompute")
             with heard(spark):
@@ -182,6 +181,13 @@ class Checked:
     @cached_property
     def cursor(self) -> Cursor:
         return find_cursor(self.log, self.head, self.name)
+
+    @property
+    def _row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row: the declared key, and of a history also the start, as its mark says."""
+        if self.asset is not None and keeps_history(self.asset) and isinstance(self.cursor, Known):
+            return self.cursor.mark.key
+        return self.table.key_columns
 
     @property
     def _no_table(self) -> Finding:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse.cursor.mark import Position
 from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, writes_nothing
@@ -14,14 +15,21 @@ from lakehouse.log.log import Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.sql.text import quote
 from lakehouse.write.aggregate import Aggregate
+from lakehouse.write.history_rows import Shape
 from lakehouse.write.writes import Append, History, Snapshot, Stated
 
-Returned: TypeAlias = Stated | Aggregate | DataFrame
+Returned: TypeAlias = Stated | Aggregate | History | DataFrame
+
+
+def keeps_history(asset: dg.AssetsDefinition) -> bool:
+    """Whether the asset writes a `History`, whose rows are identified by the declared key and their start."""
+    return asset.op.output_defs[0].dagster_type.typing_type is History
 
 
 def is_recomputable(asset: Any) -> bool:
-    """Whether the asset's table is, by its definition, what a full recompute of its sources gives."""
+    """Whether the asset's table, or of a `History` its current rows, is what a full recompute of its sources gives."""
     if not is_function(asset) or asset.partitions_def is not None or writes_nothing(asset):
         return False
     if any(maps_partitions(asset, key) for key in asset.keys_by_input_name.values()):
@@ -30,7 +38,7 @@ def is_recomputable(asset: Any) -> bool:
     write = asset.op.output_defs[0].dagster_type.typing_type
     only_inputs = set(signature(_function(asset)).parameters) == inputs
     only_changes = inputs == changes.keys() and all(read.is_whole for read in changes.values())
-    return bool(inputs) and only_changes and only_inputs and write not in (Append, History, Snapshot)
+    return bool(inputs) and only_changes and only_inputs and write not in (Append, Snapshot)
 
 
 def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:
@@ -41,11 +49,29 @@ def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:
     )
 
 
-def recomputed_rows(asset: dg.AssetsDefinition, inputs: Mapping[str, Changes]) -> DataFrame:
-    """The rows that the asset's function makes of its inputs."""
+def recomputed(
+    asset: dg.AssetsDefinition, inputs: Mapping[str, Changes], table: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them.
+
+    A `History` keeps what its source no longer tells. What can be recomputed are its current rows: those of the source.
+
+    Args:
+        asset: The asset.
+        inputs: Its sources, each presented as inserts.
+        table: The rows of its table.
+    """
     result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
-    value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    return value if isinstance(value, DataFrame) else value.rows
+    match result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result:
+        case History(changes=changes) as history:
+            own = Shape((), history.start_at, history.end_at).own
+            current = table.where(F.col(quote(history.end_at)).isNull())
+            source = changes.source if isinstance(changes, Changes) else changes.rows
+            return source, current.drop(*(name for name in table.columns if name.lower() in own))
+        case DataFrame() as rows:
+            return rows, table
+        case stated:
+            return stated.rows, table
 
 
 def _last_alike(log: Log, source: str, version: int) -> int:

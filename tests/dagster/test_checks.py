@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakehouse import Changes, Merge, Table, checks
+from lakehouse import Changes, History, Merge, Table, checks
 from lakehouse.dagster.checks import CHECK, RUN_CHECKS
 from lakehouse.errors import DefinitionError
 from tests.support.house import House
@@ -143,6 +143,24 @@ def test_a_key_that_stands_twice_or_not_at_all_fails_the_check(house: House) -> 
     assert not told.passed and told.severity is dg.AssetCheckSeverity.ERROR
     assert (told.metadata["keys repeated"].value, told.metadata["keys with NULL"].value) == (1, 1)
     assert details(told) == [{"id": "1", "rows": 2}, {"id": "NULL", "rows": 1}]
+
+
+def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_found_by_its_start(house: House) -> None:
+    @dg.asset(metadata=Table(key="id"))
+    def past(orders: Changes) -> History:
+        return History(orders)
+
+    house.assets = [orders, past, *checks([orders, past], "recompute", "keys")]
+    house.run("past")
+    house.lake.sql("UPDATE {orders} SET v = 1000 WHERE id = 2")
+    house.run("past")
+    house.lake.sql("DELETE FROM {orders} WHERE id = 1")  # not read yet: the check is about what has been read
+    told = evaluations(house)
+    assert told["past", CHECK].passed and told["past", CHECK].metadata["rows"].value == 3
+    assert told["past", "keys"].description == "The key (id, __START_AT) identifies every row: 4 rows."
+    house.lake.sql("UPDATE {past} SET v = 0 WHERE id = 2 AND __END_AT IS NULL")
+    told = evaluations(house)["past", CHECK]
+    assert not told.passed and details(told) == [{"id": "2", "what": "other values"}]
 
 
 @pytest.mark.parametrize(

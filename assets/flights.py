@@ -1,11 +1,11 @@
-"""Silver: one row a flight, and the history of those rows."""
+"""Silver: one row a flight, the states that each flight was in, and every change of those rows."""
 
 import dagster as dg
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from assets import flight_events as events
-from lakehouse import Append, Changes, Merge, Table
+from lakehouse import Append, Changes, Merge, Table, scd
 
 COLUMNS = {name: text for name, text in events.COLUMNS.items() if name not in ("event", "reported_at")} | {
     "hour": "The hour of the scheduled departure, by which the weather is known",
@@ -14,6 +14,13 @@ COLUMNS = {name: text for name, text in events.COLUMNS.items() if name not in ("
     "dep_delay": "Minutes after the scheduled departure, negative if earlier; none before it, or if cancelled",
     "arr_delay": "Minutes after the scheduled arrival; none before it, if cancelled or diverted",
     "air_time": "Minutes in the air; none before the arrival, if cancelled or diverted",
+}
+HISTORY = {name: COLUMNS[name] for name in ("flight_id", "carrier", "origin", "dest", "sched_dep")} | {
+    "status": "scheduled, departed or arrived",
+    "dep_delay": "Minutes after the scheduled departure, as known then",
+    "arr_delay": "Minutes after the scheduled arrival, as known then",
+    "__START_AT": "When the row began to be true: the report that says so",
+    "__END_AT": "When it ceased to be: the next report that says otherwise, or a cancellation; none: it is true",
 }
 SCHEDULE = ("day", "carrier", "flight", "tailnum", "origin", "dest", "sched_dep", "sched_arr", "distance")
 OUTCOME = ("dep_delay", "arr_delay", "air_time")
@@ -28,6 +35,28 @@ def flights(flight_events: Changes) -> Merge:
     """Every flight as last reported, whatever the order in which its events arrived."""
     touched = flight_events.touched("flight_id")
     return Merge(as_last_reported(touched.rows), touched)
+
+
+@dg.asset(
+    key_prefix="silver",
+    ins={"flight_events": dg.AssetIn(key_prefix="bronze")},
+    metadata=Table(key=("flight_id", "__START_AT"), columns=HISTORY),
+)
+def flights_history(flight_events: Changes) -> Merge:
+    """The states that each flight was in, each from when to when: a slowly changing dimension of type 2.
+
+    A late report takes its place among the others; a cancellation ends the flight's last row.
+    """
+    touched = flight_events.touched("flight_id")
+    rows = scd.type2(
+        touched.rows.withColumnRenamed("event", "status"),
+        keys="flight_id",
+        sequence_by="reported_at",
+        apply_as_deletes="status = 'cancelled'",
+        ignore_null_updates=True,
+        column_list=[name for name in HISTORY if name not in ("__START_AT", "__END_AT")],
+    )
+    return Merge(rows.select(*HISTORY), touched)
 
 
 @dg.asset(key_prefix="silver", ins={"flights": dg.AssetIn(key_prefix="silver")})

@@ -6,8 +6,9 @@ from pyspark.sql import functions as F
 
 from assets import flights as silver
 from assets.flight_events import DAYS
-from lakehouse import Aggregate, Changes, Merge, Overwrite, Table
+from lakehouse import Aggregate, Changes, History, Merge, Overwrite, Table
 
+GOLD = dg.AssetIn(key_prefix="gold")
 SILVER = dg.AssetIn(key_prefix="silver")
 REFERENCE = dg.AssetIn(key_prefix="reference")
 
@@ -21,6 +22,10 @@ CARRIER_DELAYS = {
     "mean_dep_delay": "Mean delay at departure in minutes, early departures counted as negative",
     "worst_dep_delay": "The longest delay at departure in minutes",
     "mean_arr_delay": "Mean delay at arrival in minutes, early arrivals counted as negative",
+}
+CARRIER_DELAYS_HISTORY = CARRIER_DELAYS | {
+    "__START_AT": "When the table began to say so",
+    "__END_AT": "When it ceased to; none: it says so now",
 }
 ROUTE_PUNCTUALITY = {
     "origin": "EWR, JFK or LGA",
@@ -68,6 +73,16 @@ def carrier_delays(flights_enriched: Changes) -> Merge:
         minutes("arr_delay").alias("mean_arr_delay"),
     )
     return Merge(rows, touched)
+
+
+@dg.asset(
+    key_prefix="gold",
+    ins={"carrier_delays": GOLD},
+    metadata=Table(key=("carrier", "day"), columns=CARRIER_DELAYS_HISTORY),
+)
+def carrier_delays_history(carrier_delays: Changes) -> History:
+    """What was published about the delays of each airline on each day, and from when to when: corrections revise it."""
+    return History(carrier_delays)
 
 
 @dg.asset(

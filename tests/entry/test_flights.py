@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,15 @@ from assets.flight_events import flight_events
 from assets.flights import as_last_reported
 from assets.gold import busiest
 from lakehouse import DeltaIOManager, Table, checks
-from resources.nycflights import EVENTS, FlightRecords
+from resources.nycflights import EVENTS, FlightRecords, corrections, events_of
 from tests.support.house import Running, metadata
 from tests.support.lake import Lake
 
 DAY = dt.date(2013, 1, 1)
 REVISED, CANCELLED = "2013-01-01-UA1545-EWR", "2013-01-01-UA1714-LGA"
 UNITED = 165
+CARRIED = ("dep_delay", "arr_delay", "dest")
+"""Of the columns of `flights_history` some that a report may leave out."""
 
 
 class Airports:
@@ -60,7 +63,7 @@ class Airports:
         )
         result = definitions.resolve_job_def("all_checks").execute_in_process(instance=self._instance)
         found = result.get_asset_check_evaluations()
-        assert len(found) == 6
+        assert len(found) == 8
         return [str(evaluation) for evaluation in found if not evaluation.passed]
 
 
@@ -114,10 +117,55 @@ def test_corrections_change_the_rows_they_are_about(
     assert counts(corrected["bronze/flight_events"]) == (2, 0, 0)
     assert counts(corrected["silver/flights"]) == (0, 2, 0)
     assert counts(corrected["silver/flights_archive"]) == (4, 0, 0)
+    assert counts(corrected["silver/flights_history"]) == (1, 2, 0), "one row begins and two end"
     rows = {row["flight_id"]: row for row in airports.lake.frame("silver/flights").collect()}
     assert (rows[REVISED]["status"], rows[REVISED]["dep_delay"], rows[REVISED]["arr_delay"]) == ("arrived", 2, 56)
     assert (rows[CANCELLED]["status"], rows[CANCELLED]["dep_delay"]) == ("cancelled", None)
     assert rows[CANCELLED]["dest"] == "IAH"
+
+
+def test_the_history_of_the_flights_is_their_events_in_order_one_after_the_other(
+    airports: Airports, corrected: Mapping[str, Mapping[str, Any]]
+) -> None:
+    sent = [row for table in corrections(str(airports.landing), DAY) for row in table.to_pylist()]
+    columns = ("flight_id", "status", "dep_delay", "arr_delay", "dest", "__START_AT", "__END_AT")
+    rows = airports.lake.frame("silver/flights_history").select(*columns).toArrow().to_pylist()
+    assert sorted((tuple(row.values()) for row in rows), key=by_start) == list(past([*events_of([DAY]), *sent]))
+
+
+def past(events: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
+    """The states of each flight: what a report leaves out is as it was, and a cancellation ends the last one."""
+    by_flight = sorted(events, key=lambda event: (event["flight_id"], event["reported_at"]))
+    for flight, reports in groupby(by_flight, key=lambda event: event["flight_id"]):
+        state: dict[str, Any] = {}
+        for report in reports:
+            if state:
+                yield flight, *state.values(), report["reported_at"]
+            values = {name: state.get(name) if report.get(name) is None else report[name] for name in CARRIED}
+            state = {"status": report["event"], **values, "start": report["reported_at"]}
+            if report["event"] == "cancelled":
+                state = {}
+        if state:
+            yield flight, *state.values(), None
+
+
+def by_start(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return row[0], row[-2]
+
+
+def test_the_history_of_the_delays_holds_what_each_version_said_at_its_time(
+    airports: Airports, corrected: Mapping[str, Mapping[str, Any]]
+) -> None:
+    published = airports.lake.commits("gold/carrier_delays")
+    assert counts(corrected["gold/carrier_delays_history"]) == (1, 1, 0), "one row begins and one ends"
+    history = airports.lake.frame("gold/carrier_delays_history")
+    for commit in published:
+        then = f"timestamp_millis({commit.timestamp}L)"
+        at = history.where(f"__START_AT <= {then} AND (__END_AT > {then} OR __END_AT IS NULL)")
+        version = airports.lake.spark.read.format("delta").option("versionAsOf", commit.version)
+        table = version.load(str(airports.lake.root / "gold/carrier_delays"))
+        assert sorted(map(str, at.select(*table.columns).collect())) == sorted(map(str, table.collect()))
+    assert len(published) == 2
 
 
 def test_a_change_of_an_airline_reaches_its_flights_and_no_other(corrected: Mapping[str, Mapping[str, Any]]) -> None:

@@ -47,6 +47,8 @@ class Tally:
         return self.files[len(self.files) // 2]
 
 
+Check = Callable[[SparkSession, Contestant, Pair], None]
+"""Ends the run where a contestant's target is wrong."""
 Change = Callable[[Path, int], None]
 """Changes a source for a round."""
 WARM = 3
@@ -82,8 +84,13 @@ def kept(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int
     return {name: tallies[name] for name in entries}
 
 
-def fresh(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int, scratch: Path) -> dict[str, Tally]:
-    """The same large change again and again, each time on a fresh clone of the tables as they were before it."""
+def fresh(
+    meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int, scratch: Path, check: Check | None = None
+) -> dict[str, Tally]:
+    """The same large change again and again, each time on a fresh clone of the tables as they were before it.
+
+    At the end each target is checked: against its source, where no other check is given.
+    """
     tallies: dict[str, Tally] = defaultdict(Tally)
     for entry in entries.values():
         entry.contestant.prepare(entry.pair)
@@ -99,7 +106,7 @@ def fresh(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: in
             tallies[name].costs += tally.costs
             tallies[name].files += tally.files
             if turn == rounds - 1:
-                checked(meter.spark, entry.contestant, copy)
+                (check or checked)(meter.spark, entry.contestant, copy)
             shutil.rmtree(copy.root)
     return {name: tallies[name] for name in entries}
 

@@ -1,0 +1,199 @@
+"""Type 2, as this project keeps it and as one would write it by hand.
+
+Of events every event opens a row, because it has another value than the event before it. A source of events has the
+columns `id`, `seq`, `status` and `value`; its target the same without `seq`, and `__START_AT`, `__END_AT`.
+"""
+
+import json
+from dataclasses import dataclass
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from benchmarks.contestants.ours import Lake
+from benchmarks.harness.data import KEY, Pair, name
+from lakehouse import Changes, History, Merge, Table, scd
+from lakehouse.scd.columns import END_AT, START_AT
+
+ROW = (KEY, "status", "value")
+MEMORY = "memory"
+"""Beside a pair's target: the events that AUTO CDC's way keeps."""
+TABLE = Table(key=(KEY, START_AT))
+
+
+def target(source: Changes) -> Merge:
+    touched = source.touched(KEY)
+    return Merge(scd.type2(touched.rows, keys=KEY, sequence_by="seq", column_list=ROW), touched)
+
+
+@dataclass
+class Type2:
+    """`scd.type2` in a `Merge`: its target was made by its own first run."""
+
+    spark: SparkSession
+    name: str = "ours"
+
+    def prepare(self, pair: Pair) -> None:
+        """Its position is in the target."""
+
+    def step(self, pair: Pair) -> None:
+        Lake(self.spark, pair.root, {}).materialize(target, TABLE)
+
+
+def past(source: Changes) -> History:
+    return History(source)
+
+
+@dataclass
+class StateHistory:
+    """A `History` of a state table: its target was made by its own first run."""
+
+    spark: SparkSession
+    name: str = "ours"
+
+    def prepare(self, pair: Pair) -> None:
+        """Its position is in the target."""
+
+    def step(self, pair: Pair) -> None:
+        Lake(self.spark, pair.root, {"source": KEY}).materialize(past, Table(key=KEY), target="target")
+
+
+def intervals(events: DataFrame) -> DataFrame:
+    """Type 2 of all events, by a window."""
+    following = F.lead("seq").over(Window.partitionBy(KEY).orderBy("seq"))
+    return events.select(*ROW, F.col("seq").alias(START_AT), following.alias(END_AT))
+
+
+@dataclass
+class WholeHistory:
+    """Type 2 of all events, overwritten."""
+
+    spark: SparkSession
+    name: str = "recompute"
+
+    def prepare(self, pair: Pair) -> None:
+        """It keeps nothing."""
+
+    def step(self, pair: Pair) -> None:
+        rows = intervals(self.spark.read.table(name(pair.source)))
+        rows.write.format("delta").mode("overwrite").save(str(pair.target))
+
+
+@dataclass
+class Position:
+    """How far somebody has read the source, in a file of their own.
+
+    Args:
+        spark: The session.
+        columns: The columns that the target shares with the source.
+        at: The column of the feed by which rows begin and end.
+    """
+
+    spark: SparkSession
+    columns: tuple[str, ...] = ROW
+    at: str = "seq"
+
+    def note(self, pair: Pair) -> None:
+        pair.position.write_text(json.dumps(self._version(pair)))
+
+    def events(self, pair: Pair) -> DataFrame:
+        """The rows that came since the position, with `seq`."""
+        feed = self.spark.read.format("delta").option("readChangeFeed", "true")
+        position = json.loads(pair.position.read_text())
+        rows = feed.option("startingVersion", position + 1).option("endingVersion", self._version(pair))
+        images = rows.load(str(pair.source)).where("_change_type IN ('insert', 'update_postimage')")
+        return images.select(*self.columns, F.col(self.at).alias("seq"))
+
+    def _version(self, pair: Pair) -> int:
+        return int(DeltaTable.forPath(self.spark, str(pair.source)).history(1).collect()[0]["version"])
+
+
+@dataclass
+class UnionMerge:
+    """Delta's documented SCD type 2: a MERGE of the updates, united with those that end a row.
+
+    Args:
+        spark: The session.
+        name: What to call it.
+        expert: Whether its author gives the hint to broadcast, and says in the condition that only current rows match.
+        columns: The columns that the target shares with the source.
+        at: The column of the feed by which rows begin and end.
+    """
+
+    spark: SparkSession
+    name: str = "union MERGE"
+    expert: bool = False
+    columns: tuple[str, ...] = ROW
+    at: str = "seq"
+
+    @property
+    def position(self) -> Position:
+        return Position(self.spark, self.columns, self.at)
+
+    def prepare(self, pair: Pair) -> None:
+        self.position.note(pair)
+
+    def step(self, pair: Pair) -> None:
+        updates = self.position.events(pair)
+        if self.expert:
+            updates = F.broadcast(updates.cache())
+        table = DeltaTable.forPath(self.spark, str(pair.target))
+        current = table.toDF().alias("t").where(f"t.{END_AT} IS NULL")
+        changed = updates.alias("u").join(current, KEY).where("u.value <> t.value").select("u.*")
+        staged = changed.selectExpr("NULL AS merge_key", "*").union(updates.selectExpr(f"{KEY} AS merge_key", "*"))
+        only = f"t.{END_AT} IS NULL AND " if self.expert else ""
+        (
+            table.alias("t")
+            .merge((F.broadcast(staged) if self.expert else staged).alias("s"), f"{only}t.{KEY} = s.merge_key")
+            .whenMatchedUpdate(f"t.{END_AT} IS NULL AND t.value <> s.value", {f"`{END_AT}`": "s.seq"})
+            .whenNotMatchedInsert(
+                values={**{column: f"s.{column}" for column in self.columns}, START_AT: "s.seq", END_AT: "NULL"}
+            )
+            .execute()
+        )
+        self.position.note(pair)
+
+
+@dataclass
+class TwoMerges:
+    """AUTO CDC's way: the events into a table of their own, then what follows from those of the touched keys.
+
+    Args:
+        spark: The session.
+        name: What to call it.
+        expert: Whether its author gives the hints to broadcast.
+    """
+
+    spark: SparkSession
+    name: str = "two MERGEs"
+    expert: bool = False
+
+    @property
+    def position(self) -> Position:
+        return Position(self.spark)
+
+    def prepare(self, pair: Pair) -> None:
+        self.position.note(pair)
+
+    def step(self, pair: Pair) -> None:
+        events = self.position.events(pair)
+        if self.expert:
+            events = events.cache()
+        memory = DeltaTable.forPath(self.spark, str(pair.root / MEMORY))
+        new = self._hinted(events).alias("s")
+        memory.alias("t").merge(new, f"t.{KEY} = s.{KEY} AND t.seq = s.seq").whenNotMatchedInsertAll().execute()
+        keys = self._hinted(events.select(KEY).distinct())
+        rows = intervals(memory.toDF().join(keys, KEY, "leftsemi"))
+        (
+            DeltaTable.forPath(self.spark, str(pair.target))
+            .alias("t")
+            .merge(self._hinted(rows).alias("s"), f"t.{KEY} = s.{KEY} AND t.{START_AT} = s.{START_AT}")
+            .whenMatchedUpdate(f"NOT (t.{END_AT} <=> s.{END_AT})", {f"`{END_AT}`": f"s.{END_AT}"})
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+        self.position.note(pair)
+
+    def _hinted(self, rows: DataFrame) -> DataFrame:
+        return F.broadcast(rows) if self.expert else rows

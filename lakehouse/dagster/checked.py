@@ -9,7 +9,9 @@ from typing import Any
 
 import dagster as dg
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from lakehouse.checking.archive import archive, edited, no_archive
 from lakehouse.checking.feed import feed
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.checking.keys import keys
@@ -25,6 +27,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.recomputed import keeps_history, recomputed, whole
 from lakehouse.declare.table import Table
 from lakehouse.log.log import Head, Log
+from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -133,6 +136,29 @@ class Checked:
         doing(f"checking the key of {self.name}")
         with heard(self.session()):
             return keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
+
+    def archive(self) -> Finding:
+        cursor, head = self.cursor, self.head
+        if head is None or not isinstance(cursor, Known):
+            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
+        begins = cursor.mark.log_after
+        if begins is None or len(cursor.reads) != 1:
+            return no_archive(self.name)
+        if not is_untouched(cursor, self.log, head):
+            return edited(self.name, cursor.version)
+        ((source, position),) = cursor.reads.items()
+        (ref,) = (ref for ref in self.sources.values() if ref.name == source)
+        source_log = ref.log(self.session)
+        source_head = source_log.head()
+        if source_head is None or source_head.table_id != position.table:
+            return Finding.unavailable(f"The table of '{source}' that '{self.name}' archives is gone.")
+        commits = tuple(source_log.commits(position.version, begins + 1))
+        oldest = min((commit.version for commit in commits), default=position.version + 1)
+        doing(f"counting the rows of {self.name}")
+        with heard(self.session()):
+            rows = TableVersion.of(self.session(), self.ref, head).rows()
+            counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
+        return archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
 
     def recompute(self, sample: int | None) -> Finding:
         cursor, head = self.cursor, self.head

@@ -17,16 +17,16 @@ from lakehouse.dagster.code_location import (
     tables_of,
     writes_nothing,
 )
-from lakehouse.dagster.recomputed import is_recomputable
+from lakehouse.dagster.recomputed import is_recomputable, may_be_archive
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, UnreadableLogError
 from lakehouse.spark.progress import telling
 
-CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys", "feed"]
+CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys", "feed", "archive"]
 NAMES = get_args(CheckName)
 CHECK = "equals_full_recompute"
 """The name in Dagster of the check "recompute"; the others have their own."""
-DEAR = frozenset({"recompute", "keys"})
+DEAR = frozenset({"recompute", "keys", "archive"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
 RUN_CHECKS = "lakehouse/checks"
 """Run tag: "true" has a run that materializes an asset make its dear checks as well."""
@@ -36,6 +36,7 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "staleness": "Every change that is not read yet will still be there for the next runs.",
     "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
     "keys": "The declared key identifies each row: no value twice, none NULL.",
+    "archive": "An archive of a source's feed has, of each commit, as many rows as the commit wrote to the feed.",
     "feed": "The next run can read on from where the table stands, commit by commit.",
 }
 
@@ -53,14 +54,14 @@ def checks(
     the sources move on. Left out are assets whose table need not equal one: they append, look a `DataFrame` up, are
     partitioned, start late or leave commits out, or need more than their inputs. `keys`: of each table that declares a
     key. `lag`, `staleness`, `feed`: of each asset that reads `Changes`; of its partitions the one that is worst
-    off. `schema`: of each table.
+    off. `schema`: of each table. `archive`: of each asset that appends what it makes of the changes of one source.
 
-    `recompute` and `keys` read the whole table. A run that also materializes the asset leaves them out, unless its tag
-    `lakehouse/checks` is "true": run them nightly or by hand.
+    `recompute` and `keys` read the whole table, `archive` a column of it. A run that also materializes the asset leaves
+    them out, unless its tag `lakehouse/checks` is "true": run them nightly or by hand.
 
     Args:
         assets: The asset definitions, and the specs of tables that no asset makes.
-        names: Of "recompute", "lag", "staleness", "schema", "keys", "feed".
+        names: Of "recompute", "lag", "staleness", "schema", "keys", "feed", "archive".
         sample: Recompute only the rows of at most so many keys of the table, and of each source that has the key's
             columns; others each time. None for all rows.
         max_lag: How long a change may wait before it is read.
@@ -116,6 +117,8 @@ def _can_be_made(name: CheckName, asset: dg.AssetsDefinition | dg.AssetSpec, tab
         case "lag" | "staleness" | "feed":
             dynamic = isinstance(asset.partitions_def, dg.DynamicPartitionsDefinition)
             return not dynamic and bool(changes_of(asset))
+        case "archive":
+            return may_be_archive(asset)
 
 
 def _checks_of(
@@ -185,6 +188,8 @@ def _finding(name: CheckName, checked: Checked, limits: _Limits) -> Finding:
                 return checked.keys()
             case "feed":
                 return checked.feed()
+            case "archive":
+                return checked.archive()
     except UnreadableLogError as error:
         return Finding(Grade.FAILED, str(error))
 

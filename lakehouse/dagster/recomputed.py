@@ -28,6 +28,14 @@ def keeps_history(asset: dg.AssetsDefinition) -> bool:
     return asset.op.output_defs[0].dagster_type.typing_type is History
 
 
+def may_be_archive(asset: dg.AssetsDefinition) -> bool:
+    """Whether the asset appends what it makes of the changes of one source and no other; only a run shows the rest."""
+    appends = asset.op.output_defs[0].dagster_type.typing_type is Append
+    changes = changes_of(asset)
+    alone = len(changes) == 1 == len(asset.op.input_defs)
+    return appends and alone and asset.partitions_def is None and all(read.is_whole for read in changes.values())
+
+
 def is_recomputable(asset: Any) -> bool:
     """Whether the asset's table, or of a `History` its current rows, is what a full recompute of its sources gives."""
     if not is_function(asset) or asset.partitions_def is not None or writes_nothing(asset):

@@ -13,7 +13,7 @@ from lakehouse.read.changes import LOG_NAMES, VERSION, Changes
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import folded
 
-_VERSION = LOG_NAMES[VERSION]
+COMMIT_VERSION = LOG_NAMES[VERSION]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> A
     if position.table != source.table_id or position.version <= range_.after:
         return None
     begins = cursor.mark.log_after
-    if begins is None or begins > range_.after or not _is_untouched(cursor, log, head):
+    if begins is None or begins > range_.after or not is_untouched(cursor, log, head):
         return None
     rows = TableVersion.of(source.spark, archive, head).rows()
     upto = min(range_.upto, position.version)
     columns = folded(replace(source, version=upto).rows().columns)
     if folded(rows.columns) != columns.union(LOG_NAMES.values()):
         return None
-    return Archived(rows.where((F.col(_VERSION) > range_.after) & (F.col(_VERSION) <= upto)), upto)
+    return Archived(rows.where((F.col(COMMIT_VERSION) > range_.after) & (F.col(COMMIT_VERSION) <= upto)), upto)
 
 
 def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None) -> int:
@@ -67,13 +67,13 @@ def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None
         head: The table as the append finds it.
     """
     match cursor, head:
-        case Known(mark=Mark(log_after=int(begins))), Head() if _is_untouched(cursor, log, head):
+        case Known(mark=Mark(log_after=int(begins))), Head() if is_untouched(cursor, log, head):
             return begins
         case _:
             return changes.range.upto if changes.is_initial else changes.range.after
 
 
-def _is_untouched(cursor: Known, log: Log, head: Head) -> bool:
+def is_untouched(cursor: Known, log: Log, head: Head) -> bool:
     """Whether no commit but the last own one has changed a row since that one was planned."""
     since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
     return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)

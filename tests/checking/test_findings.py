@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.checking.archive import archive
 from lakehouse.checking.feed import feed
 from lakehouse.checking.finding import Finding, Grade, lasting
 from lakehouse.checking.lag import lag
@@ -155,6 +156,22 @@ def test_a_commit_is_unread_only_after_the_position() -> None:
     found = source(5, 4, 3, read=1)
     assert [commit.version for commit in found.commits or ()] == [2]
     assert all(isinstance(commit, Commit) for commit in found.commits or ())
+
+
+def test_an_archive_that_lacks_rows_of_a_commit_is_wrong_and_a_commit_that_does_not_count_proves_nothing() -> None:
+    commits = [
+        Commit(1, 0, "WRITE", {"mode": "Append"}, {"numOutputRows": 3}),
+        Commit(2, 0, "UPDATE", metrics={"numUpdatedRows": 2}),
+        Commit(3, 0, "RESTORE"),
+        Commit(4, 0, "OPTIMIZE"),
+    ]
+    whole = archive("log", "src", 0, commits, {1: 3, 2: 4, 3: 7})
+    assert (whole.grade, whole.figures) == (Grade.PASSED, {"commits": 3, "commits that differ": 0})
+    for rows in ({1: 3, 2: 3}, {2: 4}, {1: 3, 2: 4, 4: 1}):
+        assert archive("log", "src", 0, commits, rows).grade is Grade.FAILED
+    assert archive("log", "src", 0, commits, {1: 3}).records == (
+        {"version": 2, "rows of the commit": 4, "rows here": 0},
+    )
 
 
 def fields(**types: str) -> tuple[dict[str, str], ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakehouse import Changes, History, Merge, Table, checks
+from lakehouse import Append, Changes, History, Merge, Table, checks
 from lakehouse.dagster.checks import CHECK, RUN_CHECKS
 from lakehouse.errors import DefinitionError
 from tests.support.house import House
@@ -145,6 +145,7 @@ def test_a_key_that_stands_twice_or_not_at_all_fails_the_check(house: House) -> 
     assert details(told) == [{"id": "1", "rows": 2}, {"id": "NULL", "rows": 1}]
 
 
+@pytest.mark.slow
 def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_found_by_its_start(house: House) -> None:
     @dg.asset(metadata=Table(key="id"))
     def past(orders: Changes) -> History:
@@ -161,6 +162,39 @@ def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_foun
     house.lake.sql("UPDATE {past} SET v = 0 WHERE id = 2 AND __END_AT IS NULL")
     told = evaluations(house)["past", CHECK]
     assert not told.passed and details(told) == [{"id": "2", "what": "other values"}]
+
+
+def test_an_archive_has_as_many_rows_of_each_commit_as_the_commit_says(house: House) -> None:
+    @dg.asset
+    def kept(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    @dg.asset
+    def large(orders: Changes) -> Append:
+        return Append(orders.log().where("v > 10"))
+
+    house.assets = [orders, kept, large, *checks([orders, kept, large], "archive")]
+    house.run("kept", "large")
+    source = house.lake.frame("orders")
+    merge = (
+        "MERGE INTO {orders} AS t USING (SELECT * FROM VALUES (2, NULL, 5), (8, NULL, 8) AS n (id, day, v)) AS n "
+        "ON t.id = n.id WHEN MATCHED THEN UPDATE SET v = n.v WHEN NOT MATCHED THEN INSERT *"
+    )
+    update, delete = "UPDATE {orders} SET v = v + 1 WHERE id < 3", "DELETE FROM {orders} WHERE id = 1"
+    for statement in (update, delete, merge, "OPTIMIZE {orders}"):
+        house.lake.sql(statement)
+    overwrite = source.where("id <> 2").write.format("delta").mode("overwrite")
+    overwrite.option("replaceWhere", "id > 1").save(str(house.root / "orders"))
+    house.run("kept", "large")
+    told = evaluations(house)
+    assert told["kept", "archive"].passed
+    assert str(told["kept", "archive"].description).startswith(
+        "'kept' holds every change of 'orders' after version 0: "
+    )
+    assert str(told["large", "archive"].description).startswith("'large' is no archive: ")
+    house.lake.sql("DELETE FROM {kept} WHERE commit_version = 2")
+    edited = evaluations(house)["kept", "archive"]
+    assert edited.severity is dg.AssetCheckSeverity.WARN and "Somebody else has changed rows" in str(edited.description)
 
 
 @pytest.mark.parametrize(

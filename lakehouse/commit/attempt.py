@@ -16,6 +16,7 @@ from lakehouse.log.commit_info import COMPACTING, Commit
 from lakehouse.log.log import Head, Log, version_of
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
+from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.evidence import first_line
 from lakehouse.spark.phases import phase
 from lakehouse.write.aggregate import Aggregate
@@ -83,15 +84,25 @@ def head_of(writing: Writing) -> Head | None:
 def planned(writing: Writing, head: Head | None) -> Statement | Skip:
     """The statement that makes the write true of the table at `head`.
 
+    Rows that a plan has computed are at executors, and are lost with them. The inputs are pinned, so the write is then
+    planned again.
+
     Raises:
         LakehouseError: The result does not fit the table, or Spark cannot compute it.
     """
-    try:
-        return plan(writing.spark, writing.run, writing.write, head, writing.tell)
-    except LakehouseError:
-        raise
-    except Exception as error:
-        raise explained(writing.run, error) from error
+    plans = 1
+    while True:
+        try:
+            return plan(writing.spark, writing.run, writing.write, head, writing.tell)
+        except LakehouseError:
+            raise
+        except Exception as error:
+            if Meaning.ROWS_LOST not in diagnose(error) or not writing.retry.allows(plans, writing.elapsed):
+                raise explained(writing.run, error) from error
+            writing.tell(
+                f"Rows computed for {writing.run.asset} were lost with their executor. They are computed again."
+            )
+            plans += 1
 
 
 def tried(writing: Writing, statement: Statement, head: Head | None) -> Attempt:

@@ -47,6 +47,8 @@ _BY_CONDITION = {
     "DELTA_TABLE_ALREADY_EXISTS": Kind.PROTOCOL,
     "DELTA_PATH_EXISTS": Kind.PROTOCOL,
 }
+_MAY_PASS = {Meaning.ANSWER_LOST, Meaning.ROWS_LOST}
+"""After these the log is searched for the attempt, and the write is planned again from its inputs."""
 _PARTITION = re.compile(r"partition(?:\(s\))? (\[[^\]]+\])")
 _METADATA_DOMAIN = "conflicting metadata domain"
 
@@ -68,7 +70,7 @@ class Conflict:
 
 def classify(error: BaseException) -> Conflict:
     """What an exception from a write means. The first cause that says something decides."""
-    answer_lost = False
+    may_pass = False
     first_condition: str | None = None
     for cause in causes(error):
         evidence = Evidence.of(cause)
@@ -81,8 +83,8 @@ def classify(error: BaseException) -> Conflict:
             kind = Kind.METADATA
         if kind is not None:
             return Conflict(kind, _partition(evidence.sentence), evidence.condition)
-        answer_lost = answer_lost or Meaning.ANSWER_LOST in said_by(cause)
-    return Conflict(Kind.UNKNOWN if answer_lost else Kind.NOT_A_CONFLICT, condition=first_condition)
+        may_pass = may_pass or not said_by(cause).keys().isdisjoint(_MAY_PASS)
+    return Conflict(Kind.UNKNOWN if may_pass else Kind.NOT_A_CONFLICT, condition=first_condition)
 
 
 def _named_in(text: str) -> Kind | None:

@@ -7,6 +7,7 @@ again, only to find that it has been compiled before. For a few rows that costs 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakehouse.log.size import Size
@@ -24,12 +25,23 @@ def interpreted(spark: SparkSession, size: Size | None) -> Generator[None]:
         spark: The session.
         size: What the tables that are read or written hold together; None if that is not known.
     """
-    if size is None or not size.fits(LITTLE) or spark.conf.get(FACTORY_MODE, None) is not None:
+    if size is None or not size.fits(LITTLE) or not _begun(spark):
         yield
         return
-    spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
     try:
         yield
     finally:
         with suppress(Exception):  # a session that is lost has no settings, and whose error it was is still to be seen
             spark.conf.unset(FACTORY_MODE)
+
+
+def _begun(spark: SparkSession) -> bool:
+    """Whether Spark interprets from now on; not against a user's own setting, nor in a session that has ended.
+
+    What happens within has the error of an ended session explained; an error here would be Spark's own.
+    """
+    with suppress(PySparkException):
+        if spark.conf.get(FACTORY_MODE, None) is None:
+            spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
+            return True
+    return False

@@ -25,6 +25,7 @@ class Meaning(Enum):
     NAME_TAKEN = "the table, or its directory, was there before"
     ISOLATION_REFUSED = "this Delta creates tables with Serializable only"
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
+    ROWS_LOST = "rows that were computed for the write were lost with the executor that had them"
     ANSWER_LOST = "whether the statement was carried out is not known"
 
 
@@ -41,6 +42,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Meaning.NAME_TAKEN),
     (r"must be Serializable", Meaning.ISOLATION_REFUSED),
     (r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]", Meaning.SESSION_ENDED),
+    (r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", Meaning.ROWS_LOST),
     (r"Py4JNetworkError|Answer from Java side is empty", Meaning.ANSWER_LOST),
     (r"Connection re(?:set|fused)|Socket closed|Stream removed|RST_STREAM|RetriesExceeded", Meaning.ANSWER_LOST),
     (r"StatusCode\.(?:UNAVAILABLE|DEADLINE_EXCEEDED)|SESSION_CLOSED|INVALID_HANDLE", Meaning.ANSWER_LOST),

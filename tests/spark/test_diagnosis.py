@@ -32,6 +32,7 @@ EXAMPLES = [
     "[NO_ACTIVE_SESSION] No active Spark session found. SQLSTATE: HY000",
     "[SESSION_NOT_SAME] Both Datasets must belong to the same session. SQLSTATE: HY000",
     "[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid. SQLSTATE: HY000",
+    "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_452_0 not found! SQLSTATE: 56000",
     "Py4JNetworkError: x",
     "Answer from Java side is empty",
     "Connection reset by peer",

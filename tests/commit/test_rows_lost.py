@@ -1,0 +1,63 @@
+"""Rows that a plan had computed are gone with their executor: the write is planned again, from the same inputs."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Changes, Merge, Retry, Table
+from lakehouse.errors import ComputeError
+from lakehouse.spark import driver_rows
+from tests.support.lake import Lake
+
+SRC = "id int, v int"
+
+
+def followed(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def losing(monkeypatch: pytest.MonkeyPatch, lake: Lake, times: int) -> list[int]:
+    """Lets the JVM forget the rows of each local checkpoint, as it does when their executor dies, so many times."""
+    losses = list[int]()
+    computed: Any = driver_rows.small
+
+    def small(frame: DataFrame) -> Any:
+        blocks = lake.spark.sparkContext._jsc.getPersistentRDDs()
+        if len(losses) < times and not blocks.isEmpty():
+            losses.append(len(blocks))
+            for block in blocks.values():
+                block.unpersist(True)
+        return computed(frame)
+
+    monkeypatch.setattr(driver_rows, "small", small)
+    return losses
+
+
+@pytest.fixture
+def moved(lake: Lake) -> Lake:
+    lake.create("src", [(n, n) for n in range(20)], SRC)
+    lake.materialize(followed, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id < 15")
+    return lake
+
+
+def test_a_run_whose_computed_rows_are_lost_computes_them_again(moved: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_rows, "SMALL_ROWS", 10)
+    losses = losing(monkeypatch, moved, 2)
+    moved.materialize(followed, Table(key="id"))
+    assert len(losses) == 2
+    assert "Rows computed for followed were lost with their executor. They are computed again." in moved.told
+    assert moved.rows("followed") == moved.rows("src")
+
+
+def test_rows_that_are_lost_each_time_end_the_run_and_nothing_is_written(
+    moved: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_rows, "SMALL_ROWS", 10)
+    before = moved.version("followed")
+    losing(monkeypatch, moved, 99)
+    with pytest.raises(ComputeError, match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"):
+        moved.materialize(followed, Table(key="id"), retry=Retry(attempts=2, wait_initial=0, wait_max=0))
+    assert moved.version("followed") == before

@@ -10,8 +10,9 @@ from lakehouse.forecast.forecast import InputForecast, Reading
 from lakehouse.log.log import Head, Log
 from lakehouse.log.rows import NO_ROWS
 from lakehouse.read.asset import Asset
+from lakehouse.read.batch import capped
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, remedy
-from lakehouse.read.resolve import capped, start_version
+from lakehouse.read.resolve import start_version
 
 SWITCH_ON = "Switch it on once: ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')."
 

@@ -12,7 +12,6 @@ from itertools import takewhile
 from typing import Literal, assert_never
 
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import after
 from lakehouse.declare.read import Read
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
@@ -20,6 +19,7 @@ from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
+from lakehouse.read.batch import capped, pending
 from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
 from lakehouse.read.feed_reader import Feeds, fitted
@@ -141,11 +141,11 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
         return Changes(source.at, whole, Nothing())
-    backlog = after(position, source.log, source.at.ref.name, source.head)
-    commits = backlog.commits
+    commits = pending(source.log, source.at.ref, position, source.head, reader.read, reader.furthest)
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
-        return _gap(source, position, reader, reader.gap or str(backlog.gap), archive=not source.head.maps_columns)
+        reason = reader.gap or f"the log after version {position.version} was cleaned up"
+        return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
     batch = capped(commits, reader.read, reader.furthest)
     at = replace(source.at, version=batch[-1].version)
     try:
@@ -170,10 +170,27 @@ def _why_unreliable(
     maps = source.head.maps_columns or any(commit.freed for commit in batch)
     unreliable = why_unreliable(source.log, batch, at, maps=maps)
     if unreliable is None and not source.head.maps_columns:
-        unreliable = why_laid_out_since(source.log, commits[len(batch) :], at)
+        unreliable = _why_laid_out_behind(source, at, commits[len(batch) :])
     if unreliable is None and recomputes(reader.asset, reader.read):
         return why_retyped(source.log, batch, source.at, source.head)
     return unreliable
+
+
+def _why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
+    """Whether a commit between the batch and the pinned version laid the source out anew.
+
+    Args:
+        source: The source.
+        at: The source at the end of the batch.
+        later: The commits behind the batch that were read; others may follow, which only a difference makes worth it.
+    """
+    newest = later[-1].version if later else at.version
+    if newest < source.head.version:
+        then, now = (source.log.file_schema(version) for version in (at.version, source.head.version))
+        if then is not None and now is not None and now.reads_as(then):
+            return None
+        return why_laid_out_since(source.log, source.log.commits(source.head.version, at.version + 1), at)
+    return why_laid_out_since(source.log, later, at)
 
 
 def _why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
@@ -201,7 +218,8 @@ def _fed(
     included = tuple(commit for commit in batch if not reader.read.leaves_out(commit.operation, commit.user_metadata))
     if not all(commit.is_quiet for commit in included):
         reader.ahead()
-    stable = not any(commit.operation in SCHEMA_CHANGES for commit in commits)
+    is_complete = commits[-1].version == source.head.version
+    stable = is_complete and not any(commit.operation in SCHEMA_CHANGES for commit in commits)
     content = reader.feeds.read(at, included, source.log.size(), stable=stable)
     range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
     return Changes(at, range_, content, batch, behind, _key(source, batch, included))
@@ -213,20 +231,6 @@ def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ..
         return ()
     key = source.key
     return unique_key(source.log, source.head, source.at.ref.name, key, commits) if key else ()
-
-
-def capped(commits: tuple[Commit, ...], read: Read, furthest: int) -> tuple[Commit, ...]:
-    """The commits that one run reads: whole commits, and at least one with rows. Commits without rows do not count."""
-    versions, written = 0, 0
-    for index, commit in enumerate(commits):
-        if commit.is_quiet or read.leaves_out(commit.operation, commit.user_metadata):
-            continue
-        versions, written = versions + 1, written + commit.bytes_written
-        too_many = read.max_versions is not None and versions > read.max_versions
-        too_large = read.max_bytes is not None and written > read.max_bytes
-        if versions > 1 and commit.version > furthest and (too_many or too_large):
-            return commits[:index]
-    return commits
 
 
 def _gap(

@@ -14,10 +14,12 @@ from lakehouse.declare.table import Table
 from lakehouse.errors import GapError, StartError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read import batch
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
+from lakehouse.read.batch import capped, pending
 from lakehouse.read.decide import Continue, Reconcile, SourceState, of_input
-from lakehouse.read.resolve import Reader, Source, _capped, _from_archive, _start_version, read_changes
+from lakehouse.read.resolve import Reader, Source, _from_archive, read_changes, start_version
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 
@@ -35,8 +37,7 @@ def compaction(version: int) -> Commit:
 
 
 def read(commits: tuple[Commit, ...], limits: Read, furthest: int = NOTHING_READ) -> list[int]:
-    reader = Reader(MERGES, limits, furthest=furthest)
-    return [commit.version for commit in _capped(commits, reader)]
+    return [commit.version for commit in capped(commits, limits, furthest)]
 
 
 MIXED = (compaction(1), write(2), compaction(3), write(4, 25), compaction(5), write(6))
@@ -82,6 +83,32 @@ def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
         assert len(counted) <= max(1, min(versions, size // 10)) or len(beyond) == 0
         assert portion[-1] >= min(furthest, rest[-1].version)
         rest = rest[len(portion) :]
+
+
+@given(
+    loud=st.lists(st.booleans(), min_size=1, max_size=30),
+    versions=st.integers(1, 5),
+    size=st.integers(1, 100),
+    furthest=st.integers(0, 30),
+    after=st.integers(-1, 10),
+)
+def test_a_portion_is_the_same_however_few_of_the_pending_commits_are_read(
+    loud: list[bool], versions: int, size: int, furthest: int, after: int
+):
+    history = History("src")
+    for changes_rows in loud:
+        history.append() if changes_rows else history.add("OPTIMIZE")
+    head = history.head()
+    assert head is not None
+    position, limits = Position(TABLE_ID, after), Read(max_versions=versions, max_bytes=size)
+    ref = TableRef.at_path("src", "/src")
+    everything = pending(history, ref, position, head, Read(), furthest)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batch, "AHEAD", 1)
+        some = pending(history, ref, position, head, limits, furthest)
+    assert everything is not None and some is not None
+    assert everything[: len(some)] == some
+    assert capped(some, limits, furthest) == capped(everything, limits, furthest)
 
 
 @pytest.fixture
@@ -130,7 +157,7 @@ def ms(millis: float) -> dt.datetime:
 def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | None:
     """The version after which a first read starts; None where it is refused."""
     try:
-        return _start_version("asset", source, Read(start=start, clamp=clamp))
+        return start_version("asset", "src", source.log, source.head, Read(start=start, clamp=clamp))
     except StartError:
         return None
 

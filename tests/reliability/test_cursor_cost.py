@@ -12,8 +12,11 @@ import pytest
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import Known, find_cursor
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.declare.read import Read
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
+from lakehouse.read.batch import AHEAD, capped, pending
+from lakehouse.spark.snapshot import TableRef
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
 METADATA = {
@@ -110,3 +113,16 @@ def test_a_year_of_hours_costs_one_walk_over_the_log(tmp_path: Path) -> None:
     assert sum(isinstance(cursor, Known) for cursor in each.values()) == 2_000
     assert len(found) <= 2_001
     assert time.process_time() - before < 3
+
+
+def test_a_portion_of_a_long_backlog_reads_what_it_takes_and_not_the_backlog(tmp_path: Path) -> None:
+    """Ten thousand commits read one by one would be read fifty million times."""
+    path = str(history(tmp_path / "t", 3_000, 0))
+    log = FileLog(Location(path), "t")
+    head = log.head()
+    assert head is not None
+    one, ref = Read(max_versions=1), TableRef.at_path("t", path)
+    with touched() as found:
+        commits = pending(log, ref, Position("an-id", 5), head, one, 0)
+    assert commits is not None and [commit.version for commit in capped(commits, one, 0)] == [6]
+    assert len(found) <= 2 * AHEAD

@@ -1,6 +1,7 @@
 """Sources that cannot be read as declared."""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from lakehouse.errors.base import ReadError, clause
 
@@ -36,8 +37,12 @@ class ColumnMissingError(ReadError):
 
     def __init__(self, table: str, column: str, columns: Iterable[str]) -> None:
         self.table, self.column, self.columns = table, column, tuple(columns)
+        by_lower_case = {name.lower(): name for name in self.columns}
+        closest = [by_lower_case[name] for name in get_close_matches(column.lower(), by_lower_case, n=1)]
+        meant = f" Did you mean {closest[0]}?" if closest else ""
         super().__init__(
-            f"{table} has no column {column}.", f"Nothing was written. Its columns are: {', '.join(self.columns)}."
+            f"{table} has no column {column}.",
+            f"Nothing was written.{meant} Its columns are: {', '.join(self.columns)}.",
         )
 
 

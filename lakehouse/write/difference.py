@@ -40,10 +40,14 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
         asset: The asset, for messages.
         rows: The result.
         touched: The keys that the result is about; None, or everything, where it is about all of them.
+
+    Raises:
+        ColumnMissingError: The result lacks a column by which its keys were touched, whether or not they are all.
     """
+    if touched is not None:
+        require(rows.columns, touched.columns, f"The result of '{asset}'")
     if touched is None or touched.is_everything:
         return _with_problem(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
-    require(rows.columns, touched.columns, f"The result of '{asset}'")
     outside = problem("outside", {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows.schema)
     if near is not None and near.is_exact:

@@ -78,6 +78,13 @@ CASES = [
         "Its columns are: a, b.",
     ),
     Case(
+        errors.ColumnMissingError,
+        {"table": "The result of 'totals'", "column": "Carier", "columns": ("day", "carrier")},
+        "The result of 'totals' has no column Carier.",
+        WRITTEN,
+        "Did you mean carrier? Its columns are: day, carrier.",
+    ),
+    Case(
         errors.ChangeFeedDisabledError,
         {"asset": "flights", "source": "events", "identifier": "delta.`/lake/events`"},
         "'flights' reads the changes of 'events', but that table keeps no change data feed.",

@@ -84,6 +84,11 @@ def no_such_column(src: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
+def touched_by_group(src: Changes) -> Merge:
+    touched = src.touched("k")
+    return Merge(touched.rows.select("id", "v"), touched)
+
+
 def reserved(src: Changes) -> Append:
     return Append(src.feed)
 
@@ -97,6 +102,7 @@ def fails(src: Changes) -> Merge:
     ("asset", "table", "error", "text"),
     [
         (no_such_column, Table(key="id"), ColumnMissingError, "has no column nope. .*id, k, v"),
+        (touched_by_group, Table(key="id"), ColumnMissingError, "The result of 'touched_by_group' has no column k."),
         (reserved, Table(), SchemaError, "_change_type: is a column of Delta's change data feed"),
         (kept, Table(), MissingKeyError, r"Add metadata=Table\(key=...\)"),
         (kept, Table(key="uid"), SchemaError, "uid: is declared as key but is not in the result"),

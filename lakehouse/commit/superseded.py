@@ -1,7 +1,19 @@
 """Whether a run may write to its table, and whether another run has already done its work."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import assert_never
 
+from lakehouse.commit.situation import (
+    Due,
+    Evidence,
+    Overtaken,
+    RolledBack,
+    Superseded,
+    is_undisturbed,
+    of_append,
+    of_run,
+)
 from lakehouse.cursor.find import Cursor, Fresh, Known, find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
@@ -53,64 +65,38 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
     """
     now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), on_request=run.on_request)
     refuse_foreign(run, now)
-    unmoved = (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
     if isinstance(write, Append) and not run.changes and not run.partitions:
-        return _added_by(log, head, run, now, unmoved=unmoved)
-    other = _overtaken_by(log, head, run, done)
-    if other is None and unmoved and not _is_rolled_back(run, now, done):
-        return now if isinstance(now, Known) and now.version != done and _repeats(run, now) else None
-    # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
-    newest = now if isinstance(now, Known) else None
-    if newest is None and run.partitions and not run.changes:  # `now` was found without positions
-        newest = None if head is None else newest_covering(log, head, run.asset, run.partitions)
-    other = other or newest
-    if other is None:
-        raise RolledBackError(run.asset, head and head.version)
-    return _judged(run, other, newest, done)
-
-
-def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
-    """Whether the run's position is gone although its epoch is the same, so that its range would leave a hole."""
-    if run.compares_everything or not run.changes:
-        return False
-    return run.is_rolled_back_in(now) if done is None else not isinstance(now, Known)
-
-
-def _repeats(run: Run, newest: Known) -> bool:
-    """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
-    if run.changes or run.partitions or newest.stale_base:
-        return False
-    return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.extract
-
-
-def _judged(run: Run, other: Known, newest: Known | None, done: int | None) -> Known:
-    """The other run's commit, if it leaves this run nothing to do.
-
-    After our own commit it does if the table holds the rows of its position. After a reconciliation no position says
-    that.
-    """
-    if done is None:
-        settles = newest is not None and run.is_covered_by(newest)
+        situation = of_append(run, now, _repeated(log, head, run))
     else:
-        settles = newest is not None and not newest.stale_base and not run.compares_everything
-    if not settles:
-        raise OvertakenError(run.asset, other.mark.run, other.version, written=done)
-    return other
-
-
-def _added_by(log: Log, head: Head | None, run: Run, now: Cursor, *, unmoved: bool) -> Known | None:
-    """The commit by which this run has added its rows. Another run adds rows of its own, which never replace ours."""
-    newest = now if isinstance(now, Known) else None
-    if newest is not None and run.is_own(newest.mark):
-        return newest
-    own = None
-    if run.aliases and head is not None:  # it repeats a run, after which others may have added theirs
-        own = newest_of_runs(log, head, run.asset, {run.run_id, *run.aliases})
-    if own is None and not unmoved:
-        if newest is None:
+        situation = of_run(run, _evidence(log, head, run, now, done))
+    match situation:
+        case Due():
+            return None
+        case Superseded(by=other):
+            return other
+        case Overtaken(by=other):
+            raise OvertakenError(run.asset, other.mark.run, other.version, written=done)
+        case RolledBack():
             raise RolledBackError(run.asset, head and head.version)
-        raise OvertakenError(run.asset, newest.mark.run, newest.version)
-    return own
+        case _:
+            assert_never(situation)
+
+
+def _repeated(log: Log, head: Head | None, run: Run) -> Known | None:
+    """The newest commit of a run that this run repeats, after which others may have added their rows."""
+    if not run.aliases or head is None:
+        return None
+    return newest_of_runs(log, head, run.asset, {run.run_id, *run.aliases})
+
+
+def _evidence(log: Log, head: Head | None, run: Run, now: Cursor, done: int | None) -> Evidence:
+    evidence = Evidence(now, _overtaken_by(log, head, run, done), now if isinstance(now, Known) else None, done)
+    if evidence.newest is not None or head is None or not run.partitions or run.changes:
+        return evidence
+    if is_undisturbed(run, evidence):
+        return evidence
+    # `now` was found without positions.
+    return replace(evidence, newest=newest_covering(log, head, run.asset, run.partitions))
 
 
 def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:

@@ -1,0 +1,117 @@
+"""What other commits to its table mean for a run: one closed set, decided from values without a log."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakehouse.cursor.find import Cursor, Known
+from lakehouse.read.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Nobody has done the run's work: it plans and commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A commit leaves the run nothing to do."""
+
+    by: Known
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Another run has committed, and this run still has work to do, with new inputs."""
+
+    by: Known
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The position from which the run began is no longer in the table."""
+
+
+Situation: TypeAlias = Due | Superseded | Overtaken | RolledBack
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the log of the run's table says.
+
+    Args:
+        now: The cursor of the run's partitions now.
+        other: The newest commit of another generation, or set of partitions, that is about this run's work; see
+            `lakehouse.commit.superseded`.
+        newest: The newest commit that wrote all of the run's partitions.
+        done: The version of this run's own commit; None before it.
+    """
+
+    now: Cursor
+    other: Known | None
+    newest: Known | None
+    done: int | None
+
+
+def of_run(run: Run, evidence: Evidence) -> Situation:
+    """The situation of a run whose result is true of the table, whoever wrote it."""
+    newest, done = evidence.newest, evidence.done
+    if is_undisturbed(run, evidence):
+        return Superseded(newest) if newest is not None and newest.version != done and _repeats(run, newest) else Due()
+    by = evidence.other or newest
+    if by is None:
+        return RolledBack()
+    # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
+    return Superseded(by) if newest is not None and _settles(run, newest, done) else Overtaken(by)
+
+
+def of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
+    """The situation of a run that adds its rows in every run, so that only its own commit can have added them.
+
+    Args:
+        run: The run.
+        now: The table's cursor now.
+        repeated: The newest commit of this run, or of a run that it repeats; None if there is none.
+    """
+    newest = now if isinstance(now, Known) else None
+    if newest is not None and run.is_own(newest.mark):
+        return Superseded(newest)
+    if repeated is not None:
+        return Superseded(repeated)
+    if _is_unmoved(run, now):
+        return Due()
+    return RolledBack() if newest is None else Overtaken(newest)
+
+
+def is_undisturbed(run: Run, evidence: Evidence) -> bool:
+    """Whether the table's cursor is the one from which the run began, and no other commit is about its work."""
+    rolled_back = _is_rolled_back(run, evidence.now, evidence.done)
+    return evidence.other is None and _is_unmoved(run, evidence.now) and not rolled_back
+
+
+def _is_unmoved(run: Run, now: Cursor) -> bool:
+    return (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
+
+
+def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
+    """Whether the run's position is gone although its epoch is the same, so that its range would leave a hole."""
+    if run.compares_everything or not run.changes:
+        return False
+    return run.is_rolled_back_in(now) if done is None else not isinstance(now, Known)
+
+
+def _repeats(run: Run, newest: Known) -> bool:
+    """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
+    if run.changes or run.partitions or newest.stale_base:
+        return False
+    return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.extract
+
+
+def _settles(run: Run, newest: Known, done: int | None) -> bool:
+    """Whether the newest commit leaves the run nothing to do.
+
+    After the run's own commit it does if the table holds the rows of its position. After a reconciliation no position
+    says that.
+    """
+    if done is None:
+        return run.is_covered_by(newest)
+    return not newest.stale_base and not run.compares_everything

@@ -37,6 +37,7 @@ tables = [described(table) for table in dg.load_assets_from_modules(modules) if 
 defs = incremental(
     dg.Definitions(
         assets=tables,
+        asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[every_check],
         schedules=[next_day_of_flights, nightly_checks],
         resources=resources,

@@ -1,8 +1,12 @@
-"""Reference: planes, airlines, airports and the weather, read whole and written where they differ."""
+"""Reference: planes, airlines, airports, the weather and the fleet, delivered whole and written where they differ."""
+
+from datetime import date
 
 import dagster as dg
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from lakehouse import Overwrite, Table
+from lakehouse import Overwrite, Snapshot, Table
 from resources.nycflights import FlightRecords
 
 AIRLINES = {"carrier": "The airline's two-letter code", "name": "Its name"}
@@ -26,6 +30,12 @@ PLANES = {
     "seats": "Number of seats",
     "speed": "Average cruising speed in miles an hour",
     "engine": "Type of engine",
+}
+FLEET = {
+    "tailnum": "Tail number",
+    "carrier": "The airline that the plane flew for last",
+    "flights": "Departures from New York in the week",
+    "last_flown": "The day of the last one",
 }
 WEATHER = {
     "origin": "EWR, JFK or LGA",
@@ -64,3 +74,31 @@ def planes(flight_records: FlightRecords) -> Overwrite:
 def weather(flight_records: FlightRecords) -> Overwrite:
     """The weather at New York's airports, by the hour."""
     return Overwrite(flight_records.weather())
+
+
+class Extract(dg.Config):
+    """Which extract a run takes.
+
+    Args:
+        day: Its day, as 2013-01-31.
+    """
+
+    day: str
+
+
+@dg.asset(key_prefix="reference", metadata=Table(key="tailnum", columns=FLEET))
+def fleet(flight_records: FlightRecords, config: Extract) -> Snapshot:
+    """The planes that departed from New York in the week up to a day, as the extract of that day lists them.
+
+    A plane that the next extract lacks is deleted. The extract of an earlier day is refused.
+    """
+    day = date.fromisoformat(config.day)
+    return Snapshot(flight_records.fleet(day), version=day)
+
+
+@dg.asset_check(asset=fleet, description="The table holds its newest extract, row for row.")
+def equals_newest_extract(fleet: DataFrame, flight_records: FlightRecords) -> dg.AssetCheckResult:
+    day: date = fleet.agg(F.max("last_flown")).collect()[0][0]  # planes depart on every day
+    extract = flight_records.fleet(day).select(*fleet.columns)
+    differing = extract.exceptAll(fleet).count() + fleet.exceptAll(extract).count()
+    return dg.AssetCheckResult(passed=differing == 0, metadata={"rows": fleet.count(), "differing": differing})

@@ -86,6 +86,7 @@ PLANES = pa.schema(
         "engine": TEXT,
     }
 )
+FLEET = pa.schema({"tailnum": TEXT, "carrier": TEXT, "flights": WHOLE, "last_flown": DAY})
 WEATHER = pa.schema(
     {
         "origin": TEXT,
@@ -131,6 +132,10 @@ class FlightRecords(dg.ConfigurableResource[Any]):
 
     def planes(self) -> DataFrame:
         return self._frame(_read(_data() / "planes.csv", PLANES))
+
+    def fleet(self, day: date) -> DataFrame:
+        """The extract of a day: the planes that departed in the week up to it."""
+        return self._frame(pa.Table.from_pylist(fleet_of(day), schema=FLEET))
 
     def weather(self) -> DataFrame:
         """The weather at the three airports, by the hour: `hour` is the moment at which the hour begins."""
@@ -183,6 +188,18 @@ def events(flight: Mapping[str, Any], destination: ZoneInfo) -> Iterator[dict[st
         arrived = sched_arr + timedelta(minutes=flight["arr_delay"])
     facts |= {"arr_delay": flight["arr_delay"], "air_time": flight["air_time"]}
     yield facts | {"event": ARRIVED, "reported_at": arrived}
+
+
+def fleet_of(day: date) -> list[dict[str, Any]]:
+    """The planes that departed in the week up to a day: for which airline last, how often, and on which day last."""
+    planes: dict[str, dict[str, Any]] = {}
+    for flight in _flights(day - timedelta(days=days) for days in range(7)):
+        if flight["tailnum"] is None or flight["dep_delay"] is None:
+            continue
+        plane = planes.setdefault(flight["tailnum"], {"tailnum": flight["tailnum"], "flights": 0})
+        flown = date(flight["year"], flight["month"], flight["day"])
+        plane |= {"carrier": flight["carrier"], "flights": plane["flights"] + 1, "last_flown": flown}
+    return list(planes.values())
 
 
 def at_clock(day: date, hhmm: int, zone: ZoneInfo) -> datetime:

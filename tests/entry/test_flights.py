@@ -42,12 +42,20 @@ class Airports:
         }
         self._instance = instance
 
-    def run(self, keys: list[dg.AssetKey], day: dt.date | None = None) -> Mapping[str, Mapping[str, Any]]:
+    def extract(self, day: dt.date) -> Mapping[str, Any]:
+        """What the fleet said of itself when it took the extract of a day."""
+        config = {"ops": {"reference__fleet": {"config": {"day": day.isoformat()}}}}
+        return self.run([demo.FLEET], config=config)["reference/fleet"]
+
+    def run(
+        self, keys: list[dg.AssetKey], day: dt.date | None = None, config: dict[str, Any] | None = None
+    ) -> Mapping[str, Mapping[str, Any]]:
         """What each materialized asset said of itself."""
         result = dg.materialize(
             tables,
             selection=keys,
             resources=self._resources,
+            run_config=config,
             instance=self._instance,
             partition_key=None if day is None else day.isoformat(),
         )
@@ -105,7 +113,7 @@ def test_a_day_becomes_one_row_a_flight(airports: Airports) -> None:
 def test_every_column_is_described(airports: Airports) -> None:
     for table in tables:
         name = table.key.to_user_string()
-        if table.key == demo.BY_DAY or name == "silver/flights_archive":
+        if table.key in (demo.BY_DAY, demo.FLEET) or name == "silver/flights_archive":
             continue
         described = Table.from_metadata(table.specs_by_key[table.key].metadata).descriptions
         assert set(described) == set(airports.lake.frame(name).columns), name
@@ -166,6 +174,17 @@ def test_the_history_of_the_delays_holds_what_each_version_said_at_its_time(
         table = version.load(str(airports.lake.root / "gold/carrier_delays"))
         assert sorted(map(str, at.select(*table.columns).collect())) == sorted(map(str, table.collect()))
     assert len(published) == 2
+
+
+def test_the_fleet_is_its_newest_extract(spark: SparkSession, tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    """A plane that has not departed for a week leaves."""
+    airports = Airports(spark, tmp_path, instance)
+    airports.extract(DAY)
+    said = airports.extract(DAY + dt.timedelta(days=9))
+    week = events_of(DAY + dt.timedelta(days=days) for days in range(3, 10))
+    departed = {event["tailnum"] for event in week if event["event"] == "departed"}
+    assert {row["tailnum"] for row in airports.lake.frame("reference/fleet").collect()} == departed
+    assert said["deleted"] > 0
 
 
 def test_a_change_of_an_airline_reaches_its_flights_and_no_other(corrected: Mapping[str, Mapping[str, Any]]) -> None:

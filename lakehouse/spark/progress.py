@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -93,6 +93,8 @@ def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> s
 
 
 _HEARS: ContextVar["Progress | None"] = ContextVar("progress", default=None)
+_HEARD: ContextVar[tuple[SparkSession, ...]] = ContextVar("heard", default=())
+"""The sessions whose queries are reported; Spark Connect registers a handler once, however often it is asked."""
 
 
 @contextmanager
@@ -113,19 +115,25 @@ def doing(what: str) -> None:
 
 @contextmanager
 def heard(spark: SparkSession) -> Generator[None]:
-    """Reports the session's queries to the listener of this step, if there is one."""
-    handler = _HEARS.get()
-    if handler is None:
+    """Reports the session's queries to the listener of this step, if there is one; within itself it does nothing."""
+    handler, sessions = _HEARS.get(), _HEARD.get()
+    if handler is None or any(session is spark for session in sessions):
         yield
         return
-    if not _is_registered(spark, handler):
-        with polled(spark, handler):
+    token = _HEARD.set((*sessions, spark))
+    try:
+        with _registered(spark, handler) if _is_registered(spark, handler) else polled(spark, handler):
             yield
-        return
+    finally:
+        _HEARD.reset(token)
+
+
+@contextmanager
+def _registered(spark: Any, handler: Progress) -> Generator[None]:
     try:
         yield
     finally:
-        cast("Any", spark).removeProgressHandler(handler)
+        spark.removeProgressHandler(handler)
 
 
 def _is_registered(spark: Any, handler: Progress) -> bool:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
-from lakehouse.spark.progress import PAUSE, Progress, sentence
+from lakehouse.spark.progress import PAUSE, Progress, heard, sentence, telling
 
 
 @dataclass
@@ -58,3 +60,12 @@ def test_what_cannot_be_told_yet_is_not_guessed():
         == "Spark has been computing for 12 s: 0 of 0 stages, 0 of 0 tasks done, 0 running."
     )
     assert "left" not in sentence("computing", [Stage(3, 3, 5_000_000)], 0, 12)
+
+
+@pytest.mark.served
+def test_what_is_heard_within_itself_is_heard_once(spark: SparkSession) -> None:
+    """Spark Connect keeps one handler of a kind, and cannot remove it twice."""
+    with telling(print), heard(spark):
+        with heard(spark):
+            assert spark.range(3).count() == 3
+        assert spark.range(2).count() == 2

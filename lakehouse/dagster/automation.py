@@ -43,10 +43,10 @@ class Glances:
     _at: float = field(init=False, default=-1.0)
     _looks: Looks | None = field(init=False, default=None)
 
-    def at(self, tick: float) -> Mapping[dg.AssetKey, Look]:
+    def at(self, tick: float, instance: dg.DagsterInstance) -> Mapping[dg.AssetKey, Look]:
         """What each table has not read, the same for all that ask in one tick (its time in seconds)."""
         if self._looks is None or tick != self._at:
-            self._at, self._looks = tick, self.watch.look()
+            self._at, self._looks = tick, self.watch.look(instance)
         return self._looks.tables
 
 
@@ -112,7 +112,8 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
         if context.candidate_subset.is_empty:
             return AutomationResult(context, nothing, cursor=requests.to_text())
         table = self.glances.watch.tables.get(context.key)
-        look = self.glances.at(now).get(context.key)
+        view: Any = context.asset_graph_view
+        look = self.glances.at(now, view.instance).get(context.key)
         if table is None or look is None:
             why = self.glances.watch.left_out.get(context.key, "it reads no changes")
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")

@@ -98,6 +98,24 @@ class Followed:
     def source_keys(self) -> frozenset[dg.AssetKey]:
         return frozenset(source.key for source in self.sources)
 
+    def found_at(self, addresses: Mapping[str, str]) -> "Followed":
+        """The same, with the tables that have a catalog name where they are known to be, by the names of the assets."""
+
+        def resolved(ref: TableRef) -> TableRef:
+            return ref.found_at(addresses[ref.name]) if ref.files is None and ref.name in addresses else ref
+
+        sources = tuple(replace(source, ref=resolved(source.ref)) for source in self.sources)
+        return replace(self, ref=resolved(self.ref), sources=sources)
+
+    def why_out_of_reach(self) -> str | None:
+        """Why a log cannot be read without Spark, as a clause; None if each can."""
+        for ref in self.refs:
+            if ref.files is None:
+                return f"where {ref.identifier} is, is not known before a run has resolved the name"
+            if (why := ref.why_only_spark()) is not None:
+                return f"the log of {ref.name} is out of reach: {why}"
+        return None
+
     def backlogs(self, logs: Logs) -> Backlogs | LeftOut:
         """What has not been read of each source. For a partition, commits whose rows belong to others do not count.
 

@@ -17,11 +17,14 @@ from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.latest_images import TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableVersion
+from lakehouse.spark.spark_log import SparkLog
 from lakehouse.spark.types import as_struct
 from lakehouse.sql.text import quote
 from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 
 _DATA_VERSION = "dagster/data_version"
+LOCATIONS = "lakehouse/locations"
+"""Metadata of a materialization: where each table is that is written or read by a catalog name."""
 
 
 def report(
@@ -51,8 +54,16 @@ def report(
         data_version = data_version or str(head.version if version is None else version)
         execution.set_data_version(context.asset_key, dg.DataVersion(data_version))
     metadata["dagster/uri"] = run.ref.location
+    metadata |= _locations(run, spark)
     context.add_output_metadata(metadata)
     context.log.info(sentence)
+
+
+def _locations(run: Run, spark: Callable[[], SparkSession]) -> dict[str, Any]:
+    """Where the tables with a catalog name are, for those who read logs without Spark: the sensor, the condition."""
+    named = [ref for ref in (run.ref, *(changes.source_at.ref for changes in run.changes)) if ref.files is None]
+    found_at = {ref.name: SparkLog(spark(), ref.identifier, ref.name).location() for ref in named}
+    return {LOCATIONS: dg.MetadataValue.json(found_at)} if found_at else {}
 
 
 def data_version_of(log: Log, version: int, run: Run) -> int | None:

@@ -79,7 +79,7 @@ class Tick:
     def result(self) -> dg.SensorResult:
         """The runs that are asked for, or why none is, and what was observed."""
         runs = self._under_way()
-        looked = self._watch.look()
+        looked = self._watch.look(self._instance)
         looks = looked.tables
         requests: list[dg.RunRequest] = []
         waits = dict[dg.AssetKey, str]()
@@ -221,7 +221,8 @@ class Tick:
         if event is None or event.asset_materialization is None:
             return None
         written = event.asset_materialization.metadata.get("dagster/uri")
-        return event.run_id if written is None or written.value == self._watch.tables[key].ref.location else None
+        here = self._watch.tables[key].ref
+        return event.run_id if written is None or written.value in (here.location, here.identifier) else None
 
 
 def _can_follow(look: Look, selected: Collection[dg.AssetKey]) -> bool:

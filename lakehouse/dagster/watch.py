@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import dagster as dg
 
@@ -23,6 +23,7 @@ from lakehouse.dagster.code_location import (
 )
 from lakehouse.dagster.followed import Followed, LeftOut, Source
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.log.commit_info import Commit
@@ -112,34 +113,38 @@ class Watch:
             if root is None:
                 self.left_out[asset.key] = f"{key.to_user_string()} is no table of a DeltaIOManager"
                 return
-            refs[key] = ref = table_ref(root, key, self._declared.get(key, Table()))
-            why = ref.why_only_spark()
-            if why is not None:
-                self.left_out[asset.key] = f"the log of {ref.name} is out of reach: {why}"
-                return
+            refs[key] = table_ref(root, key, self._declared.get(key, Table()))
         own = refs.pop(asset.key)
         followed = tuple(
             Source(key, ref, self._declared.get(key, Table()), self._partitions.get(key)) for key, ref in refs.items()
         )
-        self.tables[asset.key] = Followed(asset, own, self._declared[asset.key], followed)
+        table = Followed(asset, own, self._declared[asset.key], followed)
+        named = any(ref.files is None for ref in table.refs)
+        why = None if named else table.why_out_of_reach()
+        if why is None:
+            self.tables[asset.key] = table
+        else:
+            self.left_out[asset.key] = why
 
-    def look(self) -> "Looks":
-        """What each table has not read now; each log is opened once."""
-        logs = _Logs()
+    def look(self, instance: dg.DagsterInstance) -> "Looks":
+        """What each table has not read now; each log is opened once.
+
+        Args:
+            instance: Knows where the last run of a table found the tables that have a catalog name.
+        """
+        logs, tables = _Logs(), {key: _found_at(table, instance) for key, table in self.tables.items()}
+        reachable = [table for table in tables.values() if table.why_out_of_reach() is None]
         foreign = {
-            source.key: source.ref
-            for table in self.tables.values()
-            for source in table.sources
-            if source.key in self._specs
+            source.key: source.ref for table in reachable for source in table.sources if source.key in self._specs
         }
-        refs = {ref for table in self.tables.values() for ref in table.refs}
+        refs = {ref for table in reachable for ref in table.refs}
 
         def looked(table: Followed) -> Look:
             return _looked(table, logs)
 
         with ThreadPoolExecutor(THREADS) as readers:
             list(readers.map(logs.open, refs))
-            looks = list(readers.map(looked, self.tables.values()))
+            looks = list(readers.map(looked, tables.values()))
             versions = list(readers.map(logs.data_version, foreign.values()))
         data_versions = {key: version for key, version in zip(foreign, versions, strict=True) if version is not None}
         return Looks(dict(zip(self.tables, looks, strict=True)), data_versions)
@@ -198,7 +203,19 @@ class _Logs:
             return None
 
 
+def _found_at(table: Followed, instance: dg.DagsterInstance) -> Followed:
+    """The table with the addresses that its last run noted for catalog names."""
+    if all(ref.files is not None for ref in table.refs):
+        return table
+    event = instance.get_latest_materialization_event(table.asset.key)
+    noted = None if event is None else cast("Any", event).asset_materialization.metadata.get(LOCATIONS)
+    return table if noted is None else table.found_at(cast("Mapping[str, str]", noted.value))
+
+
 def _looked(table: Followed, logs: _Logs) -> Look:
+    why = table.why_out_of_reach()
+    if why is not None:
+        return LeftOut(why)
     try:
         all_of = table.backlogs(logs)
         if isinstance(all_of, LeftOut):

@@ -14,7 +14,7 @@ class Reading(Enum):
     CHANGES = "the changes"
     FIRST = "all rows, as a first read"
     EVERYTHING = "all rows, compared with the table"
-    LOOKUP = "all rows, as a look-up"
+    LOOKUP = "all rows, as a snapshot"
     REFUSED = "refused"
 
 

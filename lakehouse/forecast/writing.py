@@ -46,7 +46,7 @@ def verdict(run: Run, kind: type, inputs: Sequence[InputForecast]) -> tuple[Verd
     if moved:
         return (
             Verdict.NOTHING,
-            f"No source that it follows changed ({' and '.join(moved)} did, and is looked up).",
+            f"No source that it follows changed ({' and '.join(moved)} did, and is read as a snapshot).",
         )
     return Verdict.NOTHING, "It has read every change of its sources."
 

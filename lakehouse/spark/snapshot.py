@@ -41,6 +41,10 @@ class TableRef:
     def in_catalog(cls, name: str, catalog_name: str) -> "TableRef":
         return cls(name, ".".join(quote(part) for part in catalog_name.split(".")), None)
 
+    def found_at(self, address: str) -> "TableRef":
+        """The same table, whose directory is known: its log can be read there, and SQL still goes by its name."""
+        return TableRef(self.name, self.identifier, Location(address))
+
     @property
     def path(self) -> str | None:
         """The address of its directory; None for a catalog name."""

@@ -50,6 +50,11 @@ class SparkLog:
             detail = again
         return None
 
+    def location(self) -> str | None:
+        """Where the table's directory is; None if there is no table."""
+        detail = self._detail()
+        return None if detail is None else str(detail["location"])
+
     def size(self) -> Size | None:
         return None  # DESCRIBE DETAIL tells bytes, and no rows
 

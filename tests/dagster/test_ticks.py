@@ -65,14 +65,30 @@ def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
     house.run("copies")
     sensor = change_sensor("carry_on", [orders, copies, sold, bought, stored, missing], root=str(house.root))
     text = said(tick(sensor, house.instance))
-    assert "Left out: sold (the log of sold is out of reach: a catalog name is resolved by Spark)." in text
+    assert "Left out: sold (where `shop`.`sold` is, is not known before a run has resolved the name)." in text
     assert (
         "Left out: stored (the log of bought is out of reach: hdfs: is a file system that only Spark reaches)." in text
     )
     assert f"Left out: missing (there is no table at {house.root}/nowhere)." in text
-    assert "Looked at 2 tables." in text
+    assert "Looked at 3 tables." in text
     alone = change_sensor("alone", [orders, sold], root=str(house.root))
-    assert said(tick(alone, house.instance)).startswith("This sensor can look at no table.")
+    assert said(tick(alone, house.instance)).startswith("Looked at 1 table. Left out: sold (where")
+
+
+def test_a_table_with_a_catalog_name_is_followed_once_a_run_has_resolved_the_name(house: House) -> None:
+    by_name = dg.asset(name="by_name", metadata=Table(key="id", name="lakehouse_by_name"))(carried)
+    house = House(house.lake, [orders, by_name], house.instance)
+    sensor = change_sensor("carry_on", house.assets, root=str(house.root))
+    assert "where `lakehouse_by_name` is, is not known before a run" in said(tick(sensor, house.instance))
+    try:
+        house.run("by_name")
+        assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+        house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
+        assert isinstance(tick(sensor, house.instance), dg.RunRequest)
+        house.run("by_name")
+        assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+    finally:
+        house.lake.spark.sql("DROP TABLE IF EXISTS lakehouse_by_name")
 
 
 def test_a_sensor_that_does_not_know_where_its_tables_are_is_refused() -> None:

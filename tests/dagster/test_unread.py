@@ -16,6 +16,8 @@ from lakehouse.checking.finding import Finding, Grade
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.checked import Checked
 from lakehouse.dagster.code_location import partitions_of, tables_of
+from lakehouse.dagster.followed import LeftOut
+from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.dagster.watch import Behind, UpToDate, Watch, by_manager
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
@@ -80,7 +82,7 @@ def test_the_sensor_and_the_status_and_the_checks_agree_after_every_step_of_a_hi
     seen = set[State]()
     for step in range(14):
         act(chance, tmp_path, 100 + step)
-        look = watched(tmp_path, orders, copies).look().tables[COPIES]
+        look = watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES]
         logs = {name: FileLog(Location(str(tmp_path / name)), name) for name in ("orders", "copies")}
         status = table_status("copies", logs)
         assert status is not None
@@ -104,7 +106,7 @@ def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> Non
     status = table_status("copies", logs)
     assert status is not None and status.state is State.GAP
     assert status.reads[0].gap == "version 3 (DELETE) replaced all its rows"
-    assert isinstance(watched(tmp_path, orders, copies).look().tables[COPIES], Behind)
+    assert isinstance(watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES], Behind)
     assert checked(tmp_path, copies, orders).lag(timedelta(days=1)) == Finding(
         Grade.WARNS, "'copies' has not read 'orders' yet."
     )
@@ -144,7 +146,7 @@ def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst
     assert lag.figures["versions behind"] == 1
     assert table.lag(timedelta(microseconds=1)).grade is Grade.FAILED
     assert table.feed().grade is Grade.PASSED
-    look = watched(days, by_day, daily).look().tables[DAILY]
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind) and look.partitions == ("2013-01-02",)
     run_day(days, "2013-01-02")
     assert (
@@ -158,7 +160,7 @@ def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days
     table = checked(days, daily, by_day)
     assert table.feed().grade is Grade.FAILED
     assert table.staleness(timedelta(days=1)).grade is Grade.FAILED
-    look = watched(days, by_day, daily).look().tables[DAILY]
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind) and look.partitions == ("2013-01-01", "2013-01-02")
 
 
@@ -170,3 +172,30 @@ def test_partitions_that_no_log_names_have_no_such_checks() -> None:
 
     names = {key.name for check in checks([orders, by_shop], "lag", "feed", "schema") for key in check.check_keys}
     assert names == {"schema"}
+
+
+def test_a_table_with_a_catalog_name_is_followed_where_its_last_run_found_it(tmp_path: Path) -> None:
+    """Until then nobody knows, and the tick says so; a run that was asked for before has another answer."""
+    sold = dg.asset(name="sold", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "elsewhere", "orders")
+    watch, instance = watched(tmp_path, orders, sold), dg.DagsterInstance.ephemeral()
+    assert watch.look(instance).tables[sold.key] == LeftOut(
+        "where `shop`.`sold` is, is not known before a run has resolved the name"
+    )
+    noted = {LOCATIONS: dg.MetadataValue.json({"sold": f"file:{tmp_path}/elsewhere"})}
+    instance.report_runless_asset_event(dg.AssetMaterialization("sold", metadata=noted))
+    assert isinstance(watch.look(instance).tables[sold.key], Behind)
+
+
+def test_the_log_of_a_resolved_name_is_that_of_the_asset(tmp_path: Path) -> None:
+    sold = dg.asset(name="elsewhere", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "elsewhere", "orders")
+    instance = dg.DagsterInstance.ephemeral()
+    noted = {LOCATIONS: dg.MetadataValue.json({"elsewhere": f"file:{tmp_path}/elsewhere"})}
+    instance.report_runless_asset_event(dg.AssetMaterialization("elsewhere", metadata=noted))
+    watch = watched(tmp_path, orders, sold)
+    assert isinstance(watch.look(instance).tables[sold.key], UpToDate)
+    append(tmp_path, "orders", 2)
+    assert isinstance(watch.look(instance).tables[sold.key], Behind)

@@ -1,0 +1,55 @@
+"""A code location for `dagster dev`: a source that another Spark writes, a table of it, and sums of that.
+
+FOLLOWED says what starts runs, the automation conditions or the sensor; SOURCE is the directory of the source. With
+PARTITIONED there is a table with partitions, too.
+"""
+
+import os
+
+import dagster as dg
+from pyspark.sql import functions as F
+
+from lakehouse import Changes, DeltaIOManager, LocalSpark, Merge, Table, automation, incremental
+
+BY_CONDITION = os.environ["FOLLOWED"] == "condition"
+condition = automation() if BY_CONDITION else None
+DAYS = dg.StaticPartitionsDefinition(["2013-01-01", "2013-01-02"])
+orders = dg.AssetSpec("orders", metadata=Table(key="id", path=os.environ["SOURCE"]))
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=condition)
+def copies(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where("v < 1000"), touched)
+
+
+@dg.asset(key_prefix="gold", metadata=Table(key="day"), automation_condition=condition)
+def totals(copies: Changes) -> Merge:
+    touched = copies.touched("day")
+    return Merge(touched.rows.groupBy("day").agg(F.sum("v").alias("total")), touched)
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+def daily(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows, touched)
+
+
+root = os.environ["LAKEHOUSE_ROOT"]
+spark = LocalSpark(root=root)
+on = dg.AutomationConditionSensorDefinition(
+    "conditions",
+    target=dg.AssetSelection.assets("copies", ["gold", "totals"]),
+    use_user_code_server=True,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=5,
+)
+defs = incremental(
+    dg.Definitions(
+        assets=[orders, copies, totals, *([daily] if "PARTITIONED" in os.environ else [])],
+        sensors=[on] if BY_CONDITION else [],
+        resources={"io_manager": DeltaIOManager(spark=spark, root=root), "spark": spark},
+        executor=dg.in_process_executor,
+    ),
+    sensor="carry_on",
+)

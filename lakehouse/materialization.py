@@ -36,13 +36,14 @@ from lakehouse.read.decide import (
 )
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Reader, Source, read_changes
+from lakehouse.read.restated import restated
 from lakehouse.read.run import Allowed, Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.prefetch import prefetch
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
-from lakehouse.write import extract, extracted_history
+from lakehouse.write import extracted_history, snapshot
 from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.history import opened, why_incomplete
 from lakehouse.write.lost_changes import refuse_lost_changes
@@ -100,7 +101,7 @@ def begin(
     if asset.incremental and len(partitions) > 1:
         raise PartitionRangeError(asset.name, partitions)
     if asset.keeps_past and compare is not None:
-        raise PastRefusedError(asset.name)
+        raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
     if asset.takes_extracts and compare is not None:
         raise RefreshRefusedError(asset.name)
     on_request = compare is not None or go_on_from is not None or "version" in allowed
@@ -185,6 +186,7 @@ class Materialization:
 
         Raises:
             GapError: The changes can no longer be read, and the table may not be compared instead.
+        RestateRefusedError: The history cannot be restated from the moment that a run tag names.
         """
         name, cursor = source.at.ref.name, self.run.cursor
         position = self._position(name, source.head.table_id)
@@ -198,8 +200,13 @@ class Materialization:
             feeds=self.feeds,
             ahead=self._prefetch,
         )
-        state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
-        changes = read_changes(source, self.decided(name, state, read), position, reader)
+        restate_from = self.run.restate_from
+        if restate_from is not None:
+            archive_ref = None if read.archive is None else archive(read.archive)
+            changes = restated(self.asset.name, source, position, archive_ref, restate_from)
+        else:
+            state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
+            changes = read_changes(source, self.decided(name, state, read), position, reader)
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self.run = replace(self.run, changes=(*self.run.changes, changes))
@@ -272,14 +279,14 @@ class Materialization:
         if isinstance(write, Aggregate) and write.changes.name in self._partial:
             raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
         match write:
-            case History(changes=Snapshot() as snapshot):
-                run = self.run = extracted_history.opened(self.spark(), run, write, snapshot)
+            case History(changes=Snapshot() as extract):
+                run = self.run = extracted_history.opened(self.spark(), run, write, extract)
             case History(changes=Changes() as changes):
                 if changes.name in self._partial:
                     raise WriteError(f"{why_incomplete(run.asset, changes.name)} Nothing was written.")
                 run, write = opened(self.spark(), run, write)
             case Snapshot():
-                run = self.run = extract.opened(run, write)
+                run = self.run = snapshot.opened(run, write)
             case _:
                 pass
         return run, write

@@ -212,7 +212,7 @@ class Checked:
     def _row_key(self) -> tuple[str, ...]:
         """The columns that identify a row: the declared key, and of a history also the start, as its mark says."""
         if self.asset is not None and keeps_history(self.asset) and isinstance(self.cursor, Known):
-            return self.cursor.mark.key
+            return self.cursor.mark.key or self.table.key_columns
         return self.table.key_columns
 
     @property

@@ -35,6 +35,7 @@
     - EmptyExtractError
     - OutOfScopeError
     - DeletionsHeldBackError
+    - RestateRefusedError
     - TrackChangedError
     - ForeignTableError
     - UnregisteredTableError

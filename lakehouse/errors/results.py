@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from lakehouse.errors.base import FULL_REFRESH, WriteError, clause
+from lakehouse.errors.base import FULL_REFRESH, RESTATE_FROM, WriteError, clause
 
 
 class LostChangesError(WriteError):
@@ -118,12 +118,27 @@ class ComputeError(WriteError):
 class PastRefusedError(WriteError):
     """A full refresh of a history: its source no longer tells the past that the table holds."""
 
-    def __init__(self, asset: str) -> None:
-        self.asset = asset
+    def __init__(self, asset: str, *, of_extracts: bool = False) -> None:
+        self.asset, self.of_extracts = asset, of_extracts
+        start_over = "materialize it: its first read goes back as far as the source's own history"
+        if of_extracts:
+            start_over = "deliver its extracts again, the oldest first"
         super().__init__(
             f"'{asset}' keeps a history, and a full refresh would replace its past by what its source still tells.",
             f"Nothing was written. Without the run tag {FULL_REFRESH} it continues from its position. To start over, "
-            f"delete the table and materialize it: its first read goes back as far as the source's own history.",
+            f"delete the table and {start_over}.",
+        )
+
+
+class RestateRefusedError(WriteError):
+    """A history that cannot be restated from a moment on."""
+
+    def __init__(self, asset: str, moment: str, reason: str) -> None:
+        self.asset, self.moment, self.reason = asset, moment, reason
+        super().__init__(
+            f"The history '{asset}' cannot be restated from {moment}: {clause(reason)}.",
+            f"Nothing was written. Name an archive of the source in Read(archive=...), bring the archive up to date, "
+            f"and give a time after its first commit: {RESTATE_FROM}{asset}=<time>.",
         )
 
 

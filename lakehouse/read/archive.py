@@ -57,6 +57,13 @@ def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> A
     return Archived(rows.where((F.col(COMMIT_VERSION) > range_.after) & (F.col(COMMIT_VERSION) <= upto)), upto)
 
 
+def archived_after(archive: TableRef, source: TableVersion) -> int | None:
+    """The version of its source after which an archive holds every change; None if its commits do not say."""
+    log = archive.log(lambda: source.spark)
+    cursor = find_cursor(log, log.head(), archive.name)
+    return cursor.mark.log_after if isinstance(cursor, Known) else None
+
+
 def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None) -> int:
     """The version of the source after which a table holds every change, once the log of these changes is appended.
 

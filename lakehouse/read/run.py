@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql.types import StructType
 
-from lakehouse.cursor.definition import Definition
+from lakehouse.cursor.definition import TRACK, Definition
 from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.find import Cursor, Known
 from lakehouse.cursor.mark import Mark, Position, application_id
@@ -181,11 +181,14 @@ class Run:
         """Whether the table's newest own commit leaves this run nothing to do.
 
         Another run's commit does if it has the same definition and read at least as far in every source. It never does
-        if this run compares everything, or if it reads no changes, because its result may depend on something else.
+        if this run compares everything or restates a history, or if it reads no changes, because its result may depend
+        on something else.
         """
         if self.is_own(cursor.mark):
             return not cursor.stale_base
-        if self.compares_everything or not self.changes or not self._is_defined_as(cursor.mark):
+        if self.compares_everything or self.restate_from is not None:
+            return False
+        if not self.changes or not self._is_defined_as(cursor.mark):
             return False
         return all(
             (read := cursor.reads.get(source)) is not None
@@ -229,7 +232,7 @@ class Run:
             code_version=self.of.code_version,
             reads=self.reads,
             compared=compared,
-            key=self.table.key_columns if compared else (),
+            key=self.table.key_columns if compared or TRACK in self.definition else (),
             aggregate=aggregate,
             log_after=log_after,
             everything=compared and any(changes.is_initial for changes in self.changes),

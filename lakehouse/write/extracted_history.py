@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.errors import WriteError
+from lakehouse.errors import RESTATE_FROM, WriteError
 from lakehouse.log.log import Head
 from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, VERSION
 from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import check_new, fit
 from lakehouse.sql.text import folded, literal, quote
@@ -44,8 +45,11 @@ def opened(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) ->
     """
     shape = shape_of(run, write)
     run = extract.opened(run, snapshot)
-    stored = [] if run.head is None else TableVersion.of(spark, run.ref, run.head).rows().columns
-    check_columns(run.asset, shape, f"The extract of '{run.asset}'", snapshot.rows.columns, stored)
+    stored = None if run.head is None else TableVersion.of(spark, run.ref, run.head).rows()
+    columns = () if stored is None else stored.columns
+    check_columns(run.asset, shape, f"The extract of '{run.asset}'", snapshot.rows.columns, columns)
+    if stored is not None and "version" in run.allowed and run.restate_from is None:
+        _refuse_later(run, shape, stored)
     if snapshot.scope_columns and run.restate_from is not None:
         raise WriteError(
             f"'{run.asset}' is to be restated from extract {run.extract}, but the extract has a scope, and the rows of "
@@ -53,6 +57,18 @@ def opened(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) ->
             "Nothing was written. Restate it from an extract without a scope.",
         )
     return laid_out(run, write, shape)
+
+
+def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
+    """Refuses to take an extract whatever the table holds, if later rows would be dropped by that."""
+    assert run.extract is not None, "opened() has given the version"
+    version = _literal(run.extract.value)
+    if not is_empty(stored.where(f"{quote(shape.start)} > {version} OR {quote(shape.end)} > {version}")):
+        raise WriteError(
+            f"The history '{run.asset}' holds rows that begin or end after {run.extract}.",
+            f"Nothing was written. To drop what came after extract {run.extract}, add the run tag "
+            f"{RESTATE_FROM}{run.asset}={run.extract}.",
+        )
 
 
 def extracted(

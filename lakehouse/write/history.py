@@ -82,6 +82,8 @@ def _check(run: Run, changes: Changes) -> None:
 
 def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Changes:
     """The changes with the times of their versions; a first read as far back as the source can tell."""
+    if changes.times is not None:  # a history that is restated
+        return changes
     position, head = run.cursor.reads.get(changes.name), run.head
     match changes.content:
         case Everything(committed=committed):
@@ -149,11 +151,12 @@ def planned(
         return rest
     target = TableVersion.of(spark, run.ref, head).rows()
     touched = changes.touched(*shape.entity)
-    few = not touched.is_everything and is_one_task(touched)
+    restates = run.restate_from is not None
+    few = not restates and not touched.is_everything and is_one_task(touched)
     since = None if times.since is None else f"timestamp_millis({times.since}L)"
     end = quote(shape.end)
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
-    reached = computed(touched.of(reaching), few=few)
+    reached = computed(reaching if restates else touched.of(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
     rows = _rows(spark, run.asset, changes, shape, existing, since, one_task=few)
     columns = folded(target.columns)

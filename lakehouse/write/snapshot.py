@@ -2,13 +2,32 @@
 
 from pyspark.sql import DataFrame
 
+from lakehouse.cursor.definition import TRACK
+from lakehouse.cursor.find import Known
+from lakehouse.errors import WriteError
 from lakehouse.log.log import Head
 from lakehouse.log.rows import Rows
 from lakehouse.read.run import Run
+from lakehouse.write import extract
 from lakehouse.write.by_key import keyed
 from lakehouse.write.extract import matching, refuse_deletions, scoped
 from lakehouse.write.statements import MarkOnly, Skip, Statement
 from lakehouse.write.writes import Snapshot
+
+
+def opened(run: Run, write: Snapshot) -> Run:
+    """The run with the version of the extract; see `lakehouse.write.extract.opened`.
+
+    Raises:
+        WriteError: The table keeps a history, of which the extract would leave the current rows.
+    """
+    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+    if mark is not None and TRACK in (mark.definition or {}):
+        raise WriteError(
+            f"The table of '{run.asset}' was kept by a History, and a Snapshot would leave its current rows alone.",
+            "Nothing was written. Return History(Snapshot(...)), or write the Snapshot to another asset.",
+        )
+    return extract.opened(run, write)
 
 
 def extracted(
@@ -17,7 +36,7 @@ def extracted(
     """The statement after which the table holds the extract.
 
     Args:
-        run: The run, from `lakehouse.write.extract.opened`.
+        run: The run, from `opened`.
         write: What the asset returned.
         rows: The extract, in the table's columns and types.
         stored: The table's rows at `head`.

@@ -115,11 +115,19 @@ CASES = [
     ),
     Case(
         errors.PastRefusedError,
-        {"asset": "flights_history"},
+        {"asset": "flights_history", "of_extracts": False},
         "'flights_history' keeps a history, and a full refresh would replace its past by what its source still tells.",
         WRITTEN,
         "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
         "materialize it: its first read goes back as far as the source's own history.",
+    ),
+    Case(
+        errors.PastRefusedError,
+        {"asset": "customers_past", "of_extracts": True},
+        "'customers_past' keeps a history, and a full refresh would replace its past by what its source still tells.",
+        WRITTEN,
+        "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
+        "deliver its extracts again, the oldest first.",
     ),
     Case(
         errors.RefreshRefusedError,
@@ -165,6 +173,14 @@ CASES = [
         "Extract 7 of 'customers' lacks 1,200 of the 3,000 rows in its scope, more than max_deleted=0.2 lets it delete.",
         WRITTEN,
         "If these rows are gone at the source, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
+    ),
+    Case(
+        errors.RestateRefusedError,
+        {"asset": "flights_history", "moment": "2013-01-01", "reason": "the archive begins later."},
+        "The history 'flights_history' cannot be restated from 2013-01-01: the archive begins later.",
+        WRITTEN,
+        "Name an archive of the source in Read(archive=...), bring the archive up to date, and give a time after its "
+        "first commit: lakehouse/restate_from/flights_history=<time>.",
     ),
     Case(
         errors.TrackChangedError,

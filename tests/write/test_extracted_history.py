@@ -7,9 +7,19 @@ from typing import Any
 
 import pytest
 
-from lakehouse import History, Table
+from lakehouse import History, Snapshot, Table
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.cursor.mark import Mark
+from lakehouse.errors import (
+    BrokenPromiseError,
+    ColumnMissingError,
+    DeletionsHeldBackError,
+    OlderExtractError,
+    PastRefusedError,
+    SchemaError,
+    TrackChangedError,
+    WriteError,
+)
 from tests.support.extracts import Delivery, Kept, drawn
 from tests.support.lake import Lake
 from tests.support.slow import slow
@@ -60,13 +70,13 @@ def moment(each: int) -> Any:
 
 @pytest.mark.parametrize(
     ("seed", "version_of", "track"),
-    [(1, number, ("g", "a")), slow(2, day, None), slow(3, moment, ("b",)), slow(4, number, ())],
+    [(296, number, ("g", "a")), slow(2, day, None), slow(3, moment, ("b",)), slow(4, number, ())],
 )
 def test_the_history_is_the_fold_of_its_extracts(
     lake: Lake, seed: int, version_of: Callable[[int], Any], track: Any
 ) -> None:
     chance, kept = random.Random(seed), Kept(("g", "a", "b") if track is None else track)
-    for step in range(7):
+    for step in range(6):
         delivery = drawn(chance, kept, version_of, keys=40, first=step == 0)
         before, was = (lake.version("past"), kept.type_2()) if step else (-1, [])
         restate = step > 0 and delivery.version < kept.newest and not delivery.scope and chance.random() < 0.8
@@ -79,3 +89,61 @@ def test_the_history_is_the_fold_of_its_extracts(
             assert outcome.commit.rows.total == 0
         found = mark(lake)
         assert (found.extract is not None and found.key == ("id", "__START_AT")) or step == 0
+
+
+def test_a_restated_extract_drops_what_came_later_and_later_extracts_follow_again(lake: Lake) -> None:
+    moved = {1: ONE[1] | {"a": 9}, 2: ONE[2]}
+    for version, rows in ((1, ONE), (3, moved), (5, {1: ONE[1]})):
+        taken(lake, Delivery(version, rows))
+    with pytest.raises(OlderExtractError):
+        taken(lake, Delivery(3, ONE))
+    with pytest.raises(WriteError, match=r"is to be restated from 4, but its extract is 3\. .*restate_from/past=3"):
+        taken(lake, Delivery(3, ONE), tags={"restate_from": "4"})
+    with pytest.raises(WriteError, match="the extract has a scope"):
+        taken(lake, Delivery(3, ONE, ("g",)), tags={"restate_from": "3"})
+    with pytest.raises(WriteError, match="rows that begin or end after 3"):
+        taken(lake, Delivery(3, ONE), tags={"allowed": frozenset({"version"})})
+    assert isinstance(taken(lake, Delivery(3, ONE), tags={"restate_from": "3"}), Committed)
+    assert held(lake) == [(key, 1, None, *row.values()) for key, row in ONE.items()]
+    assert (mark(lake).decided, str(mark(lake).extract)) == ("restated from 3", "3")
+    taken(lake, Delivery(5, {1: ONE[1]}))
+    assert held(lake) == [(1, 1, None, "x", 1, "p"), (2, 1, 5, "y", 2, "q"), (3, 1, 5, "y", 3, "r")]
+
+
+def test_a_history_of_extracts_that_cannot_be_kept_is_refused_and_nothing_is_written(lake: Lake) -> None:
+    taken(lake, Delivery(1, ONE))
+    version = lake.version("past")
+    with pytest.raises(PastRefusedError, match="deliver its extracts again"):
+        taken(lake, Delivery(2, ONE), tags={"compare": "a full refresh was asked for"})
+    with pytest.raises(TrackChangedError, match="has tracked a, g and is to track all columns"):
+        taken(lake, Delivery(2, ONE), track=None)
+    with pytest.raises(WriteError, match="cannot be partitioned"):
+        taken(lake, Delivery(2, ONE), table=Table(key="id", partition_by="g"))
+    with pytest.raises(ColumnMissingError, match="has no column status"):
+        taken(lake, Delivery(2, ONE), track="status", tags={"name": "other"})
+    with pytest.raises(DeletionsHeldBackError, match="lacks 2 of the 3 rows"):
+        taken(lake, Delivery(2, {1: ONE[1]}), max_deleted=0.5)
+    with pytest.raises(BrokenPromiseError, match="more than one row with id=1"):
+        lake.materialize(_of(lake, [(1, "x", 1), (1, "x", 2)], "id BIGINT, g STRING, a INT"), KEYED)
+    with pytest.raises(SchemaError, match="__END_AT: is a column of the source too"):
+        lake.materialize(_of(lake, [(1, "x", 1)], "id BIGINT, g STRING, __END_AT INT"), KEYED)
+    assert lake.version("past") == version and not lake.exists("other")
+
+
+def _of(lake: Lake, rows: list[tuple[Any, ...]], schema: str) -> Callable[[], History]:
+    def past() -> History:
+        return History(Snapshot(lake.values(rows, schema), version=2), track=("g", "a"))
+
+    return past
+
+
+def test_a_table_of_one_type_is_not_written_as_the_other(lake: Lake) -> None:
+    def kept() -> Snapshot:
+        return Delivery(2, ONE).snapshot(lake)
+
+    taken(lake, Delivery(1, ONE))
+    with pytest.raises(WriteError, match="was kept by a History"):
+        lake.materialize(kept, KEYED, name="past")
+    lake.materialize(kept, KEYED)
+    with pytest.raises(WriteError, match="was kept by a Snapshot, not by a History"):
+        taken(lake, Delivery(3, ONE), tags={"name": "kept"})

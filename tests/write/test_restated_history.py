@@ -1,0 +1,73 @@
+"""A history that is restated from its archive is the fold of its source's versions again."""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from lakehouse import Append, Changes, History, Read, Table
+from lakehouse.commit.outcome import Committed
+from lakehouse.cursor.mark import Mark
+from lakehouse.errors import RestateRefusedError
+from tests.support.folded import EPOCH, folded, states_of
+from tests.support.lake import Lake
+from tests.support.model import SRC
+
+KEYED = Table(key="id")
+ARCHIVED = {"src": Read(archive="log")}
+
+
+def log(src: Changes) -> Append:
+    return Append(src.log())
+
+
+def tracked(src: Changes) -> History:
+    return History(src, track="k")
+
+
+def held(lake: Lake) -> list[tuple[Any, ...]]:
+    rows = lake.frame("tracked").select("id", "__START_AT", "__END_AT", "k", "v").collect()
+    return sorted((tuple(row) for row in rows), key=repr)
+
+
+def moment(lake: Lake, version: int) -> str:
+    return (EPOCH + dt.timedelta(milliseconds=lake.commits("src")[version].timestamp)).isoformat()
+
+
+def test_a_history_is_restated_from_a_moment_on_in_one_commit_that_says_so(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2), (3, "c", 3)], SRC)
+    lake.materialize(log)
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    for statement in (
+        "UPDATE {src} SET k = 'z' WHERE id = 1",
+        "DELETE FROM {src} WHERE id = 2",
+        "UPDATE {src} SET v = 9 WHERE id = 3",
+        "UPDATE {src} SET k = 'y' WHERE id = 1",
+    ):
+        lake.sql(statement)
+    lake.materialize(tracked, KEYED, reads=ARCHIVED, gap="the feed was vacuumed")
+    due = folded(states_of(lake, "src"), [0])
+    assert held(lake) != due, "a comparison cannot know when rows ended"
+    with pytest.raises(RestateRefusedError, match="does not hold every change up to version 4"):
+        lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
+    lake.materialize(log)
+    lake.sql("UPDATE {tracked} SET k = 'wrong' WHERE id = 1 AND __END_AT IS NULL")
+    before = lake.version("tracked")
+    with pytest.raises(RestateRefusedError, match="the archive begins later"):
+        lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from="2001-01-01")
+    with pytest.raises(RestateRefusedError, match="no archive of 'src'"):
+        lake.materialize(tracked, KEYED, restate_from=moment(lake, 1))
+    with pytest.raises(RestateRefusedError, match="no time in the form"):
+        lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from="yesterday")
+    assert lake.version("tracked") == before
+    outcome = lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
+    assert isinstance(outcome, Committed) and lake.version("tracked") == before + 1
+    mark = Mark.from_json(lake.commits("tracked")[-1].user_metadata)
+    assert mark is not None and mark.decided == f"restated from {moment(lake, 1)}"
+    assert held(lake) == due
+    assert not lake.sql(
+        "SELECT 1 FROM {tracked} WHERE __START_AT_EARLIEST IS NOT NULL OR __END_AT_EARLIEST IS NOT NULL"
+    )
+    lake.sql("INSERT INTO {src} VALUES (4, 'd', 4)")
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    assert held(lake) == folded(states_of(lake, "src"), [0])

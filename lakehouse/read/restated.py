@@ -51,7 +51,7 @@ def restated(asset: str, source: Source, position: Position | None, archive: Tab
     if not before:
         raise RestateRefusedError(asset, moment, "the archive begins later")
     since, upto = max(before), times[max(times)] + rows.upto - max(times)
-    later = replace(content, found=content.frame.where(F.col(VERSION) > since))
+    later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True)
     range_ = VersionRange(since, rows.upto)
     replayed = {version: time for version, time in times.items() if version > since}
     times_since = Times(at - 1, upto, replayed)

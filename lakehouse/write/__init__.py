@@ -1,7 +1,8 @@
 """From what an asset returns to one Delta statement.
 
-In: a write (`Append`, `Overwrite`, `Merge`, `Aggregate`) and the table as it stands. Out: a `Statement`, or `Skip`.
+In: what an asset returns (`lakehouse.write.writes`) and the table as it stands. Out: a `Statement`, or `Skip`.
 Law: after the statement the table holds exactly the result for what the write is about, and no other row was rewritten.
 Read: writes, plan, by_key, difference, driver_difference, statements; then aggregate, row_sql, incremental_sums; then
+history_table, history_rows, history; then extract, snapshot, extracted_history; then
 the refusals: lost_changes, empty_text.
 """

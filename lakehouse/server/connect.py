@@ -18,6 +18,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 from lakehouse.server.errors import ServerLostError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, last_words
 from lakehouse.server.rendezvous import Lock, State
+from lakehouse.spark.session import let_results_go
 
 ANSWERS_WITHIN = 30
 """Seconds. A server that is busy with other runs still answers at once: it has threads for that alone."""
@@ -72,7 +73,9 @@ def _leave(root: Path) -> None:
     """Releases the session, so that the server need not wait for its timeout. A server that hangs is ignored."""
     connected = _connected.pop(root)
     connected.used.let_go()
-    connected.session.release_session_on_close = _answers(connected.channel, LEAVES_WITHIN)
+    answers = connected.session.release_session_on_close = _answers(connected.channel, LEAVES_WITHIN)
+    if answers:
+        let_results_go(connected.session.client)
     connected.channel.leave()
     connected.session.stop()
 

@@ -6,6 +6,7 @@ a session of its own, and its rows cross over as a global temporary view.
 """
 
 from collections.abc import Generator
+from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,8 @@ from lakehouse.spark.progress import heard
 from lakehouse.spark.required import REQUIRED
 from lakehouse.sql.text import quote
 
+RELEASED_WITHIN = 10
+"""Seconds."""
 _TXN = "spark.databricks.delta.write.txn"
 
 
@@ -113,11 +116,21 @@ def _use(own: SparkSession, spark: SparkSession) -> None:
         own.sql(f"USE {'.'.join(filter(None, (quote(catalog), database)))}").collect()
 
 
+def let_results_go(client: Any) -> None:
+    """Waits until a Connect server has let go of the results that were read, which PySpark requests in threads.
+
+    If the session is released first, the server refuses these requests, and PySpark logs each as a failure.
+    """
+    requests: Any = getattr(client, "_release_futures", ())
+    wait(requests, timeout=RELEASED_WITHIN)
+
+
 def _end(client: Any) -> None:
     """Releases a Connect session, which its server would keep for an hour.
 
     Not by `stop()`, which ends Spark itself if Spark has started the server (`spark.api.mode=connect`).
     """
+    let_results_go(client)
     with suppress(Exception):
         client.release_session()
     with suppress(Exception):

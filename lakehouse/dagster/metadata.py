@@ -44,6 +44,12 @@ def report(
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
+    if run.outside is not None:
+        metadata["left_out"] = run.outside
+        if run.outside:
+            sentence += (
+                f" {counted(run.outside, 'row')} of the result belong to no partition of the run and were left out."
+            )
     metadata |= _extent(log) | _sample(run, outcome, head, spark)
     if head is not None:
         declared = log.file_schema(head.version)

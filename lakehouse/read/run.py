@@ -48,6 +48,7 @@ class Run:
         mark_expires: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
+        outside: How many rows of its result its partitions left out; None if nobody counted them.
     """
 
     of: Asset
@@ -68,6 +69,7 @@ class Run:
     extract: ExtractVersion | None = None
     mark_expires: bool = False
     inputs: Size | None = None
+    outside: int | None = None
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""

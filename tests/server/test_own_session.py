@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse import Append, DeltaIOManager
 from lakehouse.server.errors import ServerError
-from lakehouse.server.own_session import _held, guard
+from lakehouse.server.own_session import _locks_here, guard
 from lakehouse.server.rendezvous import Rendezvous
 
 # Takes Java's lock as another JVM would: between processes the two are one kind.
@@ -27,7 +27,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A root that is not below the one whose lock this process's Spark has."""
     root = tmp_path_factory.getbasetemp().with_name(f"own-{os.getpid()}-{os.urandom(4).hex()}")
     yield root
-    _held.pop(root, None)
+    _locks_here.pop(root, None)
 
 
 @pytest.mark.skipif(os.environ["LAKEHOUSE_SPARK"] == "server", reason="of a classic session's JVM")
@@ -78,7 +78,7 @@ class TestOfAClassicSession:
 
         manager = DeltaIOManager(spark=SimpleNamespace(spark_session=spark), root=str(root))
         assert dg.materialize([numbers], resources={"io_manager": manager}).success
-        _held.pop(root).release()
+        _locks_here.pop(root).release()
         lock = Rendezvous(root).jvm()
         assert lock.take()
         lock.sign("its server")

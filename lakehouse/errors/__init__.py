@@ -17,6 +17,8 @@
     - MissingFileError
     - UnreadableLogError
     - NewerMarkError
+    - ViewError
+    - ViewError
   x WriteError                  nothing was written
     - LostChangesError
     - TruncatesMissingError

@@ -132,6 +132,18 @@ class UnreadableLogError(ReadError):
         )
 
 
+class ViewError(ReadError):
+    """A view of the catalog where a table is needed."""
+
+    def __init__(self, name: str, identifier: str) -> None:
+        self.name, self.identifier = name, identifier
+        super().__init__(
+            f"'{name}' is a view ({identifier}), and a view has no versions that a run could pin.",
+            "Nothing was written. Let the asset read the tables of the view, and put the query of the view into the "
+            "asset. Or let another asset keep the rows of the view in a table.",
+        )
+
+
 class NewerMarkError(ReadError):
     """A mark of a format that this version of the library does not know."""
 

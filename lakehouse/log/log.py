@@ -81,10 +81,32 @@ class FileSchema:
         """The type of each column, as Delta's log writes it; names in lower case."""
         return {field["name"].lower(): json.dumps(field["type"]) for field in self.fields}
 
+    @property
+    def filled(self) -> dict[str, str]:
+        """How Delta itself fills a column that a writer leaves out, as half a sentence; names in lower case."""
+        words = {field["name"].lower(): _filled(field.get("metadata") or {}) for field in self.fields}
+        return {name: how for name, how in words.items() if how is not None}
+
     def reads_as(self, older: Self) -> bool:
         """Whether files of the older version have the same meaning if they are read with this schema."""
         now, then = (folded(of.partition_columns) for of in (self, older))
         return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
+
+
+def _filled(metadata: Mapping[str, Any]) -> str | None:
+    """Delta: PROTOCOL.md, "Generated Columns", "Identity Columns", "Default Columns"."""
+    if "delta.generationExpression" in metadata:
+        expression = metadata["delta.generationExpression"]
+        return f"which Delta generates as {expression}: add it to the result with this expression"
+    if "delta.identity.start" in metadata:
+        return (
+            "an identity column, whose numbers no recompute gives again: drop it from the table, and number the rows "
+            "by their key in the asset, for example xxhash64(...)"
+        )
+    if "CURRENT_DEFAULT" in metadata:
+        default = metadata["CURRENT_DEFAULT"]
+        return f"whose default {default} is for INSERT statements: add it to the result, for example as {default}"
+    return None
 
 
 class Log(Protocol):

@@ -22,6 +22,7 @@ class Meaning(Enum):
     FILE_REFUSED = "a file is there, and the system does not give it"
     LOG_BROKEN = "a commit is missing in the table's log"
     TABLE_MISSING = "there is no Delta table of this name, or at this path"
+    IS_VIEW = "the name is that of a view"
     NAME_TAKEN = "the table, or its directory, was there before"
     ISOLATION_REFUSED = "this Delta creates tables with Serializable only"
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
@@ -37,6 +38,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"DELTA_(?:TRUNCATED_TRANSACTION_LOG|LOG_FILE_NOT_FOUND|VERSIONS_NOT_CONTIGUOUS)", Meaning.LOG_BROKEN),
     (r"TABLE_OR_VIEW_NOT_FOUND|\bPATH_(?:DOES_NOT_EXIST|NOT_FOUND)", Meaning.TABLE_MISSING),
     (r"DELTA_(?:MISSING_DELTA_TABLE|TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST|TABLE_ONLY_OPERATION)", Meaning.TABLE_MISSING),
+    (r"EXPECT_TABLE_NOT_VIEW", Meaning.IS_VIEW),
     (r"is not a Delta table|DELTA_NOT_A_DELTA_TABLE", Meaning.TABLE_MISSING),
     # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
     (r"TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Meaning.NAME_TAKEN),

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.errors import LakehouseError, UnreadableLogError
+from lakehouse.errors import LakehouseError, UnreadableLogError, ViewError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, newest_first
 from lakehouse.log.size import Size
@@ -78,6 +78,8 @@ class SparkLog:
         except PySparkException as error:
             if Meaning.TABLE_MISSING in said_by(error):
                 return None
+            if Meaning.IS_VIEW in said_by(error):
+                raise ViewError(self._table, self._identifier) from error
             raise self._unreadable(error) from error
         detail = row.asDict()
         return detail if detail["format"] == "delta" and detail["id"] is not None else None

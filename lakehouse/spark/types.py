@@ -1,7 +1,7 @@
 """Whether a result fits its table, decided before anything is written."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -135,7 +135,14 @@ def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) 
         raise SchemaError(asset, problems, f"Set {_ZONE} to UTC.")
 
 
-def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> DataFrame:
+def fit(
+    asset: str,
+    rows: DataFrame,
+    have: StructType,
+    *,
+    may_add: bool,
+    filled: Callable[[], Mapping[str, str]] = dict[str, str],
+) -> DataFrame:
     """The rows under the table's column order, names and types.
 
     Args:
@@ -143,6 +150,7 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
         rows: The result.
         have: The table's schema.
         may_add: Whether columns may be added: only if every row is compared, because old rows would lack them.
+        filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
 
     Raises:
         SchemaError: A column is missing, is new where it may not be, or has a type that would lose values.
@@ -162,6 +170,9 @@ def fit(asset: str, rows: DataFrame, have: StructType, *, may_add: bool) -> Data
     if added and not may_add:
         problems |= {column.name: "is not in the table" for column in added}
     if problems:
+        words = filled() if "is missing from the result" in problems.values() else dict[str, str]()
+        for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
+            problems[name] += f", {words[name.lower()]}"
         remedy = (
             "To add columns change the asset's code_version: every row is then compared. To drop or retype one, "
             "alter the table, or write it to another asset."

@@ -3,7 +3,7 @@
 A plan is made for every attempt, against the table as that attempt finds it. The inputs stay pinned.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -87,7 +87,7 @@ def _stated(
     target = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     result = extract.filled(write.rows, target, run.table.key_columns) if isinstance(write, Snapshot) else write.rows
-    rows = fit(run.asset, result, target.schema, may_add=_may_add(write))
+    rows = fit(run.asset, result, target.schema, may_add=_may_add(write), filled=lambda: _filled(spark, run, head))
     within = run.within(target.schema)
     if within is not None:
         rows, target = rows.where(within), target.where(within)
@@ -105,6 +105,12 @@ def _stated(
             return extracted(run, write, rows, target, head, rest)
         case _:
             assert_never(write)
+
+
+def _filled(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:
+    """How Delta itself fills columns of the table, as far as its log can be read here."""
+    declared = run.ref.log(lambda: spark).file_schema(head.version)
+    return {} if declared is None else declared.filled
 
 
 def _rest(run: Run, *, recompute: bool) -> MarkOnly | Skip:

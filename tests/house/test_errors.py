@@ -247,6 +247,14 @@ CASES = [
         "Install the newer version wherever this asset runs.",
     ),
     Case(
+        errors.ViewError,
+        {"name": "airlines", "identifier": "main.airlines"},
+        "'airlines' is a view (main.airlines), and a view has no versions that a run could pin.",
+        WRITTEN,
+        "Let the asset read the tables of the view, and put the query of the view into the asset. Or let another asset "
+        "keep the rows of the view in a table.",
+    ),
+    Case(
         errors.UnsafeTableError,
         {"table": "flights", "identifier": "main.flights", "key": "delta.x", "value": "1 day", "why": "proof expires"},
         "'flights' has delta.x = 1 day: proof expires.",

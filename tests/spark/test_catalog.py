@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
-from lakehouse.errors import ForeignTableError, UnregisteredTableError
+from lakehouse.errors import ForeignTableError, UnregisteredTableError, ViewError
 from lakehouse.write.statements import Create, Insert, ReplaceRows
 from tests.support.lake import NO_WAIT
 from tests.support.named import Named, named
@@ -128,6 +128,17 @@ def test_a_named_table_of_somebody_else_is_not_written(lake: Named) -> None:
     with pytest.raises(ForeignTableError):
         lake.materialize(kept, KEYED)
     assert lake.rows("kept") == [(9, "z", 9)]
+
+
+def test_a_view_is_refused_for_it_has_no_versions(lake: Named) -> None:
+    lake.sql("CREATE VIEW {kept} AS SELECT * FROM {src}")
+
+    def seen(kept: DataFrame) -> DataFrame:
+        return kept
+
+    with pytest.raises(ViewError, match=r"'kept' is a view .* no versions that a run could pin.*Nothing was written"):
+        lake.materialize(seen)
+    lake.sql("DROP VIEW {kept}")
 
 
 def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from_being_created(lake: Named) -> None:

@@ -24,6 +24,7 @@ EXAMPLES = [
     "[DELTA_TABLE_NOT_FOUND] Delta table t does not exist. SQLSTATE: 42P01",
     "[DELTA_PATH_DOES_NOT_EXIST] /lake/t does not exist. SQLSTATE: 42K03",
     "[DELTA_TABLE_ONLY_OPERATION] t: DESCRIBE DETAIL is for Delta tables. SQLSTATE: 0AKDD",
+    "[EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE] 'DESCRIBE DETAIL' expects a table but `v` is a view. SQLSTATE: 42809",
     "`/lake/t` is not a Delta table.",
     "[DELTA_NOT_A_DELTA_TABLE] t is none. SQLSTATE: 42K03",
     "[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table `t`. SQLSTATE: 42P07",

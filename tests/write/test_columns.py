@@ -328,3 +328,38 @@ def test_instants_are_no_partitions_where_clocks_are_set_back(lake: Lake) -> Non
         lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
     lake.materialize(placed, Table(key=("at", "id"), partition_by="at"))
     assert lake.rows("placed") == lake.rows("src")
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("x INT GENERATED ALWAYS AS (v * 2)", r"Delta generates as v \* 2: add it to the result"),
+        ("x BIGINT GENERATED ALWAYS AS IDENTITY", "an identity column, whose numbers no recompute gives again"),
+        ("x INT DEFAULT 7", "whose default 7 is for INSERT statements: add it to the result, for example as 7"),
+    ],
+    ids=["generated", "identity", "default"],
+)
+def test_a_column_that_delta_fills_is_named_as_such_where_the_result_lacks_it(
+    lake: Lake, column: str, words: str
+) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.sql(
+        f"CREATE TABLE {lake.ref('copy').identifier} (id INT, k STRING, v INT, {column}) USING delta "
+        f"TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    with pytest.raises(SchemaError, match=f"x: is missing from the result, .*{words}.*Nothing was written"):
+        lake.materialize(copy, Table(key="id"))
+
+
+def test_the_values_of_a_generated_column_are_those_of_the_result(lake: Lake) -> None:
+    def doubled(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.selectExpr("id", "v", "v * 2 AS x"), touched)
+
+    lake.create("src", ROWS, SRC)
+    table = lake.ref("doubled").identifier
+    lake.sql(f"CREATE TABLE {table} (id INT, v INT, x INT GENERATED ALWAYS AS (v * 2)) USING delta")
+    lake.materialize(doubled, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.materialize(doubled, Table(key="id"))
+    assert lake.rows("doubled") == [(1, 11, 22), (2, 20, 40), (3, 30, 60)]

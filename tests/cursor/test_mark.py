@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
@@ -31,6 +32,7 @@ marks = st.builds(
     log_after=st.none() | st.integers(0),
     definition=st.none() | st.dictionaries(texts, texts, max_size=3),
     decided=st.none() | texts,
+    extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
 )
 MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
 

@@ -4,7 +4,19 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Table, checks, validate
+from lakehouse import (
+    Aggregate,
+    Append,
+    Changes,
+    DeltaIOManager,
+    Merge,
+    Overwrite,
+    Read,
+    Snapshot,
+    Table,
+    checks,
+    validate,
+)
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from tests.support.house import House
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
@@ -135,3 +147,20 @@ def test_assets_that_say_themselves_what_they_wrote_may_have_checks() -> None:
     def several(): ...
 
     validate(definitions("/lake", several, copies))
+
+
+def test_a_snapshot_in_partitions_or_of_changes_is_refused_and_so_is_one_without_a_key() -> None:
+    @dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
+    def parted(orders: DataFrame) -> Snapshot: ...
+
+    @dg.asset(metadata=Table(key="id"))
+    def following(orders: Changes) -> Snapshot: ...
+
+    @dg.asset
+    def keyless(orders: DataFrame) -> Snapshot: ...
+
+    for asset, said in ((parted, "has partitions or reads Changes"), (following, "annotate its inputs with DataFrame")):
+        with pytest.raises(DefinitionError, match=said):
+            validate(definitions("/lake", asset))
+    with pytest.raises(MissingKeyError, match="returns a Snapshot but its table declares no key"):
+        validate(definitions("/lake", keyless))

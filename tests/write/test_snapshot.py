@@ -65,7 +65,7 @@ def test_the_table_is_the_fold_of_its_extracts(
     lake: Lake, seed: int, version_of: Callable[[int], Any], table: Table
 ) -> None:
     chance, kept = random.Random(seed), Kept()
-    for step in range(7):
+    for step in range(6):
         delivery = drawn(chance, kept, version_of, keys=40, first=step == 0)
         before, was = (lake.version("kept"), kept.type_1()) if step else (-1, [])
         outcome = taken(lake, delivery, table, on_older="ignore")

@@ -23,6 +23,7 @@ from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
+from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.write.aggregate import Aggregate, unsummed
 from lakehouse.write.writes import History, Merge, Snapshot
@@ -38,7 +39,9 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
         DefinitionError: A Merge or an Aggregate without a key, an annotation that means nothing, a partitioned asset
             without a partition column, options that its input cannot have, `Changes` of an asset without a table, a
             table inside another, several tables of one asset.
+        VersionError: This version of Dagster is not tested.
     """
+    refuse_untested("Dagster", dg.__version__)
     for name, manager in (definitions.resources or {}).items():
         if isinstance(manager, DeltaIOManager) and (misfit := manager.location.misfit()) is not None:
             raise DefinitionError(f"The storage_options of '{name}' do not fit its root: {misfit}. Correct them.")

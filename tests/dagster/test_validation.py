@@ -1,5 +1,7 @@
 """What is refused when the code location loads."""
 
+from contextlib import nullcontext
+
 import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
@@ -18,6 +20,7 @@ from lakehouse import (
     validate,
 )
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
+from lakehouse.server.errors import VersionError
 from tests.support.house import House
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
 
@@ -26,6 +29,16 @@ pytestmark = pytest.mark.served
 
 def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:
     return dg.Definitions(assets=list(assets), resources={"io_manager": DeltaIOManager(spark=object(), root=lake_root)})
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [("1.12.9", True), ("2.0.0", True), (dg.__version__, False)])
+def test_a_version_of_dagster_that_is_not_tested_is_refused_at_load(
+    monkeypatch: pytest.MonkeyPatch, version: str, *, is_refused: bool
+) -> None:
+    monkeypatch.setattr(dg, "__version__", version)
+    refused = pytest.raises(VersionError, match=f"Dagster {version}") if is_refused else nullcontext()
+    with refused:
+        validate(dg.Definitions())
 
 
 def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -> None:

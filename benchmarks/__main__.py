@@ -13,7 +13,19 @@ from benchmarks.harness.lab import Lab
 from benchmarks.harness.report import Result
 
 SUITE = ("small_step", "quiet", "backlog", "orchestration")
-MORE = ("served", "many_steps", "growth", "scattered", "matrix", "layout", "graph", "scd", "history", "archive")
+MORE = (
+    "served",
+    "many_steps",
+    "growth",
+    "scattered",
+    "matrix",
+    "layout",
+    "graph",
+    "scd",
+    "history",
+    "archive",
+    "cliffs",
+)
 LARGE = ("growth", "matrix", "graph", "scd", "history")
 APART = ("contention", "cold", "live")
 """Suites that have a target of their own in the Makefile."""

@@ -62,13 +62,20 @@ class ClusterSpark(LazyPySparkResource):
         return session
 
     def _connected(self) -> SparkSession:
-        """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more."""
+        """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more.
+
+        The dead one is only noticed when it is asked something, after which PySpark makes another.
+        """
         try:
-            return super().spark_session
+            session = super().spark_session
         except PySparkException as error:
             if Meaning.SESSION_ENDED not in diagnose(error):
                 raise
-            return super().spark_session
+        else:
+            if _answers(session):
+                return session
+        self._spark_session = None
+        return super().spark_session
 
 
 class LocalSpark(LazyPySparkResource):

@@ -59,7 +59,7 @@ def day(each: int) -> Any:
 
 @pytest.mark.parametrize(
     ("seed", "version_of", "table"),
-    [(1, number, KEYED), slow(2, day, KEYED), slow(3, number, Table(key="id", partition_by="g"))],
+    [(296, number, KEYED), slow(2, day, KEYED), slow(3, number, Table(key="id", partition_by="g"))],
 )
 def test_the_table_is_the_fold_of_its_extracts(
     lake: Lake, seed: int, version_of: Callable[[int], Any], table: Table
@@ -194,6 +194,13 @@ def _retyped(lake: Lake) -> Callable[[], Snapshot]:
         return Snapshot(lake.values([(1, "one")], "id BIGINT, a STRING"), version=2)
 
     return kept
+
+
+def test_a_key_that_comes_into_the_scope_keeps_one_row(lake: Lake) -> None:
+    taken(lake, Delivery(1, ONE))
+    moved = ONE[1] | {"g": "y"}
+    taken(lake, Delivery(2, ONE | {1: moved}, ("g",)))
+    assert lake.rows("kept") == [(1, "y", 1, "p"), (2, "y", 2, "q"), (3, "y", 3, "r")]
 
 
 def test_an_extract_with_a_new_column_adds_the_column(lake: Lake) -> None:

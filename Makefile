@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow wheel races crash crash-jvm s3 warm check lock clean \
+.PHONY: help install demo dev shell stop test slow wheel races crash crash-jvm s3 cluster warm check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -39,7 +39,7 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not served and not stores
+REST := not race and not kill and not fault and not served and not stores and not cluster
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow and $(REST)"
@@ -76,6 +76,9 @@ $(GATEWAY):
 s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor (fetches 660 MB of jars, once)
 	@$(PY) -m lakehouse spark install --s3
 	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m pytest -q -n 1 -m stores
+
+cluster: $(STAMP)  ## A Connect server of one's own: on its own port, restarted, killed under a run
+	@$(PY) -m pytest -q -n 1 -m cluster
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check

@@ -1,0 +1,1 @@
+"""Spark that is not the library's own: run by `make cluster`."""

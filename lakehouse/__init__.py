@@ -10,19 +10,19 @@ from typing import Any as _Any
 
 if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
-    from lakehouse.dagster.automation import automation
-    from lakehouse.dagster.checks import checks
-    from lakehouse.dagster.definitions import incremental
-    from lakehouse.dagster.explaining import explain
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
-    from lakehouse.dagster.sensor import change_sensor
-    from lakehouse.dagster.tick import Pace
-    from lakehouse.dagster.validation import validate
     from lakehouse.declare.read import Read
     from lakehouse.declare.retry import Retry
     from lakehouse.declare.table import Table
+    from lakehouse.definitions.checks import checks
+    from lakehouse.definitions.definitions import incremental
+    from lakehouse.definitions.explaining import explain
+    from lakehouse.definitions.validation import validate
     from lakehouse.errors import LakehouseError
+    from lakehouse.follow.automation import automation
+    from lakehouse.follow.sensor import change_sensor
+    from lakehouse.follow.tick import Pace
     from lakehouse.log.versions import VersionRange
     from lakehouse.read.changes import Changes
     from lakehouse.read.touched import Touched
@@ -62,15 +62,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "dagster.automation": ("automation",),
-    "dagster.checks": ("checks",),
-    "dagster.definitions": ("incremental",),
-    "dagster.explaining": ("explain",),
+    "follow.automation": ("automation",),
+    "definitions.checks": ("checks",),
+    "definitions.definitions": ("incremental",),
+    "definitions.explaining": ("explain",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
-    "dagster.sensor": ("change_sensor",),
-    "dagster.tick": ("Pace",),
-    "dagster.validation": ("validate",),
+    "follow.sensor": ("change_sensor",),
+    "follow.tick": ("Pace",),
+    "definitions.validation": ("validate",),
     "declare.read": ("Read",),
     "declare.retry": ("Retry",),
     "declare.table": ("Table",),

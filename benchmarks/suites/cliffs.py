@@ -17,7 +17,7 @@ from benchmarks.harness.report import Result, at_most
 from lakehouse import Changes, DeltaIOManager, Merge, Read, Table
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.dagster.watch import Watch, by_manager
+from lakehouse.follow.watch import Watch, by_manager
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.read.batch import pending

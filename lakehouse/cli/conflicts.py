@@ -7,7 +7,7 @@ from lakehouse.cli.location import add_module, definitions
 from lakehouse.cli.tables import columns
 from lakehouse.conflicts.operations import Engine
 from lakehouse.conflicts.pairs import conflict_pairs, warnings
-from lakehouse.dagster.pools import HEADINGS, row, writers
+from lakehouse.definitions.pools import HEADINGS, row, writers
 
 
 def add_arguments(parser: ArgumentParser) -> None:

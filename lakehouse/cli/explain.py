@@ -6,7 +6,7 @@ from typing import Any
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_module, definitions
-from lakehouse.dagster.explaining import explain
+from lakehouse.definitions.explaining import explain
 from lakehouse.forecast.forecast import Verdict
 
 

@@ -58,7 +58,7 @@ def _declared(module: str | None) -> Iterator[tuple[str, Log]]:
     import dagster as dg
 
     from lakehouse.dagster.code_location import table_ref, tables_of
-    from lakehouse.dagster.watch import by_manager
+    from lakehouse.follow.watch import by_manager
 
     defs = definitions(module)
     assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec)]

@@ -22,10 +22,10 @@ from lakehouse.checking.staleness import staleness
 from lakehouse.cursor.find import Cursor, Known, find_cursor
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import changes_of, table_ref
-from lakehouse.dagster.followed import Followed, LeftOut, Source
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.recomputed import keeps_history, recomputed, whole
 from lakehouse.declare.table import Table
+from lakehouse.definitions.recomputed import keeps_history, recomputed, whole
+from lakehouse.follow.followed import Followed, LeftOut, Source
 from lakehouse.log.log import Head, Log
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.spark.diagnosis import why_unreadable

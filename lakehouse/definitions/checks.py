@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias, TypeGuard, get_args
 import dagster as dg
 
 from lakehouse.checking.finding import Finding, Grade
-from lakehouse.dagster.checked import Checked
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
@@ -17,8 +16,9 @@ from lakehouse.dagster.code_location import (
     tables_of,
     writes_nothing,
 )
-from lakehouse.dagster.recomputed import is_recomputable, may_be_archive
 from lakehouse.declare.table import Table
+from lakehouse.definitions.checked import Checked
+from lakehouse.definitions.recomputed import is_recomputable, may_be_archive
 from lakehouse.errors import DefinitionError, UnreadableLogError
 from lakehouse.spark.progress import telling
 

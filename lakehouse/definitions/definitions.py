@@ -5,13 +5,13 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse.dagster.checks import NAMES, checks
 from lakehouse.dagster.code_location import manager_keys
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.nothing_to_do import may_rest, resting
-from lakehouse.dagster.remade import with_assets
-from lakehouse.dagster.sensor import change_sensor
-from lakehouse.dagster.validation import validate
+from lakehouse.definitions.checks import NAMES, checks
+from lakehouse.definitions.nothing_to_do import may_rest, resting
+from lakehouse.definitions.remade import with_assets
+from lakehouse.definitions.validation import validate
+from lakehouse.follow.sensor import change_sensor
 
 
 def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.Definitions:

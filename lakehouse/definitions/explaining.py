@@ -23,11 +23,11 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.partitions import upstream_keys
-from lakehouse.dagster.watch import by_manager
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError, ReadError
+from lakehouse.follow.partitions import upstream_keys
+from lakehouse.follow.watch import by_manager
 from lakehouse.forecast.forecast import Forecast, InputForecast, Verdict, WriteForecast
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
 from lakehouse.forecast.writing import strategy, verdict

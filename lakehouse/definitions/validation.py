@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
-from lakehouse.dagster.automation import automated
 from lakehouse.dagster.code_location import (
     asset_definitions,
     changes_of,
@@ -17,10 +16,11 @@ from lakehouse.dagster.code_location import (
     write_kind,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.pools import kept_apart, manager_of
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
+from lakehouse.definitions.pools import kept_apart, manager_of
 from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.follow.automation import automated
 from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested

@@ -1,7 +1,7 @@
 """An automation condition whose truth is a state: a table has changes to read.
 
 Dagster's own conditions go by events, which are lost if a run fails or an upstream moved before the first tick. What is
-unread stands in the logs (`lakehouse.dagster.watch`), by the same answer as the sensor's.
+unread stands in the logs (`lakehouse.follow.watch`), by the same answer as the sensor's.
 """
 
 import json
@@ -13,9 +13,9 @@ from typing import Any, TypeGuard, cast
 import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
-from lakehouse.dagster.followed import LeftOut
-from lakehouse.dagster.watch import Behind, Look, Looks, Watch, by_manager
 from lakehouse.errors import DefinitionError
+from lakehouse.follow.followed import LeftOut
+from lakehouse.follow.watch import Behind, Look, Looks, Watch, by_manager
 
 SENSOR = "lakehouse_automation"
 """The sensor that evaluates the conditions, in the code server; off until it is switched on."""

@@ -13,8 +13,8 @@ import dagster as dg
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import Cursor, find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
-from lakehouse.dagster.partitions import SourcePartitions, rows_of
 from lakehouse.declare.table import Table
+from lakehouse.follow.partitions import SourcePartitions, rows_of
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import FileSchema, Head, Log

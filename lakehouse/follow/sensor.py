@@ -5,9 +5,9 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse.dagster.tick import Pace, Tick
-from lakehouse.dagster.watch import Watch, by_manager
 from lakehouse.errors import DefinitionError
+from lakehouse.follow.tick import Pace, Tick
+from lakehouse.follow.watch import Watch, by_manager
 from lakehouse.log.location import Location
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from lakehouse.dagster.followed import LeftOut
-from lakehouse.dagster.watch import Behind, Look, Watch
+from lakehouse.follow.followed import LeftOut
+from lakehouse.follow.watch import Behind, Look, Watch
 
 SENSOR = "lakehouse/change_sensor"
 _UNDER_WAY = [

@@ -21,11 +21,11 @@ from lakehouse.dagster.code_location import (
     tables_of,
     writes_nothing,
 )
-from lakehouse.dagster.followed import Followed, LeftOut, Source
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
+from lakehouse.follow.followed import Followed, LeftOut, Source
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location

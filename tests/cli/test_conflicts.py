@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, validate
 from lakehouse.cli.main import main
 from lakehouse.conflicts.operations import Operation
-from lakehouse.dagster.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
+from lakehouse.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
 from resources.environments import PROJECT
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-05")

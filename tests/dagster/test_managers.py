@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, checks, validate
-from lakehouse.dagster.checks import RUN_CHECKS
+from lakehouse.definitions.checks import RUN_CHECKS
 from tests.support.house import House, Running, metadata
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAY_2, DAY_3, copies, orders

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Append, Changes, History, Merge, Table, checks
-from lakehouse.dagster.checks import CHECK, RUN_CHECKS
+from lakehouse.definitions.checks import CHECK, RUN_CHECKS
 from lakehouse.errors import DefinitionError
 from tests.support.house import House
 from tests.support.lake import aged

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
-from lakehouse.dagster import automation as module
-from lakehouse.dagster.automation import Requests
+from lakehouse.follow import automation as module
+from lakehouse.follow.automation import Requests
 from tests.support.marked import append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick

@@ -8,10 +8,10 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
-from lakehouse.dagster.partitions import key_of
-from lakehouse.dagster.tick import Pace
-from lakehouse.dagster.watch import Behind
 from lakehouse.errors import DefinitionError
+from lakehouse.follow.partitions import key_of
+from lakehouse.follow.tick import Pace
+from lakehouse.follow.watch import Behind
 from tests.support.house import House
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAYS, carried, copies, orders

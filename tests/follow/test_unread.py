@@ -14,11 +14,11 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lakehouse import Changes, DeltaIOManager, Merge, Table, checks
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.dagster.checked import Checked
 from lakehouse.dagster.code_location import partitions_of, tables_of
-from lakehouse.dagster.followed import LeftOut
 from lakehouse.dagster.metadata import LOCATIONS
-from lakehouse.dagster.watch import Behind, UpToDate, Watch, by_manager
+from lakehouse.definitions.checked import Checked
+from lakehouse.follow.followed import LeftOut
+from lakehouse.follow.watch import Behind, UpToDate, Watch, by_manager
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.status.tables import State, table_status

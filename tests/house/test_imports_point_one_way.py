@@ -32,13 +32,15 @@ ORDER = (
     "status",
     "server",
     "dagster",
+    "follow",
+    "definitions",
     "cli",
     "__main__",
 )
 """The packages and top-level files of lakehouse; each imports from itself and from those before it."""
 PURE = {"errors", "sql", "log", "conflicts", "declare", "cursor", "status"}
 """Packages that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
-DAGSTERS = {"dagster", "cli"}
+DAGSTERS = {"dagster", "follow", "definitions", "cli"}
 """The packages that import Dagster."""
 WITH_DELTALAKE = {"log/file_log.py", "log/opened.py", "log/files.py"}
 """Files of the pure packages that read a log with deltalake; no JVM is needed for that."""

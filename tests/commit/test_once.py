@@ -12,6 +12,7 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.slow import slow
 
 pytestmark = pytest.mark.anywhere
 
@@ -144,7 +145,7 @@ def test_a_step_that_is_run_again_after_its_commit_does_not_append_again(lake: L
     assert len(lake.rows("ingest")) == 2
 
 
-@pytest.mark.parametrize("remedy", ["a full refresh", "a RESTORE"])
+@pytest.mark.parametrize("remedy", [slow("a full refresh"), "a RESTORE"])
 def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake, remedy: str) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))

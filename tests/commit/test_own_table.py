@@ -37,6 +37,7 @@ def followed(src: Changes) -> Append:
     return Append(src.appended())
 
 
+@pytest.mark.slow
 def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_elses(lake: Lake) -> None:
     """Another program has changed rows since, and no own commit is left that says whose the table is."""
     lake.create("src", ROWS, SRC)

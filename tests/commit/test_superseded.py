@@ -76,7 +76,7 @@ def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
     assert rows.rows("landed") == [(1, "p", 10), (2, "q", 20), (3, "p", 30)]
 
 
-@pytest.mark.parametrize("others", [(), ("other",)])
+@pytest.mark.parametrize("others", [slow(()), ("other",)])
 @pytest.mark.parametrize("again", ["one", "two"])
 def test_an_append_that_is_repeated_adds_nothing_although_its_source_has_moved(
     rows: Lake, again: str, others: tuple[str, ...]
@@ -115,7 +115,7 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
     assert len(rows.rows("added")) == 6
 
 
-@pytest.mark.parametrize(("mine", "theirs"), [(("p", "q"), ("q",)), (("p", "q"), ("q", "r"))])
+@pytest.mark.parametrize(("mine", "theirs"), [(("p", "q"), ("q",)), slow(("p", "q"), ("q", "r"))])
 def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     rows: Lake, mine: tuple[str, ...], theirs: tuple[str, ...]
 ) -> None:

@@ -136,6 +136,7 @@ def months(orders: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     )
 
 
+@pytest.mark.slow
 def test_the_recipes_for_assets_follow_their_sources(lake: Lake):
     """A join of two sources that change, an `Aggregate`, a snapshot input; each equals the same in plain Python."""
     january, february = dt.date(2024, 1, 15), dt.date(2024, 2, 15)
@@ -168,6 +169,7 @@ def test_the_recipes_for_assets_follow_their_sources(lake: Lake):
         assert lake.rows("orders_in_euro") == sorted((id_, value) for id_, value in euro.items() if id_ in present)
 
 
+@pytest.mark.slow
 def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
     lake.create("silver/flights", [("a", "N1"), ("b", "N1"), ("d", None)], "flight_id string, tailnum string")
     lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")

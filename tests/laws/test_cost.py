@@ -105,6 +105,7 @@ def keys(target: Changes) -> Overwrite:
     return Overwrite(target.touched(data.KEY).keys)
 
 
+@pytest.mark.slow
 def test_many_pending_versions_cost_no_more_jobs_than_one(meter: Meter, pair: Pair) -> None:
     data.change(meter.spark, pair.source, data.neighbours(1))
     one, _, _ = stepped(meter, pair)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from lakehouse import Changes, Merge, Table, scd
 from lakehouse.errors import BadEventError, EventOptionError
 from tests.support.lake import Lake
+from tests.support.slow import slow
 
 EVENTS = "id int, region string, at int, v int, w double, m map<string, int>, __END_AT int"
 TRACKING = ("track_history_column_list", "track_history_except_column_list")
@@ -72,7 +73,7 @@ BAD: list[tuple[str, list[tuple[Any, ...]], dict[str, str | None], str | None, t
 
 
 @pytest.mark.parametrize(("rule", "events", "key", "sequence", "columns"), BAD, ids=[bad[0] for bad in BAD])
-@pytest.mark.parametrize("when", ["at the first read", "in a later range"])
+@pytest.mark.parametrize("when", ["at the first read", slow("in a later range")])
 def test_an_event_without_one_meaning_is_named_and_nothing_is_written(
     lake: Lake, when: str, rule, events, key, sequence, columns
 ):

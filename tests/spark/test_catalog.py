@@ -69,6 +69,7 @@ def test_rows_that_are_only_new_are_appended_to_a_named_table(lake: Named) -> No
     assert [row[0] for row in lake.rows("archive")] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_each_piece_of_a_named_tables_feed_is_its_own(lake: Named) -> None:
     reads = {"src": Read(exclude_operations=("UPDATE",))}
     lake.materialize(archive, reads=reads)
@@ -89,6 +90,7 @@ def test_a_named_table_is_overwritten_without_being_replaced(lake: Named) -> Non
     assert lake.source("copy").head.table_id == before
 
 
+@pytest.mark.slow
 def test_a_named_table_that_is_restored_reads_again_what_it_lost(lake: Named) -> None:
     lake.materialize(kept, KEYED)
     lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")

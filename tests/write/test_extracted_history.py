@@ -69,20 +69,20 @@ def moment(each: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("seed", "version_of", "track"),
+    ("seed", "deliveries", "version_of", "track"),
     [
-        (1, number, ("g", "a")),
-        slow(296, number, ("g", "a")),
-        slow(2, day, None),
-        slow(3, moment, ("b",)),
-        slow(4, number, ()),
+        (1, 4, number, ("g", "a")),
+        slow(296, 6, number, ("g", "a")),
+        slow(2, 6, day, None),
+        slow(3, 6, moment, ("b",)),
+        slow(4, 6, number, ()),
     ],
 )
 def test_the_history_is_the_fold_of_its_extracts(
-    lake: Lake, seed: int, version_of: Callable[[int], Any], track: Any
+    lake: Lake, seed: int, deliveries: int, version_of: Callable[[int], Any], track: Any
 ) -> None:
     chance, kept = random.Random(seed), Kept(("g", "a", "b") if track is None else track)
-    for step in range(6):
+    for step in range(deliveries):
         delivery = drawn(chance, kept, version_of, keys=40, first=step == 0)
         before, was = (lake.version("past"), kept.type_2()) if step else (-1, [])
         restate = step > 0 and delivery.version < kept.newest and not delivery.scope and chance.random() < 0.8

@@ -58,19 +58,19 @@ def day(each: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("seed", "version_of", "table"),
+    ("seed", "deliveries", "version_of", "table"),
     [
-        (1, number, KEYED),
-        slow(296, number, KEYED),
-        slow(2, day, KEYED),
-        slow(3, number, Table(key="id", partition_by="g")),
+        (1, 4, number, KEYED),
+        slow(296, 6, number, KEYED),
+        slow(2, 6, day, KEYED),
+        slow(3, 6, number, Table(key="id", partition_by="g")),
     ],
 )
 def test_the_table_is_the_fold_of_its_extracts(
-    lake: Lake, seed: int, version_of: Callable[[int], Any], table: Table
+    lake: Lake, seed: int, deliveries: int, version_of: Callable[[int], Any], table: Table
 ) -> None:
     chance, kept = random.Random(seed), Kept()
-    for step in range(6):
+    for step in range(deliveries):
         delivery = drawn(chance, kept, version_of, keys=40, first=step == 0)
         before, was = (lake.version("kept"), kept.type_1()) if step else (-1, [])
         outcome = taken(lake, delivery, table, on_older="ignore")

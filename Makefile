@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow wheel races crash crash-jvm s3 cluster warm check lock clean \
+.PHONY: help install demo dev shell stop test slow wheel races crash crash-jvm s3 cluster browser warm check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -39,7 +39,7 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not served and not stores and not cluster
+REST := not race and not kill and not fault and not served and not stores and not cluster and not browser
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow and $(REST)"
@@ -79,6 +79,15 @@ s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor (fetche
 
 cluster: $(STAMP)  ## A Connect server of one's own: on its own port, restarted, killed under a run
 	@$(PY) -m pytest -q -n 1 -m cluster
+
+# Playwright is no part of the lock; its own browsers are not fetched.
+DRIVER := .venv/browser
+$(DRIVER): $(STAMP)
+	@.venv/bin/uv pip install -q --python $(PY) --target $(DRIVER) playwright==1.65.2
+
+browser: $(STAMP) $(DRIVER)  ## Dagster's pages in Chromium: materialize, a run, metadata, checks, a backfill, a tick
+	@command -v chromium >/dev/null || { echo "Chromium is needed (Debian: apt-get install chromium)." >&2; exit 1; }
+	@LAKEHOUSE_BROWSER=$$(command -v chromium) PYTHONPATH=$(DRIVER) $(PY) -m pytest -q -n 0 -m browser
 
 check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff check

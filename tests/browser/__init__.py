@@ -1,0 +1,1 @@
+"""Dagster's pages in a real browser: run by `make browser`."""

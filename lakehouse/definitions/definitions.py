@@ -7,9 +7,9 @@ import dagster as dg
 
 from lakehouse.dagster.code_location import manager_keys
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.remade import with_assets
 from lakehouse.definitions.checks import NAMES, checks
 from lakehouse.definitions.nothing_to_do import may_rest, resting
-from lakehouse.definitions.remade import with_assets
 from lakehouse.definitions.validation import validate
 from lakehouse.follow.sensor import change_sensor
 

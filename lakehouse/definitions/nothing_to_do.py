@@ -17,7 +17,7 @@ from lakehouse.dagster.code_location import changes_of, input_kind, is_function,
 from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.io_manager import asset_context, writer_of
 from lakehouse.dagster.postponed import POSTPONED, Postponed
-from lakehouse.definitions.remade import remade
+from lakehouse.dagster.remade import remade
 from lakehouse.write.writes import Append, Merge, Overwrite
 
 

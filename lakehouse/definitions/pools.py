@@ -18,8 +18,8 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.remade import remade, with_assets
 from lakehouse.declare.table import Table
-from lakehouse.definitions.remade import remade, with_assets
 from lakehouse.errors import DefinitionError
 from lakehouse.log.location import Location
 from lakehouse.write.writes import Append, Merge

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard, cast
 import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
+from lakehouse.dagster.remade import with_parts
 from lakehouse.errors import DefinitionError
 from lakehouse.follow.followed import LeftOut
 from lakehouse.follow.watch import Behind, Look, Looks, Watch, by_manager
@@ -160,18 +161,8 @@ def automated(definitions: dg.Definitions) -> dg.Definitions:
     sensors = list(definitions.sensors or [])
     if not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in sensors):
         sensors.append(_sensor(targets))
-    return dg.Definitions(
-        assets=[_bound(asset, glances) if _is_automated(asset) else asset for asset in assets],
-        schedules=definitions.schedules,
-        sensors=sensors,
-        jobs=definitions.jobs,
-        resources=definitions.resources,
-        executor=definitions.executor,
-        loggers=definitions.loggers,
-        asset_checks=definitions.asset_checks,
-        metadata=definitions.metadata,
-        component_tree=definitions.component_tree,
-    )
+    bound = [_bound(asset, glances) if _is_automated(asset) else asset for asset in assets]
+    return with_parts(definitions, assets=bound, sensors=sensors)
 
 
 def _is_automated(asset: Any) -> TypeGuard[dg.AssetsDefinition]:

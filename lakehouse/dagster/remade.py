@@ -32,17 +32,28 @@ def remade(asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetsDefinition:
     return dg.AssetsDefinition(**attributes)
 
 
+def with_parts(definitions: dg.Definitions, **parts: Any) -> dg.Definitions:
+    """The same definitions with parts replaced.
+
+    Args:
+        definitions: The definitions.
+        parts: Arguments of `dg.Definitions`.
+    """
+    given: dict[str, Any] = {
+        "assets": definitions.assets,
+        "schedules": definitions.schedules,
+        "sensors": definitions.sensors,
+        "jobs": definitions.jobs,
+        "resources": definitions.resources,
+        "executor": definitions.executor,
+        "loggers": definitions.loggers,
+        "asset_checks": definitions.asset_checks,
+        "metadata": definitions.metadata,
+        "component_tree": definitions.component_tree,
+    }
+    return dg.Definitions(**(given | parts))
+
+
 def with_assets(definitions: dg.Definitions, change: Callable[[Any], Any]) -> dg.Definitions:
     """The same definitions, each asset changed."""
-    return dg.Definitions(
-        assets=[change(asset) for asset in definitions.assets or []],
-        schedules=definitions.schedules,
-        sensors=definitions.sensors,
-        jobs=definitions.jobs,
-        resources=definitions.resources,
-        executor=definitions.executor,
-        loggers=definitions.loggers,
-        asset_checks=definitions.asset_checks,
-        metadata=definitions.metadata,
-        component_tree=definitions.component_tree,
-    )
+    return with_parts(definitions, assets=[change(asset) for asset in definitions.assets or []])

@@ -10,7 +10,7 @@ from lakehouse.log.rows import Rows, counted
 class Reading(Enum):
     """How an input would be read."""
 
-    NOTHING = "nothing: no row changed"
+    NOTHING = "nothing, because no row changed"
     CHANGES = "the changes"
     FIRST = "all rows, as a first read"
     EVERYTHING = "all rows, compared with the table"
@@ -55,7 +55,9 @@ class InputForecast:
 
     def __str__(self) -> str:
         parts = [f"{self.source}: {self.reading.value}"]
-        if self.after is not None:
+        if self.reading is Reading.NOTHING and self.after is not None:
+            parts.append(f" after version {self.after}, up to {self.upto}" if self.after < self.upto else "")
+        elif self.after is not None:
             parts.append(f" of versions ({self.after}, {self.upto}]")
         elif self.reading is not Reading.REFUSED:
             parts.append(f" at version {self.upto}")

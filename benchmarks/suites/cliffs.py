@@ -83,8 +83,8 @@ def run(lab: Lab) -> Result:
         "cliffs",
         "Cliffs",
         f"A year of hourly partitions, {COMMITS:,} commits in the table and in its source; a table of {FILES:,} files; "
-        f"a backlog of {PENDING:,} commits. Metadata only, CPU seconds of this process. A batch of the backlog is the mean "
-        "of twenty; the goal takes it times the number of commits.",
+        f"a backlog of {PENDING:,} commits. Metadata only, CPU seconds of this process. A batch of the backlog is the "
+        "mean of twenty; the goal takes it times the number of commits.",
         ("", "CPU s"),
         [(what, f"{seconds:.3f}") for what, seconds in rows.items()],
         [

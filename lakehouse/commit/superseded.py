@@ -44,7 +44,7 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
         ForeignTableError: It is one. Nothing was written.
     """
     if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.takes_over:
-        raise ForeignTableError(run.asset, run.ref.location, cursor.foreign, appends=run.of.appends)
+        raise ForeignTableError(run.asset, run.ref.location, cursor.foreign, run.of.adoption)
 
 
 @phase("look at the cursor")

@@ -1,6 +1,8 @@
 """Tables that a run must not write to."""
 
-from lakehouse.errors.base import FULL_REFRESH, GO_ON_FROM, WriteError
+from typing import Literal, TypeAlias, assert_never
+
+from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, WriteError
 
 
 class UnsafeTableError(WriteError):
@@ -26,19 +28,39 @@ class IsolationLevelError(WriteError):
         )
 
 
+Adoption: TypeAlias = Literal["compare", "go on", "take the extract", "refuse"]
+"""How an asset can adopt the table of another program: it compares the rows with its result, adds later rows to them,
+takes its extract instead of them, or refuses, because it keeps the past of its source."""
+
+
 class ForeignTableError(WriteError):
     """A table that holds rows which this asset did not write."""
 
-    def __init__(self, asset: str, where: str, version: int, *, appends: bool = False) -> None:
-        self.asset, self.where, self.version, self.appends = asset, where, version, appends
-        tag = f"{FULL_REFRESH}=true, which replaces its rows by the asset's result"
-        if appends:
-            tag = f"{GO_ON_FROM}{asset}=<a version of the source, or now>, which adds the rows of later versions"
+    def __init__(self, asset: str, where: str, version: int, adoption: Adoption = "compare") -> None:
+        self.asset, self.where, self.version, self.adoption = asset, where, version, adoption
         super().__init__(
             f"'{asset}' would write to {where}, but that table holds rows that another program committed (version "
             f"{version}) and none that the asset wrote.",
-            f"Nothing was written. Give the asset another name or root; or adopt the table with the run tag {tag}.",
+            f"Nothing was written. {_way(asset, adoption)}",
         )
+
+
+def _way(asset: str, adoption: Adoption) -> str:
+    match adoption:
+        case "compare":
+            tag = f"{FULL_REFRESH}=true, which replaces its rows by the asset's result"
+        case "go on":
+            tag = f"{GO_ON_FROM}{asset}=<a version of the source, or now>, which adds the rows of later versions"
+        case "take the extract":
+            tag = f"{ALLOW}{asset}=version, which replaces its rows by the extract"
+        case "refuse":
+            return (
+                "A history does not adopt a table, because nobody knows when its rows began to hold: give the asset "
+                "another name or root, or delete the table and materialize the asset."
+            )
+        case _:
+            assert_never(adoption)
+    return f"Adopt the table with the run tag {tag}; or give the asset another name or root."
 
 
 class UnregisteredTableError(WriteError):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lakehouse.declare.table import Table
+from lakehouse.errors import Adoption
 from lakehouse.spark.snapshot import TableRef
 
 
@@ -31,3 +32,12 @@ class Asset:
     code_version: str | None = None
     keeps_past: bool = False
     takes_extracts: bool = False
+
+    @property
+    def adoption(self) -> Adoption:
+        """How its first run can adopt a table that another program wrote."""
+        if self.keeps_past:
+            return "refuse"
+        if self.takes_extracts:
+            return "take the extract"
+        return "go on" if self.appends else "compare"

@@ -104,7 +104,8 @@ class Run:
     @property
     def takes_over(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
-        return self.reconcile is not None or self.decided is not None or "version" in self.allowed
+        taken = "version" in self.allowed and self.of.takes_extracts
+        return taken or self.reconcile is not None or self.decided is not None
 
     @property
     def partitions(self) -> tuple[str, ...]:

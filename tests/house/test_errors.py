@@ -352,12 +352,12 @@ CASES = [
     ),
     Case(
         errors.ForeignTableError,
-        {"asset": "flights", "where": "/lake/flights", "version": 4, "appends": False},
+        {"asset": "flights", "where": "/lake/flights", "version": 4, "adoption": "compare"},
         "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "
         "and none that the asset wrote.",
         WRITTEN,
-        "Give the asset another name or root; or adopt the table with the run tag lakehouse/full_refresh=true, which "
-        "replaces its rows by the asset's result.",
+        "Adopt the table with the run tag lakehouse/full_refresh=true, which replaces its rows by the asset's result; or "
+        "give the asset another name or root.",
     ),
     Case(
         errors.UnregisteredTableError,
@@ -517,3 +517,20 @@ def test_an_asset_that_reads_its_own_table_is_told_how_to_begin():
     """To materialize itself first is no advice."""
     assert "begins with an empty table" in str(errors.SourceMissingError("balance", "balance", "/lake/balance"))
     assert "Materialize 'orders' first" in str(errors.SourceMissingError("balance", "orders", "/lake/orders"))
+
+
+@pytest.mark.parametrize(
+    ("adoption", "tag"),
+    [
+        ("compare", "lakehouse/full_refresh=true"),
+        ("go on", "lakehouse/go_on_from/flights="),
+        ("take the extract", "lakehouse/allow/flights=version"),
+        ("refuse", None),
+    ],
+)
+def test_the_table_of_another_program_is_adopted_by_the_tag_of_the_write_and_by_no_other(
+    adoption: errors.Adoption, tag: str | None
+):
+    sentence = str(errors.ForeignTableError("flights", "/lake/flights", 4, adoption))
+    assert re.findall(r"lakehouse/[a-z_]+(?:/flights)?=[a-z]*", sentence) == ([] if tag is None else [tag])
+    assert "give the asset another name or root" in sentence

@@ -14,6 +14,7 @@ from lakehouse.errors import (
     BrokenPromiseError,
     ColumnMissingError,
     DeletionsHeldBackError,
+    ForeignTableError,
     OlderExtractError,
     PastRefusedError,
     SchemaError,
@@ -153,3 +154,12 @@ def test_a_table_of_one_type_is_not_written_as_the_other(lake: Lake) -> None:
     lake.materialize(kept, KEYED)
     with pytest.raises(WriteError, match="was kept by a Snapshot, not by a History"):
         taken(lake, Delivery(3, ONE), tags={"name": "kept"})
+
+
+def test_a_history_adopts_no_table_of_another_program_and_names_no_tag_that_would(lake: Lake) -> None:
+    schema = "id BIGINT, __START_AT BIGINT, __END_AT BIGINT, g STRING, a INT, b STRING"
+    lake.create("past", [(9, 1, None, "x", 1, "p")], schema)
+    for tags in ({}, {"allowed": frozenset({"version"})}):
+        with pytest.raises(ForeignTableError, match="A history does not adopt a table"):
+            taken(lake, Delivery(1, ONE), tags=tags)
+    assert held(lake) == [(9, 1, None, "x", 1, "p")]

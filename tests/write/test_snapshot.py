@@ -163,7 +163,7 @@ def test_a_lost_version_is_refused_until_a_tag_takes_the_extract(lake: Lake) -> 
 
 def test_a_table_of_another_program_is_taken_over_by_the_tag_alone(lake: Lake) -> None:
     lake.create("kept", [(9, "x", 1, "p")], "id BIGINT, g STRING, a INT, b STRING")
-    with pytest.raises(ForeignTableError):
+    with pytest.raises(ForeignTableError, match="tag lakehouse/allow/kept=version, which replaces its rows"):
         taken(lake, Delivery(1, ONE))
     with pytest.raises(ForeignTableError):
         taken(lake, Delivery(1, ONE), tags={"allowed": frozenset({"max_deleted"})})

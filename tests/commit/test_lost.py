@@ -20,6 +20,7 @@ from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 
 
+@pytest.mark.slow
 def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake) -> None:
     step, write = ready(behind)
     another = [partial(behind.insert, "copy", [(90 + n, "z", n)]) for n in range(2)]
@@ -54,6 +55,7 @@ def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(
     assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
 
 
+@pytest.mark.slow
 def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(behind: Lake) -> None:
     behind.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))

@@ -145,7 +145,7 @@ def test_a_step_that_is_run_again_after_its_commit_does_not_append_again(lake: L
     assert len(lake.rows("ingest")) == 2
 
 
-@pytest.mark.parametrize("remedy", [slow("a full refresh"), "a RESTORE"])
+@pytest.mark.parametrize("remedy", [slow("a full refresh"), slow("a RESTORE")])
 def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake, remedy: str) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -219,6 +219,7 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     assert lake.rows("copy") == [(1, "a", 0), (2, "b", 0), (3, "a", 30)]
 
 
+@pytest.mark.slow
 def test_foreign_commits_and_upkeep_of_the_target_do_not_hide_the_position(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
@@ -279,6 +280,7 @@ def priced(src: Changes, rates: DataFrame) -> Merge:
     return Merge(touched.rows.join(rates, "k").selectExpr("id", "v * rate AS price"), touched)
 
 
+@pytest.mark.slow
 def test_rows_that_were_written_before_do_not_follow_a_look_up(lake: Lake) -> None:
     lake.create("src", [(1, "a", 10), (2, "a", 20)], SRC)
     lake.create("rates", [("a", 2)], "k string, rate int")

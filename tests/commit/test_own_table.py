@@ -47,6 +47,7 @@ def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_els
     assert lake.rows("copy")[1] == (2, "b", 20)
 
 
+@pytest.mark.slow
 def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lake) -> None:
     """The definition was of months, say, and is of days now: none of the new keys has a position."""
     lake.create("src", ROWS, SRC)
@@ -58,6 +59,7 @@ def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lak
     assert lake.rows("followed") == lake.rows("src")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asset", [copy, log])
 def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any
@@ -120,6 +122,7 @@ def test_two_partitions_that_create_the_table_where_a_dead_writer_left_files(lak
     assert head is not None and head.partition_columns == ("g",) and head.keeps_feed and head.has_vectors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_files(lake: Lake, mapping: str) -> None:
     """Neither reads changes, so no position tells that a row is there already."""
@@ -156,7 +159,7 @@ def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_m
     assert lake.rows("followed") == [*ROWS, (9, "z", 9)]
 
 
-@pytest.mark.parametrize("retry", [Retry(attempts=1), Retry(attempts=4, wait_initial=0, wait_max=0)])
+@pytest.mark.parametrize("retry", [Retry(attempts=1), slow(Retry(attempts=4, wait_initial=0, wait_max=0))])
 def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, retry: Retry) -> None:
     step, write = ready(behind)
     twin, same = ready(behind)
@@ -165,6 +168,7 @@ def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, re
     assert isinstance(outcome, AlreadyApplied) and outcome.mark.run == twin.run.run_id
 
 
+@pytest.mark.slow
 def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +255,7 @@ def test_a_partition_that_was_never_written_begins_also_where_the_log_was_cleane
         lake.materialize(followed, table, slice=of("a"))
 
 
+@pytest.mark.slow
 def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
     def wider(src: DataFrame) -> Append:
         return Append(src.selectExpr("*", "v * 2 AS twice"))

@@ -52,6 +52,7 @@ def test_a_run_whose_computed_rows_are_lost_computes_them_again(moved: Lake, mon
     assert moved.rows("followed") == moved.rows("src")
 
 
+@pytest.mark.slow
 def test_rows_that_are_lost_each_time_end_the_run_and_nothing_is_written(
     moved: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
 
 
 @pytest.mark.parametrize("others", [slow(()), ("other",)])
-@pytest.mark.parametrize("again", ["one", "two"])
+@pytest.mark.parametrize("again", [slow("one"), "two"])
 def test_an_append_that_is_repeated_adds_nothing_although_its_source_has_moved(
     rows: Lake, again: str, others: tuple[str, ...]
 ) -> None:
@@ -93,6 +93,7 @@ def test_an_append_that_is_repeated_adds_nothing_although_its_source_has_moved(
     assert len(rows.rows("added")) == len(before) + 3
 
 
+@pytest.mark.slow
 def test_an_append_whose_rows_were_taken_back_is_repeated(rows: Lake) -> None:
     rows.materialize(added, run="first")
     rows.materialize(added, run="one")
@@ -134,6 +135,7 @@ def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     assert rows.rows("whole") == rows.rows("src")
 
 
+@pytest.mark.slow
 def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_back_for_good(rows: Lake) -> None:
     """It committed while ours compared; what is overwritten without a key is not compared row by row afterwards."""
     table = Table(partition_by="g")
@@ -152,6 +154,7 @@ def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_ba
     assert rows.rows("whole") == rows.rows("src")
 
 
+@pytest.mark.slow
 def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken_for_done(rows: Lake) -> None:
     """A blind append conflicts with nothing, not even with the RESTORE that took the position back."""
 
@@ -217,6 +220,7 @@ def test_a_run_goes_on_beside_one_that_wrote_other_partitions(rows: Lake) -> Non
     assert rows.rows("kept") == [(1, "p", 11), (2, "q", 22)]
 
 
+@pytest.mark.slow
 def test_a_partition_that_somebody_overwrote_dynamically_keeps_the_position(rows: Lake) -> None:
     """Delta's name for it in the commit is its own; an overwrite of everything would end what an Append can tell."""
 

@@ -11,6 +11,7 @@ from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, 
 from lakehouse.definitions.checks import RUN_CHECKS
 from tests.support.house import House, Running, metadata
 from tests.support.lake import Lake
+from tests.support.slow import slow
 from tests.support.tables import DAY_1, DAY_2, DAY_3, copies, orders
 
 MONTHS = dg.MonthlyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
@@ -90,7 +91,7 @@ def looked_up(orders: DataFrame) -> Overwrite:
     return Overwrite(orders)
 
 
-@pytest.mark.parametrize("function", [last_day, looked_up])
+@pytest.mark.parametrize("function", [last_day, slow(looked_up)])
 def test_a_mapping_of_an_asset_without_partitions_is_followed(house: House, function: Any) -> None:
     for day, expected in ((2, [1]), (3, [2, 3]), (3, [2, 3]), (2, [1])):
         days = dg.DailyPartitionsDefinition("2013-01-01", end_date=f"2013-01-0{day}")
@@ -103,6 +104,7 @@ def test_a_mapping_of_an_asset_without_partitions_is_followed(house: House, func
 
 
 # Dagster calls the mapping's one option beta.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Parameter `allow_nonexistent_upstream_partitions`")
 def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: Lake, house: House) -> None:
     lake.sql("INSERT INTO {orders} VALUES (5, DATE '2013-01-03', 50)")  # before its day is a partition

@@ -56,6 +56,7 @@ def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         file.unlink()
 
 
+@pytest.mark.slow
 def test_changes_found_unreadable_while_writing_are_compared_instead(
     lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +71,7 @@ def test_changes_found_unreadable_while_writing_are_compared_instead(
     assert lake.rows("copies") == lake.rows("orders")
 
 
+@pytest.mark.slow
 def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
     lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

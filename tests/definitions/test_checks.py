@@ -66,6 +66,7 @@ def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_wa
         assert evaluation.description == "'copies' has not read all its inputs yet."
 
 
+@pytest.mark.slow
 def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version(house: House) -> None:
     """The position lags behind commits that changed no row, and Delta soon reads no version but the newest."""
     found = list(checks(ASSETS))
@@ -201,8 +202,8 @@ def test_an_archive_has_as_many_rows_of_each_commit_as_the_commit_says(house: Ho
     ("wrong", "what"),
     [
         ("UPDATE {copies} SET v = 1000 WHERE id = 2", "other values"),
-        ("DELETE FROM {copies} WHERE id = 2", "missing from the table"),
-        ("INSERT INTO {copies} VALUES (9, NULL, 9)", "not in the recompute"),
+        pytest.param("DELETE FROM {copies} WHERE id = 2", "missing from the table", marks=pytest.mark.slow),
+        pytest.param("INSERT INTO {copies} VALUES (9, NULL, 9)", "not in the recompute", marks=pytest.mark.slow),
     ],
 )
 def test_a_sample_that_draws_a_wrong_key_finds_it(house: House, wrong: str, what: str) -> None:

@@ -167,6 +167,7 @@ def test_a_full_refresh_calls_the_function(house: Resting) -> None:
     assert house.step("copies", tags={"lakehouse/full_refresh": "true"})[:2] == (["copies"], True)
 
 
+@pytest.mark.slow
 def test_a_snapshot_input_that_moved_is_something_to_do_for_a_whole_table_only(house: Resting) -> None:
     house.run("copies", "named", "whole")
     assert [house.step(name) for name in ("named", "whole")] == [([], False, QUIET)] * 2

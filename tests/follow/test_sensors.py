@@ -82,6 +82,7 @@ def test_a_failed_run_is_not_asked_for_again_while_the_tables_stand_still(house:
     assert isinstance(moved, dg.RunRequest) and moved.run_key != first.run_key
 
 
+@pytest.mark.slow
 def test_the_sensor_asks_again_for_what_was_undone(house: House) -> None:
     """Dagster starts no second run for a key that it has seen."""
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
@@ -116,6 +117,7 @@ def test_a_table_that_is_written_elsewhere_is_not_asked_for_without_end(house: H
     assert len(keys) == 1
 
 
+@pytest.mark.slow
 def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp_path: Path) -> None:
     """Once it has grown past the position nobody could tell any more."""
     house.assets = [orders, copies]
@@ -140,6 +142,7 @@ def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> N
     assert asked_until_done(house, "followed") == 1
 
 
+@pytest.mark.slow
 def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     followed = dg.asset(name="followed", metadata=Table(key="id", on_same_rows="fail"))(carried)
     house.assets = [orders, followed]

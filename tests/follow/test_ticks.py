@@ -26,6 +26,7 @@ def said(result: dg.RunRequest | dg.SkipReason) -> str:
     return str(result.skip_message)
 
 
+@pytest.mark.slow
 def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path) -> None:
     """Its own manager says where each is, and no table is left out in silence."""
     other = Lake(house.lake.spark, tmp_path / "other")
@@ -75,6 +76,7 @@ def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
     assert said(tick(alone, house.instance)).startswith("Looked at 1 table. Left out: sold (where")
 
 
+@pytest.mark.slow
 def test_a_table_with_a_catalog_name_is_followed_once_a_run_has_resolved_the_name(house: House) -> None:
     by_name = dg.asset(name="by_name", metadata=Table(key="id", name="lakehouse_by_name"))(carried)
     house = House(house.lake, [orders, by_name], house.instance)

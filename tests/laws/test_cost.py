@@ -61,6 +61,7 @@ def test_a_changed_row_costs_what_it_is_and_not_what_the_table_is(meter: Meter, 
     assert files.written < 10_000
 
 
+@pytest.mark.slow
 def test_a_table_of_five_times_the_files_costs_a_changed_row_the_same(meter: Meter, tmp_path: Path) -> None:
     seen: dict[int, tuple[Cost, Files]] = {}
     for size in (FILES, 5 * FILES):

@@ -17,7 +17,7 @@ from lakehouse.sql.keys import KeyPredicate
 from lakehouse.write import by_key as keyed
 from tests.support.assets import CASES, archive
 from tests.support.lake import Lake
-from tests.support.model import Delete, Insert, MergeRows, Model, Move, Overwrite, Rekey, Update, edits, rows
+from tests.support.model import Delete, Insert, MergeRows, Model, Move, Rekey, Update, edits, rows
 from tests.support.slow import slow
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
@@ -60,8 +60,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     start=((1, "a", 10), (2, "b", 20), (None, None, 30)),
     history=[
         [Update(1, 99), Delete(2), Insert((2, "a", 5))],
-        [Rekey(1, 4), Move(2, None), MergeRows(((4, "c", 7), (5, "a", None)))],
-        [Overwrite(((4, "c", 7), (0, "a", 1))), Delete(4)],
+        [Rekey(1, 4), Move(2, None), MergeRows(((4, "c", 7), (5, "a", None))), Delete(5)],
     ],
 )
 def test_reading_changes_in_any_steps_equals_reading_everything_once(

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Retry, Table
+from tests.support.slow import slow
 
 PLAIN = {"delta.enableDeletionVectors": "false"}
 """So that the table can be read without Spark."""
@@ -107,12 +108,15 @@ def windowed(partitions_def: dg.PartitionsDefinition[str], column: str = "at") -
 @pytest.mark.parametrize(
     ("now", "hours"),
     [
-        (windowed(dg.MonthlyPartitionsDefinition("2024-01-01")), HOURS),
-        (windowed(dg.DailyPartitionsDefinition("2024-01-01", timezone="America/New_York")), (12, 26)),
-        (windowed(dg.DailyPartitionsDefinition("2024-01-01", hour_offset=6)), (12, 26)),
-        (windowed(DAY, "due"), (26,)),
+        pytest.param(windowed(dg.MonthlyPartitionsDefinition("2024-01-01")), HOURS, id="month"),
+        slow(
+            windowed(dg.DailyPartitionsDefinition("2024-01-01", timezone="America/New_York")),
+            (12, 26),
+            id="time zone",
+        ),
+        slow(windowed(dg.DailyPartitionsDefinition("2024-01-01", hour_offset=6)), (12, 26), id="hour offset"),
+        pytest.param(windowed(DAY, "due"), (26,), id="column"),
     ],
-    ids=["month", "time zone", "hour offset", "column"],
 )
 def test_a_partition_of_another_window_holds_the_rows_of_that_window(
     redefined: Lake, now: dg.AssetsDefinition, hours: tuple[int, ...]
@@ -161,6 +165,7 @@ def appended_from(start: int | None) -> dg.AssetsDefinition:
     return made
 
 
+@pytest.mark.slow
 def test_what_a_start_left_out_comes_in_once_the_start_is_gone(redefined: Lake) -> None:
     redefined.write(*ROWS[:2])
     redefined.write(*ROWS[2:])
@@ -193,7 +198,7 @@ def counted(mapping: dg.PartitionMapping) -> dg.AssetsDefinition:
     return made
 
 
-@pytest.mark.parametrize("all_first", [True, False], ids=["all, then its own", "its own, then all"])
+@pytest.mark.parametrize("all_first", [pytest.param(True, id="all, then its own"), slow(False, id="its own, then all")])
 def test_another_mapping_reads_the_partitions_that_it_maps(redefined: Lake, *, all_first: bool) -> None:
     sums = {True: 10, False: 4}
     redefined.write(*ROWS, partition_by="g")

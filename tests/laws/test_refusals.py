@@ -22,6 +22,7 @@ from lakehouse.log.file_log import FileLog
 from tests.support.assets import kept
 from tests.support.lake import Lake
 from tests.support.model import SRC
+from tests.support.slow import slow
 
 pytestmark = pytest.mark.anywhere
 
@@ -38,7 +39,7 @@ def twice(src: Changes) -> Merge:
 
 
 @pytest.mark.parametrize(
-    ("asset", "text"), [(outside, "not among its touched keys"), (twice, "more than one row with the key")]
+    ("asset", "text"), [slow(outside, "not among its touched keys"), (twice, "more than one row with the key")]
 )
 def test_a_broken_promise_is_a_clear_error_and_nothing_is_written(lake: Lake, asset: Any, text: str) -> None:
     lake.create("src", ROWS, SRC)

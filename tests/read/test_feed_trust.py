@@ -59,6 +59,7 @@ def put(lake: Lake, rows: DataFrame, *by: str) -> None:
     (writer.partitionBy(*by) if by else writer).save(str(lake.root / "src"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "behind"), [(("g",), ()), *(slow(*each) for each in (((), ("g",)), (("g",), ("v",))))]
 )
@@ -77,7 +78,7 @@ def test_rows_of_a_source_that_is_partitioned_otherwise(
     assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 1, 20)]
 
 
-@pytest.mark.parametrize("by", [["id"], []], ids=["by another column", "by none"])
+@pytest.mark.parametrize("by", [pytest.param(["id"], id="by another column"), slow([], id="by none")])
 def test_rows_of_a_source_that_a_writer_who_does_not_say_so_has_laid_out_anew(lake: Lake, by: list[str]) -> None:
     path, whole = str(lake.root / "src"), pa.table({"id": pa.array([1, 2], pa.int32()), "g": ["a", "b"]})
     write_deltalake(path, whole, partition_by=["g"], configuration={"delta.enableChangeDataFeed": "true"})
@@ -88,6 +89,7 @@ def test_rows_of_a_source_that_a_writer_who_does_not_say_so_has_laid_out_anew(la
     assert lake.rows("counted_ids") == [("a", 1)]
 
 
+@pytest.mark.slow
 def test_keys_of_a_source_whose_column_became_too_narrow_for_them(lake: Lake) -> None:
     def copied(src: Changes) -> Merge:
         touched = src.touched("id")
@@ -112,6 +114,7 @@ def test_an_overwrite_that_changes_no_layout_is_read_from_the_feed(lake: Lake) -
     assert lake.rows("counted") == held(lake)
 
 
+@pytest.mark.slow
 def test_a_portion_that_ends_before_its_source_was_laid_out_anew_is_not_read_by_the_new_layout(lake: Lake) -> None:
     """Delta would say that the rows of version 1 have no g: a partition's column is in no file."""
     lake.create("src", [(1, "a", 10)], SRC)
@@ -122,6 +125,7 @@ def test_a_portion_that_ends_before_its_source_was_laid_out_anew_is_not_read_by_
     assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 1, 20)]
 
 
+@pytest.mark.slow
 def test_nor_is_one_that_ends_far_before_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody reads all commits behind a portion; that the layout is another one by now is seen all the same."""
     monkeypatch.setattr(batch, "AHEAD", 1)

@@ -78,6 +78,7 @@ def test_the_second_reader_of_the_same_commits_reads_no_table(
     assert len(reads) == 1
 
 
+@pytest.mark.slow
 def test_other_commits_are_another_feed(changed: Callable[..., Rows], reads: list[DataFrame], lake: Lake) -> None:
     assert changed(0) == WHOLE
     assert changed(1) == WHOLE[1:]
@@ -90,6 +91,7 @@ def test_other_commits_are_another_feed(changed: Callable[..., Rows], reads: lis
     assert len(reads) == 4
 
 
+@pytest.mark.slow
 def test_each_piece_of_a_feed_in_pieces_is_its_own(changed: Callable[..., Rows], lake: Lake) -> None:
     lake.sql("DELETE FROM {src} WHERE id = 2")
     assert changed(0, exclude=("UPDATE",)) == [("delete", 2, 20), ("insert", 3, 30)]

@@ -77,7 +77,7 @@ def target_emptied(lake: Lake) -> None:
 
 GAPS = [
     log_cleaned,
-    replaced,
+    slow(replaced),
     slow(vacuumed),
     slow(feed_off_for_a_while),
     slow(recreated_shorter),
@@ -115,6 +115,7 @@ def test_a_target_restored_to_a_time_catches_up(lake: Lake) -> None:
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [vacuumed, slow(feed_off_for_a_while)], ids=lambda gap: gap.__name__)
 def test_the_comparison_writes_only_rows_that_differ(lake: Lake, gap: Callable[[Lake], None]) -> None:
     lake.create("src", [*ROWS, *((n, "m", n) for n in range(10, 40))], SRC)
@@ -196,6 +197,7 @@ def test_where_names_may_have_changed_hands_in_a_cleaned_log_no_archive_answers(
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: Lake) -> None:
     """Delta gives the files of all but the newest version up a week after the last commit before it."""
     lake.create("src", ROWS, SRC)
@@ -240,6 +242,7 @@ def test_an_archive_that_keeps_some_of_the_log_does_not_answer(lake: Lake) -> No
     assert lake.rows("log") and not _answers(lake, 0, 1)
 
 
+@pytest.mark.slow
 def test_an_archive_from_which_operations_are_left_out_does_not_answer(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     for _ in range(2):
@@ -249,6 +252,7 @@ def test_an_archive_from_which_operations_are_left_out_does_not_answer(lake: Lak
     assert not _answers(lake, 0, 2)
 
 
+@pytest.mark.slow
 def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
     def both(src: Changes, more: Changes) -> Append:
         return Append(src.log().unionByName(more.log()))
@@ -263,7 +267,7 @@ def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
     assert archived(lake.ref("both"), lake.source("src").at, VersionRange(0, end)) is None
 
 
-@pytest.mark.parametrize("mapped", [None, "some", "others"])
+@pytest.mark.parametrize("mapped", [slow(None), "some", slow("others")])
 def test_an_archive_of_some_partitions_answers_for_no_others(lake: Lake, mapped: str | None) -> None:
     def kept(src: Changes) -> Append:
         return Append(src.log())
@@ -369,6 +373,7 @@ def test_an_append_does_not_take_a_copied_table_for_a_renamed_one(lake: Lake) ->
     assert [row[0] for row in lake.rows("kept")] == [1, 1, 2]
 
 
+@pytest.mark.slow
 def test_an_append_remembers_a_source_that_it_has_not_read_for_a_while(lake: Lake) -> None:
     def both(src: Changes, dim: Changes) -> Append:
         return Append(src.appended().union(dim.appended()))

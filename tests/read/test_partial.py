@@ -105,6 +105,7 @@ def test_a_limit_counts_no_commit_without_rows(lake: Lake) -> None:
     assert [row[0] for row in lake.rows("copy")] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_limit_counts_no_commit_without_rows_between_others_either(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, KEYED)
@@ -118,6 +119,7 @@ def test_a_limit_counts_no_commit_without_rows_between_others_either(lake: Lake)
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_a_column_of_another_type_is_compared_for_no_commit_tells_what_it_does_to_a_hash(lake: Lake) -> None:
     lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
     lake.materialize(hashed, KEYED)

@@ -11,6 +11,7 @@ from lakehouse.commit.commit import Committed
 from lakehouse.errors import LostChangesError, ReadError, TruncatesMissingError
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
+from tests.support.slow import slow
 
 EVENTS = "id int, at int, op string, v int"
 TRUNCATE = "op = 'T'"
@@ -34,6 +35,7 @@ def forgetful(events: Changes) -> Merge:
     return Merge(scd.type1(touched.rows, "id", "at", apply_as_truncates=TRUNCATE), touched)
 
 
+@pytest.mark.slow
 def test_a_truncate_touches_every_key_and_holds_for_events_that_arrive_later(lake: Lake):
     lake.create("events", [(1, 1, "U", 10), (2, 5, "U", 20)], EVENTS)
     declared = Table(key="id")
@@ -49,6 +51,7 @@ def test_a_truncate_touches_every_key_and_holds_for_events_that_arrive_later(lak
     assert lake.rows("current") == [(2, 20), (3, 30)]
 
 
+@pytest.mark.slow
 def test_rows_that_concern_every_key_are_there_for_keys_that_are_no_literals(lake: Lake):
     lake.create("events", [(1.5, 1), (None, 3), (2.5, 4)], "id double, at int")
     lake.materialize(counted, Table(key="id"))
@@ -166,7 +169,7 @@ def test_an_append_that_only_looks_an_input_up_is_refused_when_that_input_change
     assert len(lake.commits("appended")) == 1
 
 
-@pytest.mark.parametrize("asset", [both_sides, net_and_feed, overwritten])
+@pytest.mark.parametrize("asset", [both_sides, slow(net_and_feed), slow(overwritten)])
 def test_inputs_that_were_asked_are_not_refused(lake: Lake, asset: Callable[..., Any]):
     lake.create("src", [(1, "a", 10)], SRC)
     lake.create("dim", [("a", "A", 1)], DIM)

@@ -49,6 +49,7 @@ def test_delta_s_own_feed_fails(deleted: Lake) -> None:
         deleted.source("src").at.feed(2, 2).collect()
 
 
+@pytest.mark.slow
 def test_each_row_is_told_as_often_as_it_was_deleted_or_inserted(deleted: Lake) -> None:
     _is_told(deleted)
 

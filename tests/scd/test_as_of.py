@@ -56,6 +56,7 @@ def snapshot(events: Changes) -> Merge:
     return Merge(rows.withColumnsRenamed({"__START_AT": "valid_from", "__END_AT": "valid_to"}), touched)
 
 
+@pytest.mark.slow
 def test_a_type_2_table_that_others_have_kept_is_taken_over_and_only_rows_that_differ_are_written(lake: Lake):
     lake.create("events", [(1, "A", "U", 1), (1, "B", "U", 5), (2, "C", "U", 2)], EVENTS)
     columns = "id int, city string, valid_from int, valid_to int"

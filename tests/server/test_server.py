@@ -248,6 +248,7 @@ def test_removing_the_root_ends_it(server: Server):
     until(lambda: not is_alive(state.jvm))
 
 
+@pytest.mark.slow
 def test_stop_leaves_one_that_is_in_use_unless_it_is_to_end_now(server: Server):
     assert not stop(server.root)
     state, used = find_or_start(server, yes)

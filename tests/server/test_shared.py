@@ -29,6 +29,7 @@ def served(house: House) -> House:
     return house
 
 
+@pytest.mark.slow
 def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(house: House):
     house.write("shared", number=[0], count=[0])
     four = [house.start("insert", str(number)) for number in range(4)]

@@ -60,6 +60,7 @@ def test_a_named_table_is_created_followed_and_left_alone(lake: Named) -> None:
     assert lake.version("kept") == 1
 
 
+@pytest.mark.slow
 def test_rows_that_are_only_new_are_appended_to_a_named_table(lake: Named) -> None:
     lake.materialize(archive)
     lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
@@ -81,6 +82,7 @@ def test_each_piece_of_a_named_tables_feed_is_its_own(lake: Named) -> None:
     assert {*lake.rows("archive")} == told and len(lake.rows("archive")) == len(told)
 
 
+@pytest.mark.slow
 def test_a_named_table_is_overwritten_without_being_replaced(lake: Named) -> None:
     lake.materialize(copy)
     before = lake.source("copy").head.table_id
@@ -114,6 +116,7 @@ def test_a_commit_is_told_its_time_where_clocks_are_set_back(lake: Named, monkey
         time.tzset()
 
 
+@pytest.mark.slow
 def test_twins_on_a_named_table_commit_once(lake: Named) -> None:
     lake.materialize(archive)
     lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")

@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+import pytest
+
 from lakehouse import Append, Changes, Merge, Table
 from tests.support.lake import Lake
 
@@ -17,6 +19,7 @@ def log(src: Changes) -> Append:
     return Append(src.appended())
 
 
+@pytest.mark.slow
 def test_a_nested_field_that_may_not_be_null_stays_so_through_a_merge(lake: Lake) -> None:
     columns = "id int, s struct<a: int NOT NULL>, m map<string, int>"
     for name in ("src", "kept"):

@@ -43,6 +43,7 @@ def test_a_transaction_survives_a_restore(lake: Lake) -> None:
     assert lake.ref("t").log(lambda: lake.spark).epoch("app", lake.version("t")) == 3
 
 
+@pytest.mark.slow
 def test_both_logs_say_the_same_of_one_table(lake: Lake) -> None:
     lake.create("t", [(1, "a", 1)], SRC, delta__columnMapping__mode="name")
     for statement in (

@@ -38,6 +38,7 @@ def _files(lake: Lake, table: str) -> int:
     return len(list((lake.root / table).glob("*.parquet")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hours", "left"), [(24, 1), (0, 0)])
 def test_a_shorter_retain_than_the_property_is_ignored_unless_it_is_0(lake: Lake, hours: int, left: int) -> None:
     _with_a_dead_file(lake)
@@ -50,6 +51,7 @@ def test_a_shorter_retain_than_the_property_is_ignored_unless_it_is_0(lake: Lake
     assert _files(lake, "old") == left
 
 
+@pytest.mark.slow
 def test_a_longer_retain_than_the_property_protects_nobody(lake: Lake) -> None:
     _with_a_dead_file(lake, **{RETENTION: "interval 1 seconds"})
     time.sleep(2)

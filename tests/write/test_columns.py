@@ -81,6 +81,7 @@ def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake,
     assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
 
 
+@pytest.mark.slow
 def test_a_field_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake) -> None:
     def flat(src: Changes) -> Merge:
         touched = src.touched("id")
@@ -192,6 +193,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", all_but(("in another order",), FIELDS))
 def test_fields_within_a_column_that_changed_are_read_from_all_rows(lake: Lake, changes: list[str]) -> None:
     """A cast would go by their place: their values would change names without a word."""
@@ -239,6 +241,7 @@ def test_a_restore_to_a_narrower_type_is_read_from_all_rows(lake: Lake) -> None:
     assert lake.rows("narrowed") == [(1, 10)]
 
 
+@pytest.mark.slow
 def test_a_sources_default_stays_with_the_source(lake: Lake) -> None:
     lake.create("src", [(1, 10)], "id int, v int", delta__feature__allowColumnDefaults="supported")
     lake.sql("ALTER TABLE {src} ALTER COLUMN v SET DEFAULT 7")
@@ -249,6 +252,7 @@ def test_a_sources_default_stays_with_the_source(lake: Lake) -> None:
     assert [field.metadata for field in fields] == [{"comment": "the key"}, {}]
 
 
+@pytest.mark.slow
 def test_the_partitions_of_a_run_are_found_in_rows_from_before_their_column_had_its_name(lake: Lake) -> None:
     mapped(lake)
     start = lake.version("src")
@@ -285,6 +289,7 @@ def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, sou
         lake.sql("UPDATE {src} SET v = v + 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["append", slow("merge")])
 def test_a_type_that_a_write_has_widened_is_read_from_all_rows(lake: Lake, how: str) -> None:
     def said(src: Changes) -> Merge:

@@ -72,7 +72,7 @@ def moment(each: int) -> Any:
 @pytest.mark.parametrize(
     ("seed", "deliveries", "version_of", "track"),
     [
-        (1, 4, number, ("g", "a")),
+        (1, 3, number, ("g", "a")),
         slow(296, 6, number, ("g", "a")),
         slow(2, 6, day, None),
         slow(3, 6, moment, ("b",)),

@@ -79,6 +79,7 @@ def test_a_history_is_the_fold_of_its_sources_versions_however_ranges_are_cut(
     shutil.rmtree(lake.root)
 
 
+@pytest.mark.slow
 def test_a_range_that_is_read_twice_changes_nothing(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
     lake.materialize(tracked, KEYED)
@@ -145,6 +146,7 @@ def test_two_rows_of_one_entity_in_one_version_are_refused(lake: Lake) -> None:
         lake.materialize(tracked, KEYED)
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_history_takes_rows_from_its_feed_by_the_rows_key(lake: Lake) -> None:
     def named(tracked: Changes) -> Merge:
         touched = tracked.touched("id", "__START_AT")

@@ -20,6 +20,7 @@ from lakehouse.write.driver_difference import local_difference
 from lakehouse.write.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.slow import slow
 
 pytestmark = pytest.mark.anywhere
 
@@ -96,7 +97,7 @@ def test_deletes_that_cannot_be_said_are_merged(lake: Lake) -> None:
     assert isinstance(statement_of(followed(lake)), MergeRows)
 
 
-@pytest.mark.parametrize("key", [None, -1], ids=["NULL", "no NULL"])
+@pytest.mark.parametrize("key", [pytest.param(None, id="NULL"), slow(-1, id="no NULL")])
 def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None) -> None:
     filled(lake)
     lake.insert("src", [(key, 0)])
@@ -112,6 +113,7 @@ def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None)
     assert images(lake) == [("delete", COUNT - 1)]
 
 
+@pytest.mark.slow
 def test_rows_that_a_rival_deleted_in_the_same_moment_are_no_foreign_application_id(lake: Lake) -> None:
     """Delta then commits nothing, and says nothing."""
     filled(lake)
@@ -149,6 +151,7 @@ def pairs(src: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
+@pytest.mark.slow
 def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """With NULL on either side, and one of them as the deletes' companion."""
     monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
@@ -163,6 +166,7 @@ def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake, monkeypat
     assert lake.rows("pairs") == [("x", None, 1), (None, None, 1)]
 
 
+@pytest.mark.slow
 def test_a_key_that_the_table_holds_twice_is_there_once_afterwards(lake: Lake) -> None:
     filled(lake)
     followed(lake)
@@ -176,11 +180,10 @@ def test_a_key_that_the_table_holds_twice_is_there_once_afterwards(lake: Lake) -
 @pytest.mark.parametrize(
     "table",
     [
-        Table(key="id", partition_by="v"),
-        Table(key="id", statement="merge"),
-        TABLES["files are rewritten"],
+        slow(Table(key="id", partition_by="v"), id="others may write other partitions"),
+        pytest.param(Table(key="id", statement="merge"), id="asked for"),
+        slow(TABLES["files are rewritten"], id="files are written again anyway"),
     ],
-    ids=["others may write other partitions", "asked for", "files are written again anyway"],
 )
 def test_where_it_is_not_to_be_it_is_a_merge(lake: Lake, table: Table) -> None:
     filled(lake)

@@ -34,6 +34,7 @@ def moment(lake: Lake, version: int) -> str:
     return (EPOCH + dt.timedelta(milliseconds=lake.commits("src")[version].timestamp)).isoformat()
 
 
+@pytest.mark.slow
 def test_a_history_is_restated_from_a_moment_on_in_one_commit_that_says_so(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2), (3, "c", 3)], SRC)
     lake.materialize(log)

@@ -60,7 +60,7 @@ def day(each: int) -> Any:
 @pytest.mark.parametrize(
     ("seed", "deliveries", "version_of", "table"),
     [
-        (1, 4, number, KEYED),
+        (1, 3, number, KEYED),
         slow(296, 6, number, KEYED),
         slow(2, 6, day, KEYED),
         slow(3, 6, number, Table(key="id", partition_by="g")),
@@ -208,6 +208,7 @@ def test_a_key_that_comes_into_the_scope_keeps_one_row(lake: Lake) -> None:
     assert lake.rows("kept") == [(1, "y", 1, "p"), (2, "y", 2, "q"), (3, "y", 3, "r")]
 
 
+@pytest.mark.slow
 def test_an_extract_with_a_new_column_adds_the_column(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
 

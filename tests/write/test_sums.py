@@ -96,6 +96,7 @@ def test_a_text_that_is_no_utf8_is_not_added_from_the_feed(lake: Lake) -> None:
         assert list(map(tuple, held)) == list(map(tuple, expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "value"), [("date", "1582-10-10"), ("timestamp", "1582-10-10 00:00:00")])
 def test_a_day_of_another_calendar_is_not_added_from_the_feed(
     lake: Lake, anew: list[str | None], kind: str, value: str
@@ -111,7 +112,7 @@ def test_a_day_of_another_calendar_is_not_added_from_the_feed(
     assert len(anew) == 1
 
 
-@pytest.mark.parametrize(("more", "exact"), [("of: array<string>", True), slow("tags: map<string, int>", False)])
+@pytest.mark.parametrize(("more", "exact"), [slow("of: array<string>", True), slow("tags: map<string, int>", False)])
 def test_a_struct_is_summed_by_its_fields(lake: Lake, anew: list[str | None], more: str, *, exact: bool) -> None:
     lake.create("src", [], f"id int, g string, item struct<v: bigint, {more}>, vid map<string, string>")
 
@@ -144,6 +145,7 @@ def test_a_count_needs_no_sums(lake: Lake, anew: list[str | None]) -> None:
     assert not anew
 
 
+@pytest.mark.slow
 def test_what_the_feed_tells_wrong_counts_where_the_source_says_so(lake: Lake) -> None:
     def broken(src: Changes) -> Aggregate:
         return Aggregate(src, "id", "n", {"bytes": "octet_length(g)"}, where="NOT is_valid_utf8(g)")
@@ -155,6 +157,7 @@ def test_what_the_feed_tells_wrong_counts_where_the_source_says_so(lake: Lake) -
     assert lake.rows("broken") == [(2, 1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [pytest.param(True, id="at the driver"), slow(False, id="where it is")])
 def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, *, few: bool
@@ -175,6 +178,7 @@ def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(
     assert lake.rows("judged") == [("a", 1), ("b", 1)]
 
 
+@pytest.mark.slow
 def test_changes_that_are_gone_while_they_are_added_are_a_late_gap(
     rows: Lake, anew: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +208,7 @@ def test_an_image_before_that_fails_does_not_block_the_table(lake: Lake, anew: l
     assert len(anew) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bigint", slow("decimal(38,10)"), slow("decimal(30,10)")])
 def test_large_values_are_summed_exactly(lake: Lake, anew: list[str | None], kind: str) -> None:
     large = 9_000_000_000_000_000_000
@@ -229,10 +234,14 @@ def test_large_values_are_summed_exactly(lake: Lake, anew: list[str | None], kin
 @pytest.mark.parametrize(
     ("kind", "held", "more"),
     [
-        ("decimal(38,33)", "0.123456789012345678901234567890123", "1.000000000000000000000000000000001"),
-        ("decimal(38,0)", f"-6{'0' * 37}", f"6{'0' * 37}"),
+        slow(
+            "decimal(38,33)",
+            "0.123456789012345678901234567890123",
+            "1.000000000000000000000000000000001",
+            id="many digits",
+        ),
+        pytest.param("decimal(38,0)", f"-6{'0' * 37}", f"6{'0' * 37}", id="an overflow among the changes"),
     ],
-    ids=["many digits", "an overflow among the changes"],
 )
 def test_a_sum_is_as_exact_as_its_column(lake: Lake, kind: str, held: str, more: str) -> None:
     lake.create("src", [(1, "a", Decimal(held))], f"id int, g string, v {kind}")

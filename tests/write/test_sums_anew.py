@@ -82,6 +82,7 @@ def test_a_source_that_went_back_is_followed(rows: Lake, anew: list[str | None])
     assert not anew
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("meddle", "change"),
     [
@@ -176,6 +177,7 @@ def test_sums_in_another_zone_or_of_other_partitions_of_the_source_are_other_sum
         rows.spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
 
 
+@pytest.mark.slow
 def test_sums_of_another_input_are_computed_anew(rows: Lake) -> None:
     def ours(src: Changes, other: DataFrame) -> Aggregate:
         return Aggregate(src, by="g", count="n", sums={"total": "v"})
@@ -233,6 +235,7 @@ def test_a_merge_becomes_an_aggregate_and_goes_back(rows: Lake) -> None:
         assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", [slow("log"), None])
 def test_a_gap_is_computed_anew_whatever_the_archive_holds(
     rows: Lake, anew: list[str | None], archive: str | None
@@ -264,6 +267,7 @@ def test_a_look_up_and_other_changes_do_not_matter_to_the_sums(rows: Lake) -> No
     assert rows.rows("both") == due(rows)
 
 
+@pytest.mark.slow
 def test_a_table_that_was_touched_in_vain_is_compared_once(rows: Lake, anew: list[str | None]) -> None:
     rows.sql("UPDATE {sums} SET total = total")
     assert committed(rows.materialize(sums, BY_G)).statement == MarkOnly()

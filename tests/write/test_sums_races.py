@@ -13,6 +13,7 @@ from tests.support.summed import BY_G, IN_G, MEDDLED, ROWS, anew, due, rows, sum
 __all__ = ["anew", "rows"]  # fixtures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meddle", MEDDLED)
 def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_a_sum(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, meddle: str
@@ -28,6 +29,7 @@ def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_
     assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meddle", MEDDLED)
 def test_a_commit_that_died_behind_rows_that_slipped_in_is_mended_by_the_next_run(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, meddle: str
@@ -115,6 +117,7 @@ def test_a_group_of_the_empty_text_is_refused_where_the_table_is_partitioned_by_
     assert lake.rows("sums") == before
 
 
+@pytest.mark.slow
 def test_a_table_that_is_partitioned_by_its_groups_is_added_to(lake: Lake, anew: list[str | None]) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(sums, IN_G)

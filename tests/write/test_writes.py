@@ -53,7 +53,7 @@ def test_a_row_that_leaves_the_filter_leaves_the_table_and_comes_back(lake: Lake
 
 @pytest.mark.parametrize(
     ("statement", "kind", "images"),
-    [("auto", ReplaceRows, ("delete", "insert")), ("merge", MergeRows, ("update_preimage", "update_postimage"))],
+    [("auto", ReplaceRows, ("delete", "insert")), slow("merge", MergeRows, ("update_preimage", "update_postimage"))],
 )
 def test_rows_that_did_not_change_are_not_in_the_tables_own_feed(
     lake: Lake, statement: Any, kind: type, images: tuple[str, str]
@@ -68,6 +68,7 @@ def test_rows_that_did_not_change_are_not_in_the_tables_own_feed(
     assert sorted(map(tuple, feed)) == [(3, 30, images[0]), (3, 31, images[1])]
 
 
+@pytest.mark.slow
 def test_new_keys_only_are_appended(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(kept, Table(key="id"))
@@ -106,7 +107,7 @@ def by_total(src: DataFrame) -> Overwrite:
     return Overwrite(src.groupBy("k").agg(F.sum("v").alias("total")))
 
 
-@pytest.mark.parametrize("table", [Table(), Table(key="k")], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("table", [slow(Table(), id="without a key"), pytest.param(Table(key="k"), id="with a key")])
 def test_an_overwrite_with_the_same_content_commits_nothing(lake: Lake, table: Table) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(by_total, table)
@@ -115,6 +116,7 @@ def test_an_overwrite_with_the_same_content_commits_nothing(lake: Lake, table: T
     assert lake.rows("by_total") == [("a", 40), ("b", 20)]
 
 
+@pytest.mark.slow
 def test_an_overwrite_keeps_the_tables_id_and_history(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(by_total)
@@ -137,6 +139,7 @@ def test_an_overwrite_with_a_key_writes_only_rows_that_differ(lake: Lake) -> Non
     assert (outcome.commit.rows.inserted, outcome.commit.rows.updated, outcome.commit.rows.deleted) == (1, 0, 1)
 
 
+@pytest.mark.slow
 def test_net_changes_are_one_row_a_key(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     step = lake.begin(kept, Table(key="id"))
@@ -178,6 +181,7 @@ def test_columns_with_hostile_names_are_only_names(lake: Lake) -> None:
     assert lake.rows("odd") == [(1, "x"), (2, None), (3, "z")]
 
 
+@pytest.mark.slow
 def test_rows_without_a_key_are_compared_whatever_their_columns_are_called(lake: Lake) -> None:
     def odd(src: DataFrame) -> Overwrite:
         return Overwrite(src)
@@ -202,6 +206,7 @@ def placed(src: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: Lake, statement: Any) -> None:
     """As literals: only so does Delta let writers of other partitions alone."""
@@ -221,6 +226,7 @@ def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: La
     assert lake.source("placed").at.feed(1, 1).where("k = 'd'").isEmpty()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, statement: Any) -> None:
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)

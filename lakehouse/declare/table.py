@@ -8,7 +8,7 @@ from lakehouse.declare.isolation import Isolation
 from lakehouse.declare.metadata import Declared
 from lakehouse.log.location import scheme_of
 from lakehouse.log.log import Head
-from lakehouse.sql.text import folded
+from lakehouse.sql.text import folded, name_parts
 
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 """Names of the change data feed's own columns; a table that keeps a feed cannot hold them."""
@@ -34,7 +34,8 @@ class Table(Declared):
         cluster_by: The column or columns of liquid clustering; not together with `partition_by`.
         properties: Delta table properties, set when the table is created. The change data feed is on, and with a
             key deletion vectors are, unless they are switched off here.
-        name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root.
+        name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root; a part that has
+            dots of its own stands in backticks.
         path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`).
         on_gap: What to do if the changes of a source can no longer be read: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
@@ -87,7 +88,7 @@ class Table(Declared):
             if unsafe.lower() in self.properties_in_lower_case:
                 raise ValueError(f"Table property {unsafe} is refused: {why}.")
         _isolation(self.properties_in_lower_case)
-        if self.name is not None and not all(self.name.split(".")):
+        if self.name is not None and not name_parts(self.name):
             raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
         if self.path is not None and scheme_of(self.path) is None and not self.path.startswith("/"):
             raise ValueError(f"path is absolute or has a scheme, such as s3a://bucket/orders, not {self.path!r}.")

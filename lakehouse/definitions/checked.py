@@ -29,9 +29,9 @@ from lakehouse.follow.followed import Followed, LeftOut, Source
 from lakehouse.log.log import Head, Log
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.spark.diagnosis import why_unreadable
+from lakehouse.spark.fitting import fit
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import fit
 
 
 @dataclass(frozen=True)

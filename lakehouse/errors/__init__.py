@@ -18,7 +18,6 @@
     - UnreadableLogError
     - NewerMarkError
     - ViewError
-    - ViewError
   x WriteError                  nothing was written
     - LostChangesError
     - TruncatesMissingError

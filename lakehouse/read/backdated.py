@@ -14,9 +14,9 @@ from lakehouse.read.latest_images import CHANGE, INSERT, TIMESTAMP, VERSION
 from lakehouse.read.times import Times, times_of
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import computed
+from lakehouse.spark.fitting import conformed
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import conformed
 
 
 def backdated(changes: Changes, log: Log) -> Changes | None:

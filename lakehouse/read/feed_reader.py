@@ -20,9 +20,10 @@ from lakehouse.read.version_diff import feed_by_commit
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
 from lakehouse.spark.driver_rows import SMALL_BYTES, Local, small
+from lakehouse.spark.fitting import conformed
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import conformed, field_names, padding_like
+from lakehouse.spark.types import field_names, padding_like
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
 """A table, its id, the version whose schema the rows have, a predicate, and the commits."""

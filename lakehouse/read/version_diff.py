@@ -14,8 +14,8 @@ from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, TIMESTAMP, VERS
 from lakehouse.spark.compare import MORE, bag_difference
 from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.fitting import conformed
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import conformed
 from lakehouse.sql.text import quote
 
 

@@ -12,7 +12,7 @@ from lakehouse.log.location import Location
 from lakehouse.log.log import Head, Log
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.spark_log import SparkLog
-from lakehouse.sql.text import quote
+from lakehouse.sql.text import name_parts, quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TableRef:
 
     @classmethod
     def in_catalog(cls, name: str, catalog_name: str) -> "TableRef":
-        return cls(name, ".".join(quote(part) for part in catalog_name.split(".")), None)
+        return cls(name, ".".join(quote(part) for part in name_parts(catalog_name)), None)
 
     def found_at(self, address: str) -> "TableRef":
         """The same table, whose directory is known: its log can be read there, and SQL still goes by its name."""

@@ -1,10 +1,9 @@
-"""Whether a result fits its table, decided before anything is written."""
+"""What Spark's types say: their fields, whether one keeps the values of another, how their values are compared."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,7 +21,6 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -30,11 +28,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from lakehouse.declare.table import RESERVED_COLUMNS, Table
-from lakehouse.errors import SchemaError
 from lakehouse.log.log import FileSchema
-from lakehouse.spark.session import is_connect
-from lakehouse.sql.text import folded, quote
+from lakehouse.sql.text import quote
 
 INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 ATOMS = {
@@ -50,41 +45,15 @@ ATOMS = {
     TimestampType,
 }
 """Types without parts, of which name and size are all there is to say."""
-_CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+CHAR = "__CHAR_VARCHAR_TYPE_STRING"
 """The metadata in which Spark says that a column which it shows as STRING is a CHAR."""
 _PADDED = re.compile(r"\bchar\(")
-_ZONE = "spark.sql.session.timeZone"
-_FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
-
-
-def check_new(asset: str, rows: DataFrame, table: Table) -> None:
-    """Refuses a result that no Delta table of this declaration can hold.
-
-    Raises:
-        SchemaError: A reserved or repeated column name, or a declared column that the result lacks.
-    """
-    names = [column.lower() for column in rows.columns]
-    problems: dict[str, str] = {}
-    for name in RESERVED_COLUMNS & set(names):
-        problems[name] = "is a column of Delta's change data feed; rename it, as changes.log() does"
-    for name in {name for name in names if names.count(name) > 1}:
-        problems[name] = "stands in it twice"
-    for role, columns in (
-        ("key", table.key_columns),
-        ("partition_by", table.partition_columns),
-        ("cluster_by", table.cluster_columns),
-    ):
-        for column in columns:
-            if column.lower() not in names:
-                problems[column] = f"is declared as {role} but is not in the result"
-    if problems:
-        raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
 
 
 def pads(schema: StructType) -> bool:
     """Whether a column is a CHAR, whose texts Spark pads with blanks."""
-    return any(str(column.metadata.get(_CHAR)).startswith("char(") for column in schema.fields)
+    return any(str(column.metadata.get(CHAR)).startswith("char(") for column in schema.fields)
 
 
 def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
@@ -93,122 +62,9 @@ def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
     Delta's feed has the padded texts, and not that their columns are CHARs: `status = 'new'` would hold of no row.
     """
     for column in schema.fields:
-        if _PADDED.search(str(column.metadata.get(_CHAR))):
-            frame = frame.withMetadata(column.name, {_CHAR: column.metadata[_CHAR]})
+        if _PADDED.search(str(column.metadata.get(CHAR))):
+            frame = frame.withMetadata(column.name, {CHAR: column.metadata[CHAR]})
     return frame
-
-
-def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
-    """Refuses texts as keys of a table that pads them: a padded key equals its literal, but joins with nothing.
-
-    Raises:
-        SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
-    """
-    keys = folded(key)
-    kinds = {column.name.lower(): column.metadata.get(_CHAR) for column in rows.schema.fields}
-    problems = {
-        column.name: f"is a key of {kind} in the table, which Spark pads with blanks, and not in the result"
-        for column in have.fields
-        if column.name.lower() in keys
-        and str(kind := column.metadata.get(_CHAR)).startswith("char(")
-        and kinds.get(column.name.lower()) != kind
-    }
-    if problems:
-        raise SchemaError(asset, problems, "Make the table's column a STRING.")
-
-
-def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) -> None:
-    """Refuses instants as partitions in a time zone with daylight saving, because Delta writes them as local time.
-
-    The hour that occurs twice would be read back as the first of the two, another instant than was written.
-    Delta: `DelayedCommitProtocol.parsePartitions`.
-
-    Raises:
-        SchemaError: The table is partitioned by a timestamp, and the session's zone has no fixed offset.
-    """
-    partitions = folded(partition_columns)
-    fields = [column for column in rows.schema.fields if column.name.lower() in partitions]
-    instants = [column.name for column in fields if isinstance(column.dataType, TimestampType)]
-    zone = rows.sparkSession.conf.get(_ZONE) if instants else None
-    if zone is not None and not _FIXED.fullmatch(zone):
-        problems = dict.fromkeys(instants, f"is a timestamp and a partition column, and the session's zone is {zone}")
-        raise SchemaError(asset, problems, f"Set {_ZONE} to UTC.")
-
-
-def fit(
-    asset: str,
-    rows: DataFrame,
-    have: StructType,
-    *,
-    may_add: bool,
-    filled: Callable[[], Mapping[str, str]] = dict[str, str],
-) -> DataFrame:
-    """The rows under the table's column order, names and types.
-
-    Args:
-        asset: The asset, for messages.
-        rows: The result.
-        have: The table's schema.
-        may_add: Whether columns may be added: only if every row is compared, because old rows would lack them.
-        filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
-
-    Raises:
-        SchemaError: A column is missing, is new where it may not be, or has a type that would lose values.
-    """
-    result = {column.name.lower(): column for column in rows.schema.fields}
-    present = {column.name.lower() for column in have.fields}
-    problems: dict[str, str] = {}
-    for column in have.fields:
-        column_of_result = result.get(column.name.lower())
-        if column_of_result is None:
-            problems[column.name] = "is missing from the result"
-        elif not widens(column_of_result.dataType, column.dataType):
-            problems[column.name] = (
-                f"the table has {column.dataType.simpleString()}, the result {column_of_result.dataType.simpleString()}"
-            )
-    added = [column for column in rows.schema.fields if column.name.lower() not in present]
-    if added and not may_add:
-        problems |= {column.name: "is not in the table" for column in added}
-    if problems:
-        words = filled() if "is missing from the result" in problems.values() else dict[str, str]()
-        for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
-            problems[name] += f", {words[name.lower()]}"
-        remedy = (
-            "To add columns change the asset's code_version: every row is then compared. To drop or retype one, "
-            "alter the table, or write it to another asset."
-        )
-        raise SchemaError(asset, problems, remedy)
-    return conformed(rows, StructType([*have.fields, *added]))
-
-
-def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame's columns under the names and types of a schema; NULL in those that it lacks.
-
-    As SQL text if that means the same, because each column of the DataFrame API is forty calls into the JVM.
-    """
-    present = folded(frame.columns)
-    if all(_is_plain(column) for column in schema.fields):
-        texts = {c.name: (quote(c.name) if c.name.lower() in present else "NULL", c.dataType) for c in schema.fields}
-        cast = (f"CAST({value} AS {_text(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
-        return typed(frame.selectExpr(*cast), schema)
-    values = [F.col(quote(c.name)) if c.name.lower() in present else F.lit(None) for c in schema.fields]
-    return frame.select(*(v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True)))
-
-
-def typed(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame with its known columns, so that Connect need not analyze it to find them."""
-    if not is_connect(frame.sparkSession) or not all(_is_plain(column) for column in schema.fields):
-        return frame
-    return frame.to(StructType([StructField(column.name, column.dataType) for column in schema.fields]))
-
-
-def _is_plain(column: StructField) -> bool:
-    """Whether SQL can express name and type: it has no NOT NULL for elements, and replaces ${...} even in names."""
-    return type(column.dataType) in ATOMS and "${" not in column.name
-
-
-def _text(kind: DataType) -> str:
-    return "timestamp_ltz" if isinstance(kind, TimestampType) else kind.simpleString()
 
 
 def widens(value: DataType, column: DataType) -> bool:
@@ -249,25 +105,26 @@ def column_types(schema: StructType) -> dict[str, str]:
 
 def field_names(kind: DataType) -> tuple[str, ...]:
     """The names of the fields within a type, in their order, in lower case."""
-    return tuple(path.lower() for path in _paths("", kind))
+    return tuple(path.lower() for path, _ in fields_within("", kind))
 
 
 def paths(schema: StructType) -> frozenset[str]:
     """The columns and the fields within them as Delta's log names them, in lower case."""
-    return frozenset(path.lower() for field in schema.fields for path in _paths(field.name, field.dataType))
+    return frozenset(path.lower() for field in schema.fields for path, _ in fields_within(field.name, field.dataType))
 
 
-def _paths(path: str, kind: DataType) -> Iterator[str]:
-    yield path
+def fields_within(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+    """The fields within a type and their types, the type itself first."""
+    yield path, kind
     match kind:
         case StructType():
             for field in kind.fields:
-                yield from _paths(f"{path}.{field.name}", field.dataType)
+                yield from fields_within(f"{path}.{field.name}", field.dataType)
         case ArrayType():
-            yield from _paths(f"{path}.element", kind.elementType)
+            yield from fields_within(f"{path}.element", kind.elementType)
         case MapType():
-            yield from _paths(f"{path}.key", kind.keyType)
-            yield from _paths(f"{path}.value", kind.valueType)
+            yield from fields_within(f"{path}.key", kind.keyType)
+            yield from fields_within(f"{path}.value", kind.valueType)
         case _:
             pass
 

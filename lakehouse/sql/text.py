@@ -1,5 +1,6 @@
 """Names and values in SQL text: quoted here, nowhere else."""
 
+import re
 from collections.abc import Iterable
 from datetime import date, datetime
 from decimal import Decimal
@@ -7,6 +8,10 @@ from math import isfinite
 from typing import TypeAlias
 
 Literal: TypeAlias = str | bytes | int | float | bool | Decimal | date | datetime | None
+
+
+_PART = re.compile(r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.]+))\.")
+"""A part of a catalog name and the dot behind it."""
 
 
 def folded(names: Iterable[str]) -> frozenset[str]:
@@ -17,6 +22,14 @@ def folded(names: Iterable[str]) -> frozenset[str]:
 def quote(name: str) -> str:
     """A column or name part as a SQL identifier."""
     return f"`{name.replace('`', '``')}`"
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a catalog name, split at its dots; a part in backticks may have dots of its own. Not a name: ()."""
+    matches = list(_PART.finditer(f"{name}."))
+    if "".join(part.group() for part in matches) != f"{name}.":
+        return ()
+    return tuple(part["quoted"].replace("``", "`") if part["quoted"] else part["plain"] for part in matches)
 
 
 def quote_all(names: tuple[str, ...] | list[str], prefix: str = "") -> str:

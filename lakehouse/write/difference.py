@@ -18,8 +18,9 @@ from lakehouse.errors import BadEventError, BrokenPromiseError
 from lakehouse.read.touched import Touched, require
 from lakehouse.spark.compare import MORE, bag_difference
 from lakehouse.spark.evidence import causes, message
+from lakehouse.spark.fitting import typed
 from lakehouse.spark.promises import BROKEN
-from lakehouse.spark.types import comparable, typed
+from lakehouse.spark.types import comparable
 from lakehouse.sql.text import folded, literal, quote, same
 
 OPERATION = "__lakehouse_operation"

@@ -17,8 +17,8 @@ from lakehouse.log.log import Head
 from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, VERSION
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.fitting import check_new, fit
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import check_new, fit
 from lakehouse.sql.text import folded, literal, quote
 from lakehouse.write import extract
 from lakehouse.write.by_key import keyed

@@ -22,8 +22,8 @@ from lakehouse.read.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.read.times import Times, times_of
 from lakehouse.spark.driver_rows import Local, computed
+from lakehouse.spark.fitting import check_new, fit
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import check_new, fit
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.by_key import is_one_task, written
 from lakehouse.write.difference import difference, promised

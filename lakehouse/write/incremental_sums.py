@@ -22,8 +22,8 @@ from lakehouse.read.touched_keys import SomeKeys, Unread
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, computed, is_empty
 from lakehouse.spark.evidence import first_line, is_of_the_asset
+from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import check_padding, fit
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.aggregate import COUNT, IN_DOUBT, Aggregate
 from lakehouse.write.by_key import is_one_task, written

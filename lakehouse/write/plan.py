@@ -14,9 +14,9 @@ from lakehouse.log.log import Head
 from lakehouse.read.run import Run
 from lakehouse.scd.truncates import without_mark
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.fitting import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.spark.phases import phase
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.write import extract, extracted_history, history
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.by_key import keyed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakehouse.sql.text import Literal, literal, quote, quote_all, same
+from lakehouse.sql.text import Literal, literal, name_parts, quote, quote_all, same
 from tests.support.spark_text import tokens
 
 HOSTILE = [
@@ -76,3 +76,30 @@ def test_several_names_are_quoted_each_behind_the_prefix():
 def test_two_nulls_are_the_same():
     assert same("t.`a`", "s.`a`") == "t.`a` <=> s.`a`"
     assert same("t.`a`", "s.`a`", nulls=False) == "t.`a` = s.`a`"
+
+
+names = st.lists(st.text("ab.` ", min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+@given(names)
+def test_a_catalog_name_of_quoted_parts_has_these_parts(parts: list[str]):
+    assert name_parts(".".join(map(quote, parts))) == tuple(parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("flights", ("flights",)),
+        ("main.silver.flights", ("main", "silver", "flights")),
+        ("main.`silver.eu`.flights", ("main", "silver.eu", "flights")),
+        ("", ()),
+        ("main..flights", ()),
+        (".flights", ()),
+        ("flights.", ()),
+        ("main.`flights", ()),
+        ("main.fli`ghts", ()),
+        ("``", ()),
+    ],
+)
+def test_a_catalog_name_is_split_at_its_dots_or_is_none(name: str, parts: tuple[str, ...]):
+    assert name_parts(name) == parts

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,17 +9,15 @@ from pathlib import Path
 import pytest
 
 from resources.environments import PROJECT
+from tests.cluster.processes import free_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 
 
 def test_a_process_lives_through_the_restarts_of_its_server(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.cluster.connect_client", str(tmp_path)]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     # Set before PySpark is imported, as where a cluster's processes are started.
-    remote = {"SPARK_REMOTE": f"sc://127.0.0.1:{port}", "SPARK_CONNECT_MODE_ENABLED": "1"}
+    remote = {"SPARK_REMOTE": f"sc://127.0.0.1:{free_port()}", "SPARK_CONNECT_MODE_ENABLED": "1"}
     answer = subprocess.run(
         command, cwd=PROJECT, env=os.environ | remote, capture_output=True, text=True, timeout=1200, check=False
     )

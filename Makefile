@@ -77,7 +77,8 @@ s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor (fetche
 	@$(PY) -m lakehouse spark install --s3
 	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m pytest -q -n 1 -m stores
 
-cluster: $(STAMP)  ## A Connect server of one's own: on its own port, restarted, killed under a run
+cluster: $(STAMP)  ## Spark of one's own: a Connect server, a cluster that loses a worker, HDFS, a metastore (56 MB)
+	@$(PY) -m tests.cluster.jars
 	@$(PY) -m pytest -q -n 1 -m cluster
 
 # Playwright is no part of the lock; its own browsers are not fetched.
@@ -105,6 +106,10 @@ bench-large: $(STAMP)  ## Growth to 100 million rows, the matrix on ten, the gra
 
 bench-cold: warm  ## New processes: cold start, warm server, Dagster's sensors
 	@$(PY) -m benchmarks cold live
+
+bench-stores: $(STAMP) $(GATEWAY)  ## A step and a sensor's tick on S3, beside the same on this disk
+	@$(PY) -m lakehouse spark install --s3
+	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m benchmarks stores
 
 bench-contention: $(STAMP)  ## Two, four and eight writers of one table
 	@$(PY) -m benchmarks contention

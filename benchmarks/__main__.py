@@ -27,7 +27,7 @@ MORE = (
     "cliffs",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history")
-APART = ("contention", "cold", "live")
+APART = ("contention", "cold", "live", "stores")
 """Suites that have a target of their own in the Makefile."""
 
 
@@ -60,7 +60,7 @@ def main() -> None:
             print(f"\n{result.to_markdown()}\n{report.goals(result)}\n", flush=True)
             if given.scale == 1 and not given.quick:
                 report.keep(result)
-                report.write_document((*SUITE, *MORE, "contention"))
+                report.write_document((*SUITE, *MORE, "contention", "stores"))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from lakehouse import Changes, History, Merge, Retry, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
 from lakehouse.declare.read import Read
+from lakehouse.log.location import Location
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.feed_reader import Feeds
@@ -31,6 +32,10 @@ def untimed(_: str) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def on_disk(path: Path) -> Location:
+    return Location(str(path))
+
+
 @dataclass(frozen=True, slots=True)
 class Lake:
     """Tables below one root; an asset is a function whose parameters name the tables that it reads.
@@ -40,12 +45,14 @@ class Lake:
         root: The directory of the tables.
         keys: The key of each table that has one.
         feeds: What one run has read so far, for its other assets.
+        where: The address by which the files of a directory are read and written.
     """
 
     spark: SparkSession
     root: Path
     keys: dict[str, str]
     feeds: Feeds = field(default_factory=Feeds)
+    where: Callable[[Path], Location] = on_disk
 
     def materialize(
         self,
@@ -108,7 +115,7 @@ class Lake:
         }
 
     def _ref(self, name: str) -> TableRef:
-        return TableRef.at_path(name, str(self.root / name))
+        return TableRef.at(name, self.where(self.root / name))
 
     def _source(self, name: str, upto: int | None) -> Source:
         ref = self._ref(name)
@@ -134,6 +141,7 @@ class Ours:
     name: str = "ours"
     table: Table = field(default_factory=lambda: Table(key=KEY))
     outcome: Outcome | None = None
+    where: Callable[[Path], Location] = on_disk
 
     def prepare(self, pair: Pair) -> None:
         self._lake(pair).adopt(target, self.table)
@@ -142,7 +150,7 @@ class Ours:
         self.outcome = self._lake(pair).materialize(target, self.table, lap=lap)
 
     def _lake(self, pair: Pair) -> Lake:
-        return Lake(self.spark, pair.root, {"source": KEY})
+        return Lake(self.spark, pair.root, {"source": KEY}, where=self.where)
 
 
 def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:

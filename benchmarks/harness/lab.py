@@ -1,9 +1,9 @@
 """What a benchmark is given: a session, a meter, room on the disk, and how large to be."""
 
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from uuid import uuid4
@@ -24,6 +24,7 @@ class Lab:
         large: Whether sizes are those of `make bench-large`.
         scale: A fraction of the rows, for trying a benchmark out.
         quick: Whether the JVM compiles less, for trying out too.
+        settings: Spark's, beside those of the local environment.
     """
 
     scratch: Path
@@ -31,10 +32,11 @@ class Lab:
     large: bool = False
     scale: float = 1
     quick: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def spark(self) -> SparkSession:
-        return sessions.start(self.scratch, quick=self.quick)
+        return sessions.start(self.scratch, self.settings, quick=self.quick)
 
     @cached_property
     def meter(self) -> Meter:

@@ -1,5 +1,6 @@
 """The session that everything runs in, and the two ways in which a rival may be configured."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,14 +17,15 @@ DEFAULTS = {
 """What Spark and Delta do where nobody says anything, for the settings that the local environment changes."""
 
 
-def start(root: Path, *, quick: bool = False) -> SparkSession:
+def start(root: Path, further: Mapping[str, str] = {}, *, quick: bool = False) -> SparkSession:
     """The session of the local environment, as `make demo` has it.
 
     Args:
         root: Where Spark's own files go.
+        further: Settings beside those.
         quick: Whether the JVM compiles less: warm sooner, slower where there is much to do. Not for figures.
     """
-    settings = local_settings(root)
+    settings = local_settings(root) | further
     # The counters are read from what the UI's store keeps of each stage.
     settings |= dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks"), "1000000")
     if quick:

@@ -10,35 +10,17 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 import lakehouse.commit.attempt
-from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Table, change_sensor
+from benchmarks.harness.gateway import BUCKET, Store
+from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.spark_log import SparkLog
-from tests.stores.conftest import BUCKET, Store
 from tests.support.house import Running, metadata
+from tests.support.shop import FIRST, GRAPH, NAMES, wrong
 from tests.support.ticks import tick
 
 pytestmark = pytest.mark.stores
-
-
-@dg.asset(metadata=Table(key="id"))
-def kept(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows.where("v < 100"), touched)
-
-
-@dg.asset(metadata=Table(key="k"))
-def sums(kept: Changes) -> Aggregate:
-    return Aggregate(kept, "k", "n", {"total": "v"})
-
-
-@dg.asset
-def log(orders: Changes) -> Append:
-    return Append(orders.log())
-
-
-GRAPH = [dg.AssetSpec("orders", metadata=Table(key="id")), kept, sums, log]
 
 
 @dataclass
@@ -59,7 +41,7 @@ class Shop:
     def run(self, *names: str, **options: Any) -> dg.ExecuteInProcessResult:
         return dg.materialize(
             GRAPH,
-            selection=[dg.AssetKey(name) for name in names or ("kept", "sums", "log")],
+            selection=[dg.AssetKey(name) for name in names or NAMES],
             resources={"io_manager": self.manager},
             instance=self.instance,
             **options,
@@ -80,17 +62,13 @@ class Shop:
         return head.version
 
     def assert_right(self) -> None:
-        orders = self.rows("orders")
-        assert self.rows("kept") == [row for row in orders if row[2] < 100]
-        groups = {k: [v for _, of, v in self.rows("kept") if of == k] for _, k, _ in self.rows("kept")}
-        assert self.rows("sums") == sorted((k, len(values), sum(values)) for k, values in groups.items())
+        assert wrong(self.rows) == []
 
 
 @pytest.fixture
 def shop(spark: SparkSession, store: Store, instance: dg.DagsterInstance) -> Shop:
     made = Shop(spark, store, store.at(f"shop-{uuid4().hex[:8]}"), instance)
-    frame = spark.createDataFrame([(1, "a", 10), (2, "b", 20), (3, "a", 30)], "id int, k string, v int")
-    frame.write.format("delta").option("delta.enableChangeDataFeed", "true").save(made.ref("orders").location)
+    made.sql(FIRST)
     return made
 
 

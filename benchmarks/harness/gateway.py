@@ -1,0 +1,117 @@
+"""An S3 server of this machine whose objects are files, and what it takes to read and write there."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakehouse.log.location import Location
+from lakehouse.server.jars import JARS, S3_JARS, class_path
+
+VARIABLE = "LAKEHOUSE_S3"
+"""The environment variable that names the program of the server (versitygw)."""
+KEYS = {"AWS_ACCESS_KEY_ID": "lake", "AWS_SECRET_ACCESS_KEY": "lake-secret", "AWS_REGION": "us-east-1"}
+BUCKET = "lake"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A running S3 server.
+
+    Args:
+        port: Its port on loopback.
+        directory: Where its buckets are.
+        requests: The log of its requests, a line each.
+    """
+
+    port: int
+    directory: Path
+    requests: Path
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What `deltalake` needs to open it."""
+        return KEYS | {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ALLOW_HTTP": "true"}
+
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """What Spark needs to open it; the keys are in the environment."""
+        return {
+            "spark.driver.extraClassPath": class_path(jars=(*JARS, *S3_JARS)),
+            "spark.hadoop.fs.s3a.endpoint": self.endpoint,
+            "spark.hadoop.fs.s3a.endpoint.region": KEYS["AWS_REGION"],
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+        }
+
+    @property
+    def bucket(self) -> Path:
+        """The directory whose files are the objects of the bucket."""
+        return self.directory / BUCKET
+
+    def at(self, name: str) -> Location:
+        return Location(f"s3a://{BUCKET}/{name}", self.options)
+
+    def of(self, path: Path) -> Location:
+        """The objects that are the files below a directory of the bucket."""
+        return self.at(str(path.relative_to(self.bucket)))
+
+    def copy(self, name: str) -> Location:
+        """The same files without the server."""
+        return Location(str(self.bucket / name))
+
+    def count(self) -> int:
+        """How many requests it has answered."""
+        return self.requests.read_bytes().count(b"\n")
+
+
+def program() -> str | None:
+    """The program of the server, if there is one."""
+    return shutil.which(os.environ.get(VARIABLE, ""))
+
+
+@contextmanager
+def served(program: str, room: Path, environment: Mapping[str, str] = os.environ) -> Generator[Store]:
+    """A server with one empty bucket.
+
+    Args:
+        program: Of versitygw.
+        room: A directory of its own.
+        environment: The variables that it gets, and its keys.
+
+    Raises:
+        RuntimeError: It does not answer.
+    """
+    buckets, sidecar = room / "buckets", room / "sidecar"
+    (buckets / BUCKET).mkdir(parents=True)
+    sidecar.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    store = Store(port, buckets, room / "requests")
+    keys = {"ROOT_ACCESS_KEY": KEYS["AWS_ACCESS_KEY_ID"], "ROOT_SECRET_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}
+    command = [program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(sidecar), str(buckets)]
+    with store.requests.open("w") as log:
+        gateway = subprocess.Popen(command, env={**environment, **keys}, stdout=log, stderr=log)  # noqa: S603
+    try:
+        _await(store)
+        yield store
+    finally:
+        gateway.terminate()
+        gateway.wait(10)
+
+
+def _await(store: Store) -> None:
+    for _ in range(100):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", store.port), 1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"The S3 server does not answer:\n{store.requests.read_text()[-2000:]}")

@@ -1,0 +1,178 @@
+"""S3 beside this disk: a step on ten million rows, and a tick of the sensor over a thousand tables."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, TypeAlias
+
+import dagster as dg
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from benchmarks.contestants.ours import Laps, Ours, untimed
+from benchmarks.harness import gateway, race
+from benchmarks.harness.data import FEED, KEY, Pair, change, clone, neighbours
+from benchmarks.harness.gateway import Store
+from benchmarks.harness.lab import Lab
+from benchmarks.harness.meter import Cost, medians
+from benchmarks.harness.race import Entry, Tally
+from benchmarks.harness.report import Goal, Result
+from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.log.location import Location
+
+ROWS, TABLES, AWAKE = 10_000_000, 500, 5
+COLUMNS = ("", "wall s", "CPU s", "MB read", "MB written", "requests")
+DISK, S3 = "this disk", "S3"
+Measured: TypeAlias = dict[tuple[str, str], tuple[Cost, float]]
+"""The cost and the requests of what was done, by its name and its place."""
+Compare: TypeAlias = Callable[[Mapping[str, Entry], race.Change], dict[str, Tally]]
+
+
+def run(lab: Lab) -> Result:
+    program = gateway.program()
+    if program is None:
+        raise SystemExit("This suite needs an S3 server. Run: make bench-stores")
+    os.environ.update(gateway.KEYS)  # Spark reads them there
+    with lab.room() as room, gateway.served(program, room) as store:
+        own = replace(lab, settings=store.spark_settings)
+        meter, clones = own.meter, store.bucket / "clones"
+        few = steps(
+            own,
+            store,
+            "one row",
+            lambda entries, changed: race.kept(meter, entries, changed, own.rounds),
+            lambda turn: neighbours(own.rows(ROWS) // 3 + 50 * turn),
+        )
+        many = steps(
+            own,
+            store,
+            "1 %",
+            lambda entries, changed: race.fresh(meter, entries, changed, own.rounds, clones),
+            lambda turn: f"{KEY} % 100 = {7 + turn}",
+        )
+        ticks = ticked(own, store)
+    rows = [line(f"{what}, {place}", *each) for (what, place), each in (few | many | ticks).items()]
+    per_table = ticks["a tick", S3][1] / (2 * lab.times(TABLES))
+    more = few["one row", S3][0].cpu / few["one row", DISK][0].cpu
+    return Result(
+        "stores",
+        "On S3, beside this disk",
+        f"A step on {lab.rows(ROWS):,} rows in two columns, of which one row or 1 % (in every file) has changed; a "
+        f"tick of the sensor over {lab.times(TABLES):,} sources and as many tables that read one each, {AWAKE} of them "
+        "behind, with 32 threads. S3 is versitygw on loopback: it answers within a millisecond, which a store in a "
+        "network does not, so its seconds are a lower bound. Requests do not depend on that. The server's own CPU is "
+        "not counted, and its files lie on the same disk.",
+        COLUMNS,
+        rows,
+        [
+            Goal("requests of a tick on S3 for each table", f"{per_table:.1f}", None),
+            Goal("requests of a step of one changed row on S3", f"{few['one row', S3][1]:.0f}", None),
+            Goal("CPU of a step of one changed row on S3, against this disk", f"{more:.2f}x", None),
+        ],
+    )
+
+
+def line(what: str, cost: Cost, requests: float) -> tuple[str, ...]:
+    mb = 1e6
+    bytes_ = f"{cost.read / mb:.1f}", f"{cost.written / mb:.2f}"
+    return (what, f"{cost.wall:.2f}", f"{cost.cpu:.2f}", *bytes_, f"{requests:,.0f}")
+
+
+@dataclass
+class Counted(Ours):
+    """This project's step, with the requests to the store that each one made."""
+
+    answered: Callable[[], int] = int
+    requests: list[int] = field(default_factory=list[int])
+
+    def step(self, pair: Pair, lap: Laps = untimed) -> None:
+        before = self.answered()
+        super().step(pair, lap)
+        self.requests.append(self.answered() - before)
+
+
+def steps(lab: Lab, store: Store, what: str, compare: Compare, where: Callable[[int], str]) -> Measured:
+    """The same step on both, side by side: the files of either are in the bucket, and one of them knows only S3."""
+    root, table = store.bucket / what.replace(" ", ""), lab.table(ROWS, 2)
+    clone(table, root / "leader")
+    contestants = {
+        DISK: Counted(lab.ours(), DISK, answered=store.count),
+        S3: Counted(lab.ours(), S3, where=store.of, answered=store.count),
+    }
+    entries = {
+        place: Entry(contestant, Pair.of(table, root / place.replace(" ", "")), root / "leader")
+        for place, contestant in contestants.items()
+    }
+
+    def changed(source: Path, turn: int) -> None:
+        change(lab.spark, source, where(turn))
+
+    tallies = compare(entries, changed)
+    return {
+        (what, place): (tallies[place].cost, median(contestant.requests[-lab.rounds :]))
+        for place, contestant in contestants.items()
+    }
+
+
+def ticked(lab: Lab, store: Store) -> Measured:
+    """A tick over the same logs, in both places."""
+    tables = lab.times(TABLES)
+    lay_out(store.bucket / "many", tables)
+    places = {DISK: Location(str(store.bucket / "many")), S3: store.at("many")}
+    sensors = {place: sensor_of(location, tables) for place, location in places.items()}
+    costs = {place: list[Cost]() for place in places}
+    requests = {place: list[int]() for place in places}
+    for _ in range(lab.rounds + 1):
+        for place, sensor in sensors.items():
+            before = store.count()
+            result, lap = lab.meter.measure(place, lambda sensor=sensor: tick(sensor))
+            requests[place].append(store.count() - before)
+            costs[place].append(lap.cost)
+            assert awake(result) == AWAKE, f"the sensor asks for {awake(result)} tables, and {AWAKE} are behind"
+    return {("a tick", place): (medians(costs[place][1:]), median(requests[place][1:])) for place in places}
+
+
+def tick(sensor: dg.SensorDefinition) -> Any:
+    with dg.DagsterInstance.ephemeral() as instance:
+        return sensor(dg.build_sensor_context(instance=instance))
+
+
+def awake(result: Any) -> int:
+    return sum(len(request.asset_selection) for request in result.run_requests)
+
+
+def sensor_of(location: Location, tables: int) -> dg.SensorDefinition:
+    manager = DeltaIOManager(
+        spark=object(), root=location.address, storage_options=dict(location.options or {}) or None
+    )
+    return change_sensor("follow", list(graph(tables)), resources={"io_manager": manager})
+
+
+def graph(tables: int) -> Iterator[dg.AssetSpec | dg.AssetsDefinition]:
+    for number in range(tables):
+        yield dg.AssetSpec(f"source{number}", metadata=Table(key=KEY))
+        yield follower(number)
+
+
+def follower(number: int) -> dg.AssetsDefinition:
+    @dg.asset(name=f"table{number}", ins={"source": dg.AssetIn(f"source{number}")}, metadata=Table(key=KEY))
+    def asset(source: Changes) -> Merge: ...
+
+    return asset
+
+
+def lay_out(root: Path, tables: int) -> None:
+    """Logs of sources and of tables that have read them; the first few sources have moved on since."""
+    row = pa.table({KEY: [1]})
+    for number in range(tables):
+        source = str(root / f"source{number}")
+        write_deltalake(source, row, configuration={FEED: "true"})
+        reads = {f"source{number}": Position(str(DeltaTable(source).metadata().id), 0)}
+        mark = Mark(f"table{number}", (), "0", 1, "run", "attempt", -1, reads=reads)
+        told = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
+        write_deltalake(str(root / f"table{number}"), row, commit_properties=told, configuration={FEED: "true"})
+        if number < AWAKE:
+            write_deltalake(source, row, mode="append")

@@ -25,6 +25,7 @@ MORE = (
     "history",
     "archive",
     "cliffs",
+    "key_types",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history")
 APART = ("contention", "cold", "live", "stores")

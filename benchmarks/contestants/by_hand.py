@@ -4,6 +4,7 @@ All of them apply the source's change data feed by key, the last change of a key
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,20 +19,21 @@ from benchmarks.harness.data import KEY, Pair, name
 FEED = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
-def latest(feed: DataFrame) -> DataFrame:
+def latest(feed: DataFrame, key: Sequence[str] = (KEY,)) -> DataFrame:
     """The last change of each key."""
-    newest_first = Window.partitionBy(KEY).orderBy(F.col("_commit_version").desc())
+    newest_first = Window.partitionBy(*key).orderBy(F.col("_commit_version").desc())
     images = feed.where("_change_type <> 'update_preimage'")
     return images.withColumn("rank", F.row_number().over(newest_first)).where("rank = 1").drop("rank")
 
 
-def merge(spark: SparkSession, pair: Pair, changes: DataFrame, also: str = "") -> None:
+def merge(spark: SparkSession, pair: Pair, changes: DataFrame, also: str = "", key: Sequence[str] = (KEY,)) -> None:
     """The changes into the target, deletes included."""
+    same_key = " AND ".join(f"t.{column} = s.{column}" for column in key)
     columns = {column: f"s.`{column}`" for column in changes.columns if column not in FEED}
     (
         DeltaTable.forPath(spark, str(pair.target))
         .alias("t")
-        .merge(changes.alias("s"), f"{also}t.{KEY} = s.{KEY}")
+        .merge(changes.alias("s"), also + same_key)
         .whenMatchedDelete("s._change_type = 'delete'")
         .whenMatchedUpdate(set=columns)
         .whenNotMatchedInsert("s._change_type <> 'delete'", values=columns)
@@ -79,11 +81,13 @@ class Batch:
         spark: The session.
         name: What to call it.
         expert: Whether the user knows that a feed has no statistics and adds the hint and the range of its keys.
+        key: The columns of the key; an expert's range is one of the first of them.
     """
 
     spark: SparkSession
     name: str = "R2 batch MERGE"
     expert: bool = False
+    key: tuple[str, ...] = (KEY,)
 
     def prepare(self, pair: Pair) -> None:
         self._keep(pair, self._version(pair))
@@ -99,14 +103,14 @@ class Batch:
             .option("endingVersion", version)
             .load(str(pair.source))
         )
-        changes = latest(feed)
+        changes, first = latest(feed, self.key), self.key[0]
         if self.expert:
             changes = changes.cache()
-            low, high = changes.agg(F.min(KEY), F.max(KEY)).collect()[0]
-            merge(self.spark, pair, F.broadcast(changes), f"t.{KEY} BETWEEN {low} AND {high} AND ")
+            low, high = changes.agg(F.min(first), F.max(first)).collect()[0]
+            merge(self.spark, pair, F.broadcast(changes), f"t.{first} BETWEEN {low} AND {high} AND ", self.key)
             changes.unpersist()
         else:
-            merge(self.spark, pair, changes)
+            merge(self.spark, pair, changes, key=self.key)
         self._keep(pair, version)
 
     def _version(self, pair: Pair) -> int:

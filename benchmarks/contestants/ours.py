@@ -50,7 +50,7 @@ class Lake:
 
     spark: SparkSession
     root: Path
-    keys: dict[str, str]
+    keys: dict[str, str | tuple[str, ...]]
     feeds: Feeds = field(default_factory=Feeds)
     where: Callable[[Path], Location] = on_disk
 
@@ -123,7 +123,8 @@ class Lake:
         head = log.head()
         assert head is not None, f"no table {name}"
         head = head if upto is None else replace(head, version=upto)
-        key = tuple(filter(None, (self.keys.get(name),)))
+        key = self.keys.get(name, ())
+        key = (key,) if isinstance(key, str) else key
         return Source(TableVersion.of(self.spark, ref, head), log, head, key)
 
 
@@ -144,13 +145,20 @@ class Ours:
     where: Callable[[Path], Location] = on_disk
 
     def prepare(self, pair: Pair) -> None:
-        self._lake(pair).adopt(target, self.table)
+        self._lake(pair).adopt(self._asset(), self.table)
 
     def step(self, pair: Pair, lap: Laps = untimed) -> None:
-        self.outcome = self._lake(pair).materialize(target, self.table, lap=lap)
+        self.outcome = self._lake(pair).materialize(self._asset(), self.table, lap=lap)
+
+    def _asset(self) -> Callable[[Changes], Merge]:
+        def target(source: Changes) -> Merge:
+            touched = source.touched(*self.table.key_columns)
+            return Merge(touched.rows, touched)
+
+        return target
 
     def _lake(self, pair: Pair) -> Lake:
-        return Lake(self.spark, pair.root, {"source": KEY}, where=self.where)
+        return Lake(self.spark, pair.root, {"source": self.table.key_columns}, where=self.where)
 
 
 def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:

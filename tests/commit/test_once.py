@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse import Append, Changes, History, Merge, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
@@ -27,6 +27,10 @@ def log(src: Changes) -> Append:
 def copy(src: Changes) -> Merge:
     touched = src.touched("id")
     return Merge(touched.rows, touched)
+
+
+def past(src: Changes) -> History:
+    return History(src)
 
 
 def marks(lake: Lake, name: str) -> list[Mark]:
@@ -63,9 +67,9 @@ def test_two_sources_keep_both_positions_in_one_commit(lake: Lake) -> None:
     assert lake.rows("both") == [(1, "y"), (2, "y"), (3, "x")]
 
 
-@pytest.mark.parametrize("asset", [log, copy], ids=["append", "merge"])
+@pytest.mark.parametrize("asset", [log, copy, past], ids=["append", "merge", "history"])
 def test_two_runs_that_read_the_same_range_apply_it_once(lake: Lake, asset: Any) -> None:
-    table = Table(key="id") if asset is copy else Table()
+    table = Table() if asset is log else Table(key="id")
     lake.create("src", ROWS, SRC)
     lake.materialize(asset, table)
     lake.insert("src", [(4, "c", 40)])
@@ -112,12 +116,13 @@ def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: La
     assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12]
 
 
-def test_a_lost_answer_is_found_in_the_log(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asset", [copy, past], ids=["merge", "history"])
+def test_a_lost_answer_is_found_in_the_log(lake: Lake, asset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit lands and the caller is told that the connection broke."""
     from lakehouse.commit import attempt as module
 
     lake.create("src", ROWS, SRC)
-    lake.materialize(copy, Table(key="id"))
+    lake.materialize(asset, Table(key="id"))
     lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
     execute = module.execute
 
@@ -126,10 +131,11 @@ def test_a_lost_answer_is_found_in_the_log(lake: Lake, monkeypatch: pytest.Monke
         raise ConnectionResetError("Answer from Java side is empty")
 
     monkeypatch.setattr(module, "execute", loses_the_answer)
-    outcome = lake.materialize(copy, Table(key="id"))
+    outcome = lake.materialize(asset, Table(key="id"))
     assert isinstance(outcome, Committed) and outcome.recovered
-    assert lake.version("copy") == 1
-    assert lake.rows("copy")[0] == (1, "a", 0)
+    assert lake.version(asset.__name__) == 1
+    assert sorted(row[-1] for row in lake.rows(asset.__name__)) == ([0, 20, 30] if asset is copy else [0, 10, 20, 30])
+    assert isinstance(lake.materialize(asset, Table(key="id")), Unchanged)
 
 
 def test_a_step_that_is_run_again_after_its_commit_does_not_append_again(lake: Lake) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 from uuid import uuid4
 
 from deltalake import DeltaTable
@@ -23,25 +24,22 @@ class Plain:
 
     Args:
         lake: The tables.
-        appends: Whether it keeps `archive` or `current`.
+        name: The table that it keeps: `archive` or `current`.
     """
 
     lake: Lake
-    appends: bool
+    name: str
+    source: ClassVar[str] = "src"
     side: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.side = self.lake.root.parent / f"cursor-{uuid4().hex}.json"
 
-    @property
-    def name(self) -> str:
-        return "archive" if self.appends else "current"
-
     def begin(self) -> Callable[[], None]:
         """Reads now; what it gives back commits."""
         generation, epoch, after = self.position()
         base = self.lake.version(self.name) if self.exists() else -1
-        upto = self.lake.version("src")
+        upto = self.lake.version(self.source)
         if after >= upto:
             return lambda: None
         frame = self.feed(after, upto)
@@ -69,7 +67,7 @@ class Plain:
                 generation, below = generation or str(commit.version), commit.restored
             elif commit.user_metadata:
                 mark = json.loads(commit.user_metadata)["lakehouse"]
-                at = mark["reads"]["src"]["version"]
+                at = mark["reads"][self.source]["version"]
                 return (generation, 0, at) if generation else (mark["generation"], mark["epoch"], at)
         return "0", 0, -1
 
@@ -85,9 +83,9 @@ class Plain:
         return upto
 
     def mark(self, generation: str, epoch: int, base: int, upto: int) -> str:
-        table = self.lake.source("src").head.table_id
+        table = self.lake.source(self.source).head.table_id
         body = {"asset": self.name, "partition": None, "generation": generation, "epoch": epoch, "run": uuid4().hex}
-        reads = {"src": {"table": table, "version": upto}}
+        reads = {self.source: {"table": table, "version": upto}}
         return json.dumps({"lakehouse": body | {"attempt": uuid4().hex, "base": base, "reads": reads}})
 
     def transaction(self, generation: str, epoch: int, upto: int) -> tuple[str, int] | None:
@@ -106,29 +104,35 @@ class Plain:
         )
 
     def write(self, feed: DataFrame, mark: str, transaction: tuple[str, int] | None) -> None:
+        if self.name == "archive":
+            rows = feed.where(CHANGED).selectExpr("id", "token", "_commit_version AS commit_version")
+            self.append(rows, mark, transaction)
+        elif not self.exists():
+            self.append(self.changed(feed).where("NOT gone").drop("gone"), mark, transaction)
+        else:
+            self.merge(
+                self.changed(feed),
+                "t.id = s.id WHEN MATCHED AND s.gone THEN DELETE WHEN MATCHED THEN UPDATE SET * "
+                "WHEN NOT MATCHED AND NOT s.gone THEN INSERT (id, k, v, token) VALUES (s.id, s.k, s.v, s.token)",
+                mark,
+                transaction,
+            )
+
+    def append(self, rows: DataFrame, mark: str, transaction: tuple[str, int] | None) -> None:
         options = {"userMetadata": mark}
         if transaction is not None:
             options |= {"txnAppId": transaction[0], "txnVersion": str(transaction[1])}
-        path = str(self.lake.root / self.name)
-        if self.appends or not self.exists():
-            rows = (
-                feed.where(CHANGED).selectExpr("id", "token", "_commit_version AS commit_version")
-                if self.appends
-                else self.changed(feed).where("NOT gone").drop("gone")
-            )
-            rows.write.format("delta").mode("append").options(**options).save(path)
-            return
-        self.changed(feed).createOrReplaceGlobalTempView("changed")
+        rows.write.format("delta").mode("append").options(**options).save(str(self.lake.root / self.name))
+
+    def merge(self, rows: DataFrame, what: str, mark: str, transaction: tuple[str, int] | None) -> None:
+        """A MERGE of rows `s` into the table `t`, in a session of its own: mark and transaction are its settings."""
+        rows.createOrReplaceGlobalTempView("changed")
         own = self.lake.spark.newSession()
         own.conf.set("spark.databricks.delta.commitInfo.userMetadata", mark)
         if transaction is not None:
             own.conf.set("spark.databricks.delta.write.txnAppId", transaction[0])
             own.conf.set("spark.databricks.delta.write.txnVersion", str(transaction[1]))
-        own.sql(
-            f"MERGE INTO {self.lake.ref(self.name).identifier} t USING global_temp.changed s ON t.id = s.id "
-            f"WHEN MATCHED AND s.gone THEN DELETE WHEN MATCHED THEN UPDATE SET * "
-            f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT (id, k, v, token) VALUES (s.id, s.k, s.v, s.token)"
-        ).collect()
+        own.sql(f"MERGE INTO {self.lake.ref(self.name).identifier} t USING global_temp.changed s ON {what}").collect()
 
 
 class SideFile(Plain):
@@ -165,7 +169,7 @@ class LatestTwice(Plain):
     """The latest version is asked for when the range is read, and once more when the position is kept."""
 
     def end(self, upto: int) -> int:
-        return self.lake.version("src")
+        return self.lake.version(self.source)
 
 
 class FilteredFeed(Plain):

@@ -6,7 +6,7 @@ and computes what a table must hold in plain Python. docs/reliability.md lists t
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -39,6 +39,7 @@ class Asset:
         sources: The directories of its sources, by name.
         law: What it must hold.
         tokens: The column, in it and in its source, whose values each row version has alone; None for none.
+        extract: The number of the newest extract among the rows of its source; None unless it is kept from extracts.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Asset:
     sources: Mapping[str, Path]
     law: Law
     tokens: str | None = None
+    extract: Callable[[list[Row]], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,7 @@ class _Mark:
     base: int
     application_id: str
     reads: Mapping[str, tuple[str, int]]
+    extract: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +170,22 @@ class _Check:
             self._known(version, name, source, table, upto)
             if upto in source.entries:
                 spans[name] = Span(source, after, upto)
+        self._extract(version, spans, mark)
         rows = target.rows(version)
         if len(spans) == len(mark.reads) and (
             problem := self.asset.law(before.rows if before is not None else None, spans, rows)
         ):
             self._say("K3", f"version {version}, which has read {_positions(mark)}: {problem}")
         return _Belief(mark, version, rows)
+
+    def _extract(self, version: int, spans: Mapping[str, Span], mark: _Mark) -> None:
+        """The version of the extract is that of the newest one among the deliveries that were read (K5)."""
+        if self.asset.extract is None:
+            return
+        for span in spans.values():
+            newest = self.asset.extract(span.rows)
+            if mark.extract != f"int {newest}":
+                self._say("K5", f"version {version} says that it holds extract {mark.extract}, not int {newest}")
 
     def _after(self, version: int, name: str, at: tuple[str, int], mark: _Mark, previous: _Mark | None) -> int | None:
         """Where the range of a source began, which is where the previous own commit's ended (K5)."""
@@ -209,7 +222,12 @@ class _Check:
             run=body["run"],
             base=body["base"],
             application_id=f"{self.asset.name}{partition}:{body['generation']}",
-            reads={name: (at["table"], at["version"]) for name, at in body["reads"].items() if not at.get("lookup")},
+            reads={
+                name: (at["table"], at["version"])
+                for name, at in body["reads"].items()
+                if not at.get("lookup") or name in self.asset.sources
+            },
+            extract=body.get("extract"),
         )
         if ours != [(mark.application_id, mark.epoch)]:
             self._say(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 from tests.reliability.deletion_vectors import deleted_rows
 
 Row = dict[str, Any]
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (Spark writes moments in UTC, without a zone)
 _MOVES_NO_ROW = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "ADD COLUMNS"})
 
 
@@ -72,6 +74,17 @@ class History:
     @property
     def newest(self) -> int:
         return max(self.entries)
+
+    def moments(self, upto: int) -> dict[int, datetime]:
+        """When the versions up to one were committed; each a millisecond after the one before it at least."""
+        moments: dict[int, datetime] = {}
+        earliest = 0
+        for version, entry in self.entries.items():
+            if version <= upto:
+                earliest = max(earliest, int(entry.info["timestamp"]))
+                moments[version] = EPOCH + timedelta(milliseconds=earliest)
+                earliest += 1
+        return moments
 
     def rows(self, version: int) -> list[Row]:
         """The table's rows at a version."""
@@ -143,4 +156,4 @@ def _identity(action: Mapping[str, Any]) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=4096)
 def _parquet(path: Path) -> list[Row]:
-    return pq.ParquetFile(path).read().to_pylist()
+    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read().to_pylist()

@@ -1,7 +1,7 @@
 """What a table must hold, in plain Python, given what its commits say they have read."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,6 +26,9 @@ class Span:
     def rows(self) -> list[Row]:
         return self.history.rows(self.upto)
 
+
+START, END = "__START_AT", "__END_AT"
+"""The interval of a row of a history: when its entity began to be so, and when it ceased to; None while it is."""
 
 Law: TypeAlias = Callable[[list[Row] | None, Mapping[str, Span], list[Row]], str | None]
 """What is wrong with a table's rows, given its rows at the previous own commit and what has been read; None: nothing."""
@@ -58,6 +61,58 @@ def appends(changes: Callable[[list[Row], list[Row], int], list[Row]]) -> Law:
         return differs(held, rows)
 
     return law
+
+
+def folds(tracked: Sequence[str]) -> Law:
+    """The table is the history of every version of its source as far as it has read.
+
+    Args:
+        tracked: The columns of the source a change of which begins another row.
+    """
+
+    def law(_before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
+        (span,) = spans.values()
+        expected: list[Row] = []
+        for version, at in span.history.moments(span.upto).items():
+            expected = continued(expected, span.history.rows(version), at, tracked)
+        return differs(expected, rows)
+
+    return law
+
+
+def takes(extract: Callable[[list[Row]], tuple[int, list[Row]]], tracked: Sequence[str]) -> Law:
+    """The table is the history that it was, continued by the newest extract that it has read.
+
+    Args:
+        extract: The number and the rows of the newest extract among those that were delivered.
+        tracked: The columns of an extract a change of which begins another row.
+    """
+
+    def law(before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
+        (span,) = spans.values()
+        number, state = extract(span.rows)
+        return differs(continued(before or [], state, number, tracked), rows)
+
+    return law
+
+
+def continued(rows: list[Row], state: list[Row], at: Any, tracked: Sequence[str]) -> list[Row]:
+    """A history after one more state of its source: where a tracked column differs, one interval ends and one begins.
+
+    Args:
+        rows: The history before.
+        state: All rows of the source from a moment on, one for each `id`.
+        at: That moment.
+        tracked: The columns a change of which begins another row.
+    """
+    now = {row["id"]: row for row in state}
+    current = {row["id"]: row for row in rows if row[END] is None}
+    stays = {key for key, row in current.items() if key in now and all(row[c] == now[key][c] for c in tracked)}
+    return [
+        *(row for row in rows if row[END] is not None),
+        *(row | (now[key] if key in stays else {END: at}) for key, row in current.items()),
+        *(row | {START: at, END: None} for key, row in now.items() if key not in stays),
+    ]
 
 
 def differs(expected: list[Row], rows: list[Row]) -> str | None:

@@ -1,6 +1,7 @@
-"""Three tables below one source, the edits that keep it moving, and what each table must hold, in plain Python.
+"""Six tables below one source, the edits that keep it moving, and what each table must hold, in plain Python.
 
-Every version of a row of `src` has a token of its own, so a change that is lost or applied twice can be seen.
+Every version of a row of `src` has a token of its own, so a change that is lost or applied twice can be seen. After each
+edit an extract of `src` is delivered: rows of `extracts`, whose number is the version of `src`.
 """
 
 from collections import defaultdict
@@ -9,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakehouse import Aggregate, Append, Changes, Merge, Table
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse import Aggregate, Append, Changes, History, Merge, Snapshot, Table
 from tests.reliability.checker import Asset
 from tests.reliability.delta_files import Row
-from tests.reliability.laws import Law, appends, equals
+from tests.reliability.laws import Law, appends, equals, folds, takes
 from tests.support.lake import Lake
 
 SRC = "id int, k string, v int, token string"
@@ -36,6 +40,22 @@ def totals(current: Changes) -> Aggregate:
     return Aggregate(current, by="k", count="n", sums={"total": "v"})
 
 
+def past(src: Changes) -> History:
+    """Every version that a row ever had, with the interval in which it was there."""
+    return History(src)
+
+
+def kept(extracts: DataFrame) -> Snapshot:
+    """The newest extract."""
+    number = extracts.agg(F.max("number")).collect()[0][0]
+    return Snapshot(extracts.where(F.col("number") == number).drop("number"), version=number)
+
+
+def kept_past(extracts: DataFrame) -> History:
+    """What the extracts said of k and v, from which extract to which."""
+    return History(kept(extracts), track=("k", "v"))
+
+
 def _current(sources: Mapping[str, list[Row]]) -> list[Row]:
     return [row for row in sources["src"] if row["v"] < 50]
 
@@ -56,6 +76,21 @@ def _archived(before: list[Row], after: list[Row], version: int) -> list[Row]:
     ]
 
 
+def delivered(extracts: list[Row]) -> tuple[int, list[Row]]:
+    """The number and the rows of the newest extract among those that were delivered."""
+    newest = max(row["number"] for row in extracts)
+    columns = ("id", "k", "v", "token")
+    return newest, [{name: row[name] for name in columns} for row in extracts if row["number"] == newest]
+
+
+def _number(extracts: list[Row]) -> int:
+    return delivered(extracts)[0]
+
+
+def _kept(sources: Mapping[str, list[Row]]) -> list[Row]:
+    return delivered(sources["extracts"])[1]
+
+
 @dataclass(frozen=True)
 class Step:
     """One asset of the pipeline.
@@ -66,6 +101,7 @@ class Step:
         source: The table that it reads.
         law: What it must hold.
         tokens: The column of tokens, where the table counts them.
+        extract: The number of the newest extract in `source`, where the table is kept from extracts.
     """
 
     asset: Callable[..., Any]
@@ -73,13 +109,16 @@ class Step:
     source: str
     law: Law
     tokens: str | None = None
+    extract: Callable[[list[Row]], int] | None = None
 
     @property
     def name(self) -> str:
         return self.asset.__name__
 
     def at(self, root: Path) -> Asset:
-        return Asset(self.name, root / self.name, {self.source: root / self.source}, self.law, self.tokens)
+        return Asset(
+            self.name, root / self.name, {self.source: root / self.source}, self.law, self.tokens, self.extract
+        )
 
 
 STEPS = {
@@ -88,16 +127,20 @@ STEPS = {
         Step(current, Table(key="id"), "src", equals(_current)),
         Step(archive, Table(), "src", appends(_archived), "token"),
         Step(totals, Table(key="k"), "current", equals(_totals)),
+        Step(past, Table(key="id"), "src", folds(("k", "v", "token")), "token"),
+        Step(kept, Table(key="id"), "extracts", equals(_kept), extract=_number),
+        Step(kept_past, Table(key="id"), "extracts", takes(delivered, ("k", "v")), extract=_number),
     )
 }
 
 
 def create(lake: Lake, **properties: str) -> None:
     lake.create("src", FIRST, SRC, **properties)
+    lake.create("extracts", [(0, *row) for row in FIRST], f"number int, {SRC}")
 
 
 def edit(lake: Lake, number: int) -> None:
-    """One commit to the source; each of four kinds in turn."""
+    """One commit to the source, each of four kinds in turn, and an extract of the source as it is then."""
     token = f"edit-{number}"
     match number % 4:
         case 0:
@@ -112,6 +155,7 @@ def edit(lake: Lake, number: int) -> None:
             )
         case _:
             lake.sql(f"UPDATE {{src}} SET k = 'b', token = concat('{token}-', id) WHERE v < 20")
+    lake.insert("extracts", [(lake.version("src"), *row) for row in lake.rows("src")])
 
 
 def assets(root: Path) -> list[Asset]:

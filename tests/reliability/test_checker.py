@@ -9,6 +9,15 @@ import pytest
 from lakehouse.commit import attempt as module
 from lakehouse.errors import StaleInputsError
 from tests.reliability.broken import FilteredFeed, LatestTwice, NettedAway, NoEpoch, Plain, SideFile, SourceVersion
+from tests.reliability.broken_past import (
+    ExtractWithoutEpoch,
+    LatestExtractTwice,
+    NewestAlone,
+    PastInASideFile,
+    PastWithoutEpoch,
+    PlainExtracts,
+    PlainPast,
+)
 from tests.reliability.checker import check
 from tests.reliability.delta_files import History
 from tests.reliability.pipeline import STEPS, assets, create, edit
@@ -29,11 +38,7 @@ class Ours:
     """The library, in the same scenario."""
 
     lake: Lake
-    appends: bool
-
-    @property
-    def name(self) -> str:
-        return "archive" if self.appends else "current"
+    name: str
 
     def begin(self) -> Callable[[], None]:
         step = STEPS[self.name]
@@ -94,6 +99,18 @@ def overlapping(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     pipeline.run()
 
 
+def late(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    """Two runs start from the same position; the one that has read less commits last."""
+    pipeline.run()
+    edit(lake, 0)
+    first = pipeline.begin()
+    edit(lake, 1)
+    second = pipeline.begin()
+    second()
+    first()
+    pipeline.run()
+
+
 def overtaken(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     """The source moves on between the read and the commit."""
     pipeline.run()
@@ -111,6 +128,16 @@ def leaves_the_filter(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> 
     pipeline.run()
 
 
+def changed_twice(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+    """A row is changed twice, and deleted and inserted anew, within one range."""
+    pipeline.run()
+    for v in (1, 2):
+        lake.sql(f"UPDATE {{src}} SET v = {v}, token = 'change {v}' WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.insert("src", [(2, "a", 7, "anew")])
+    pipeline.run()
+
+
 def replaced_row(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     """A row is deleted and inserted anew within one range."""
     pipeline.run()
@@ -121,22 +148,29 @@ def replaced_row(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A broken pipeline, the scenario that shows it, and the rules that must see it."""
+    """A broken pipeline, the scenario that shows it, the table that it keeps, and the rules that must see it."""
 
     pipeline: type[Plain]
     scenario: Callable[[Lake, Pipeline, pytest.MonkeyPatch], None]
-    appends: bool
+    table: str
     rules: frozenset[str]
 
 
 MISTAKES = {
-    "cursor in a side file": Mistake(SideFile, dies_behind_its_commit, True, frozenset({"K3", "K4"})),
-    "source version as txnVersion, RESTORE": Mistake(SourceVersion, restored, True, frozenset({"K3", "K4"})),
-    "source version as txnVersion, overlap": Mistake(SourceVersion, overlapping, True, frozenset({"K1", "K3", "K4"})),
-    "no epoch": Mistake(NoEpoch, overlapping, True, frozenset({"K1", "K2", "K3", "K4"})),
-    "latest read twice": Mistake(LatestTwice, overtaken, True, frozenset({"K3", "K4"})),
-    "feed filtered before the keys": Mistake(FilteredFeed, leaves_the_filter, False, frozenset({"K3"})),
-    "insert and delete netted away": Mistake(NettedAway, replaced_row, False, frozenset({"K3"})),
+    "cursor in a side file": Mistake(SideFile, dies_behind_its_commit, "archive", frozenset({"K3", "K4"})),
+    "source version as txnVersion, RESTORE": Mistake(SourceVersion, restored, "archive", frozenset({"K3", "K4"})),
+    "source version as txnVersion, overlap": Mistake(
+        SourceVersion, overlapping, "archive", frozenset({"K1", "K3", "K4"})
+    ),
+    "no epoch": Mistake(NoEpoch, overlapping, "archive", frozenset({"K1", "K2", "K3", "K4"})),
+    "latest read twice": Mistake(LatestTwice, overtaken, "archive", frozenset({"K3", "K4"})),
+    "feed filtered before the keys": Mistake(FilteredFeed, leaves_the_filter, "current", frozenset({"K3"})),
+    "insert and delete netted away": Mistake(NettedAway, replaced_row, "current", frozenset({"K3"})),
+    "history, no epoch": Mistake(PastWithoutEpoch, overlapping, "past", frozenset({"K1", "K2", "K3", "K4"})),
+    "history, cursor in a side file": Mistake(PastInASideFile, dies_behind_its_commit, "past", frozenset({"K3", "K4"})),
+    "history, only the newest change": Mistake(NewestAlone, changed_twice, "past", frozenset({"K3", "K4"})),
+    "extract, no epoch": Mistake(ExtractWithoutEpoch, late, "kept", frozenset({"K1", "K2", "K5"})),
+    "extract, latest read twice": Mistake(LatestExtractTwice, overtaken, "kept", frozenset({"K3"})),
 }
 
 
@@ -152,19 +186,24 @@ def rules(lake: Lake) -> dict[str, list[str]]:
 def test_a_classic_mistake_is_seen(lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake = MISTAKES[name]
     create(lake)
-    mistake.scenario(lake, mistake.pipeline(lake, mistake.appends), monkeypatch)
+    mistake.scenario(lake, mistake.pipeline(lake, mistake.table), monkeypatch)
     found = rules(lake)
     assert mistake.rules <= found.keys(), found
 
 
-@pytest.mark.parametrize("pipeline", [Ours, Plain], ids=["ours", "the broken one without its mistake"])
+RIGHT = {"archive": Plain, "current": Plain, "past": PlainPast, "kept": PlainExtracts}
+"""The pipeline without a mistake that keeps each table."""
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["ours", "the broken one without its mistake"])
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_same_scenario_is_clean_without_the_mistake(
-    lake: Lake, name: str, pipeline: type[Ours | Plain], monkeypatch: pytest.MonkeyPatch
+    lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch, *, ours: bool
 ) -> None:
     mistake = MISTAKES[name]
     create(lake)
-    mistake.scenario(lake, pipeline(lake, mistake.appends), monkeypatch)
+    pipeline = Ours if ours else RIGHT[mistake.table]
+    mistake.scenario(lake, pipeline(lake, mistake.table), monkeypatch)
     assert rules(lake) == {}
 
 

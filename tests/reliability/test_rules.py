@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.reliability.checker import Ack, Asset, behind, check, check_ledger
 from tests.reliability.delta_files import Ledger, Row, log_files
-from tests.reliability.laws import appends
+from tests.reliability.laws import END, START, appends, continued, differs
 
 SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "token", "type": "string", "nullable": True, "metadata": {}}]}
@@ -159,6 +159,43 @@ def test_each_rule_is_seen_broken(tables: Tables, broken: Callable[[Tables], Non
     assert tables.rules() == set()
     broken(tables)
     assert tables.rules() == rules
+
+
+@pytest.mark.parametrize("extract", ["int 1", "date 2026-01-02", None])
+def test_an_extract_that_is_not_the_newest_one_delivered_is_seen(tables: Tables, extract: str | None) -> None:
+    asset = replace(tables.asset, extract=len)  # the number of an extract is that of the rows of its source
+    tables.own(1, 0, "a", extract="int 1")
+    assert check([asset]) == []
+    tables.own(2, 1, "b", extract=extract)
+    assert [violation.rule for violation in check([asset])] == ["K5"]
+
+
+FIRST, SECOND, THIRD = (
+    {"id": 1, "k": "a", START: 1, END: 2},
+    {"id": 1, "k": "b", START: 2, END: 3},
+    {"id": 2, "k": "a"},
+)
+HISTORY = [FIRST, SECOND, THIRD | {START: 2, END: None}]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        HISTORY[1:],
+        [*HISTORY, FIRST],
+        [*HISTORY, SECOND | {START: 1}],
+        [FIRST, SECOND | {END: None}, HISTORY[2]],
+        [FIRST | {END: 3}, SECOND, HISTORY[2]],
+        [*HISTORY, THIRD | {START: 3, END: None}],
+    ],
+    ids=["interval lost", "applied twice", "overlap", "not ended", "ended late", "a row that did not change again"],
+)
+def test_a_history_that_is_not_the_fold_of_its_states_is_seen(rows: list[Row]) -> None:
+    expected: list[Row] = []
+    for at, state in ((1, [{"id": 1, "k": "a"}]), (2, [{"id": 1, "k": "b"}, THIRD]), (3, [THIRD])):
+        expected = continued(expected, state, at, ["k"])
+    assert differs(expected, HISTORY) is None
+    assert differs(expected, rows) is not None
 
 
 def test_an_acknowledgement_that_is_not_in_the_log_is_seen(tables: Tables) -> None:

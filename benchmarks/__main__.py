@@ -23,11 +23,12 @@ MORE = (
     "graph",
     "scd",
     "history",
+    "extracts",
     "archive",
     "cliffs",
     "key_types",
 )
-LARGE = ("growth", "matrix", "graph", "scd", "history")
+LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts")
 APART = ("contention", "cold", "live", "stores")
 """Suites that have a target of their own in the Makefile."""
 

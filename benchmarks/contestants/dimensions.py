@@ -6,6 +6,7 @@ columns `id`, `seq`, `status` and `value`; its target the same without `seq`, an
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -57,6 +58,42 @@ class StateHistory:
 
     def step(self, pair: Pair) -> None:
         Lake(self.spark, pair.root, {"source": KEY}).materialize(past, Table(key=KEY), target="target")
+
+
+@dataclass
+class WholePast:
+    """The history of a state table by comparison of its current rows with the table as it is, overwritten.
+
+    Args:
+        spark: The session.
+        name: What to call it.
+        columns: The columns that the target shares with the source.
+    """
+
+    spark: SparkSession
+    name: str = "overwrite"
+    columns: tuple[str, ...] = ROW
+
+    def prepare(self, pair: Pair) -> None:
+        """It keeps nothing."""
+
+    def step(self, pair: Pair) -> None:
+        history, source = (self.spark.read.table(name(path)) for path in (pair.target, pair.source))
+        current = history.where(f"{END_AT} IS NULL").alias("t")
+        both = current.join(source.alias("s"), F.expr(f"t.{KEY} = s.{KEY}"), "full")
+        values = [column for column in self.columns if column != KEY]
+        differs = " OR ".join(f"NOT (t.{c} <=> s.{c})" for c in (KEY, *values))
+        now = f"TIMESTAMP '{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%fZ}'"
+        before = f"IF({differs}, {now}, NULL) AS {END_AT}, {', '.join(f't.{c}' for c in values)}"
+        after = f"CAST(NULL AS TIMESTAMP) AS {END_AT}, {', '.join(f's.{c}' for c in values)}"
+        rows = (
+            f"filter(array(IF(t.{KEY} IS NULL, NULL, struct(t.{KEY}, t.{START_AT}, {before})), "
+            f"IF(s.{KEY} IS NULL OR NOT ({differs}), NULL, struct(s.{KEY}, {now} AS {START_AT}, {after}))), "
+            f"each -> each IS NOT NULL)"
+        )
+        past = history.where(f"{END_AT} IS NOT NULL")
+        each = both.selectExpr(f"inline({rows})")
+        each.unionByName(past).write.format("delta").mode("overwrite").save(str(pair.target))
 
 
 def intervals(events: DataFrame) -> DataFrame:

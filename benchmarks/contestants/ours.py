@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.harness.data import KEY, Pair
-from lakehouse import Changes, History, Merge, Retry, Table
+from lakehouse import Changes, History, Merge, Retry, Snapshot, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
 from lakehouse.declare.read import Read
@@ -91,14 +91,15 @@ class Lake:
         slice_: Slice | None = None,
         compare: str | None = None,
     ) -> Materialization:
-        name = asset.__name__
+        name, write = asset.__name__, get_annotations(asset, eval_str=True)["return"]
         described = Asset(
             name=name,
             table=table,
             ref=self._ref(target or name),
             appends=False,
-            keeps_past=get_annotations(asset, eval_str=True)["return"] is History,
-            incremental=True,
+            keeps_past=write is History,
+            takes_extracts=write is Snapshot,
+            incremental=write is not Snapshot,
         )
         return begin(lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare, feeds=self.feeds)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks.contestants.dimensions import StateHistory, UnionMerge
+from benchmarks.contestants.dimensions import StateHistory, UnionMerge, WholePast
 from benchmarks.harness import data, race, report
 from benchmarks.harness.data import KEY, Pair, change, name
 from benchmarks.harness.lab import Lab
@@ -15,6 +15,7 @@ from benchmarks.suites.scd import DOCUMENTED, DOCUMENTED_BEST, OURS, SHARES, ent
 from lakehouse.scd.columns import END_AT
 
 ROWS, LARGE = 1_000_000, 10_000_000
+OVERWRITE = "overwrite"
 COLUMNS = (KEY, "customer", "value", "status", "at", "note")
 
 
@@ -28,13 +29,15 @@ def run(lab: Lab) -> Result:
         rows += [report.row(f"{share}, {who}", tally) for who, tally in tallies.items()]
         ratio = tallies[OURS].cost.cpu / min(tallies[who].cost.cpu for who in (DOCUMENTED, DOCUMENTED_BEST))
         goals.append(Goal(f"CPU of a History against the better union MERGE, {share}", f"{ratio:.2f}x", None))
+        ratio = tallies[OURS].cost.cpu / tallies[OVERWRITE].cost.cpu
+        goals.append(Goal(f"CPU of a History against an overwrite, {share}", f"{ratio:.2f}x", None))
     return Result(
         "history_large" if lab.large else "history",
         f"The history of a table of {count:,} rows",
         "Six columns. A share of the rows is updated, all over the files; each run on a fresh clone of the tables. "
         f"*{DOCUMENTED}* is Delta's documented SCD type 2 of the updated rows; it ends no row that is deleted, and "
         "keeps its position in a file. With hints, its author broadcasts the updates, and tells the MERGE that only "
-        "current rows match.",
+        f"current rows match. *{OVERWRITE}* compares the current rows with the whole source, and writes everything.",
         report.COLUMNS,
         rows,
         goals,
@@ -44,6 +47,7 @@ def run(lab: Lab) -> Result:
 def measured(lab: Lab, tables: Path, one_of: int) -> dict[str, Tally]:
     contestants: list[Contestant] = [
         StateHistory(lab.ours(), OURS),
+        WholePast(lab.ours(), OVERWRITE, COLUMNS),
         *(
             UnionMerge(lab.ours(), who, expert=who == DOCUMENTED_BEST, columns=COLUMNS, at="_commit_timestamp")
             for who in (DOCUMENTED, DOCUMENTED_BEST)

@@ -15,6 +15,7 @@
     - LateGapError
     - StartError
     - MissingFileError
+    - SourceDeniedError
     - UnreadableLogError
     - NewerMarkError
     - ViewError

@@ -122,6 +122,18 @@ class MissingFileError(ReadError):
         )
 
 
+class SourceDeniedError(ReadError):
+    """A table that Spark may not read, although this process has read its log."""
+
+    def __init__(self, table: str, version: int, where: str, problem: str) -> None:
+        self.table, self.version, self.where, self.problem = table, version, where, problem
+        super().__init__(
+            f"Spark may not read '{table}' at version {version} in {where}: {clause(problem)}.",
+            "Nothing was written. Give Spark's driver and executors the credentials of this storage. Spark does not "
+            "get the storage_options of DeltaIOManager, which are for logs alone.",
+        )
+
+
 class UnreadableLogError(ReadError):
     """A Delta log in which commits are missing, or a mark that cannot be understood."""
 

@@ -35,6 +35,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
         r"\((?:Permission denied|Read-only file system|Too many open files|No space left on device)\)",
         Meaning.FILE_REFUSED,
     ),
+    (r"\bAccess(?:Denied|Control)Exception\b", Meaning.FILE_REFUSED),
     (r"DELTA_(?:TRUNCATED_TRANSACTION_LOG|LOG_FILE_NOT_FOUND|VERSIONS_NOT_CONTIGUOUS)", Meaning.LOG_BROKEN),
     (r"TABLE_OR_VIEW_NOT_FOUND|\bPATH_(?:DOES_NOT_EXIST|NOT_FOUND)", Meaning.TABLE_MISSING),
     (r"DELTA_(?:MISSING_DELTA_TABLE|TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST|TABLE_ONLY_OPERATION)", Meaning.TABLE_MISSING),

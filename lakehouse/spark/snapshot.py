@@ -7,9 +7,12 @@ from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.errors import SourceDeniedError
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.log.log import Head, Log
+from lakehouse.spark.diagnosis import Meaning, diagnose
+from lakehouse.spark.evidence import first_line
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.spark_log import SparkLog
 from lakehouse.sql.text import name_parts, quote
@@ -110,7 +113,12 @@ class TableVersion:
     def _read(self, **options: str) -> DataFrame:
         # By its path where it has one: a name Connect looks up each time that it analyzes a plan.
         reader = self.spark.read.format("delta").options(**options)
-        return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
+        try:
+            return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
+        except Exception as error:
+            if Meaning.FILE_REFUSED not in diagnose(error):
+                raise
+            raise SourceDeniedError(self.ref.name, self.version, self.ref.location, first_line(error)) from error
 
     def united(self, feeds: Sequence[DataFrame]) -> DataFrame:
         """Feeds of the table as one, each with its own versions.

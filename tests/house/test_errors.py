@@ -232,6 +232,14 @@ CASES = [
         "from a backup, or RESTORE the table to a version whose files all exist.",
     ),
     Case(
+        errors.SourceDeniedError,
+        {"table": "events", "version": 3, "where": "s3a://raw/events", "problem": "S3Exception: Forbidden."},
+        "Spark may not read 'events' at version 3 in s3a://raw/events: S3Exception: Forbidden.",
+        WRITTEN,
+        "Give Spark's driver and executors the credentials of this storage. Spark does not get the storage_options of "
+        "DeltaIOManager, which are for logs alone.",
+    ),
+    Case(
         errors.UnreadableLogError,
         {"table": "events", "problem": "a commit is missing.", "remedy": REMEDY, "damaged": 7},
         "The log of 'events' cannot be trusted: a commit is missing.",

@@ -14,6 +14,8 @@ EXAMPLES = [
     "java.io.FileNotFoundException: /lake/t/part-0.parquet (Read-only file system)",
     "java.io.FileNotFoundException: /lake/t/part-0.parquet (Too many open files)",
     "java.io.FileNotFoundException: /lake/t/part-0.parquet (No space left on device)",
+    "java.nio.file.AccessDeniedException: s3a://lake/t/_delta_log: getFileStatus: S3Exception: Forbidden",
+    "org.apache.hadoop.security.AccessControlException: Permission denied: user=a, access=READ, inode=/lake/t",
     "[DELTA_TRUNCATED_TRANSACTION_LOG] Unable to reconstruct state at version 9. SQLSTATE: 42K03",
     "[DELTA_LOG_FILE_NOT_FOUND] Unable to retrieve the delta log files. SQLSTATE: 42K03",
     "[DELTA_VERSIONS_NOT_CONTIGUOUS] Versions (3, 5) are not contiguous. SQLSTATE: KD00C",
@@ -123,6 +125,7 @@ def test_what_a_cause_says_is_the_errors_own_only_where_the_causes_are_asked():
     ("text", "why"),
     [
         ("java.io.FileNotFoundException: /lake/_change_data/part-0 (Permission denied)", None),
+        ("java.nio.file.AccessDeniedException: s3a://lake/t/_change_data/part-0: Forbidden", None),
         ("java.io.UTFDataFormatException: x", Meaning.VECTORS_TOO_LARGE.value),
         ("[DELTA_MISSING_CHANGE_DATA] x", "DELTA_MISSING_CHANGE_DATA ([DELTA_MISSING_CHANGE_DATA] x)"),
         ("[DIVIDE_BY_ZERO] x", None),

@@ -47,7 +47,10 @@ def run(spark: SparkSession, location: Location, instance: dg.DagsterInstance) -
         GRAPH, selection=["kept"], resources={"io_manager": manager}, instance=instance, raise_on_error=False
     )
     assert time.monotonic() - began < SECONDS
-    return failure(result)
+    (event,) = [event for event in result.all_events if event.is_step_failure]
+    error = event.step_failure_data.error
+    raised = None if error is None else error.cause  # by the asset's function; Dagster's own words are around it
+    return failure(result) if event.step_failure_data.user_failure_data or raised is None else raised.message.strip()
 
 
 @UNREADABLE
@@ -76,6 +79,22 @@ def test_a_tick_says_in_one_sentence_that_its_store_cannot_be_read(
     assert isinstance(skipped, dg.SkipReason)
     told = str(skipped.skip_message)
     assert "Left out: kept" in told and problem in told
+    assert_plain(told)
+
+
+def test_a_run_whose_spark_may_not_read_the_store_says_so(
+    spark: SparkSession, store: Store, instance: dg.DagsterInstance
+) -> None:
+    """The logs are read with other credentials than the rows."""
+    (store.directory / "rows-denied").mkdir()
+    location = Location("s3a://rows-denied/lake", store.options)
+    orders(location)
+    denied = spark.newSession()
+    denied.conf.set("fs.s3a.bucket.rows-denied.access.key", "lake")
+    denied.conf.set("fs.s3a.bucket.rows-denied.secret.key", "wrong")
+    told = run(denied, location, instance)
+    assert "Spark may not read 'orders' at version 0 in s3a://rows-denied/lake/orders" in told
+    assert "Forbidden" in told and "Nothing was written" in told
     assert_plain(told)
 
 

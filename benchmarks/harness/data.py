@@ -133,12 +133,12 @@ class Pair:
         return cls(root)
 
 
-def name(table: Path) -> str:
-    """The table as SQL names it."""
+def name(table: Path | str) -> str:
+    """The table in a directory, or at another address, as SQL names it."""
     return f"delta.`{table}`"
 
 
-def change(spark: SparkSession, table: Path, where: str) -> None:
+def change(spark: SparkSession, table: Path | str, where: str) -> None:
     """Other values in the rows that the predicate names."""
     spark.sql(f"UPDATE {name(table)} SET value = value + 1 WHERE {where}").collect()
 

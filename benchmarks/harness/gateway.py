@@ -1,5 +1,6 @@
 """An S3 server of this machine whose objects are files, and what it takes to read and write there."""
 
+import hashlib
 import os
 import shutil
 import socket
@@ -25,13 +26,26 @@ class Store:
 
     Args:
         port: Its port on loopback.
-        directory: Where its buckets are.
-        requests: The log of its requests, a line each.
+        room: A directory of its own.
     """
 
     port: int
-    directory: Path
-    requests: Path
+    room: Path
+
+    @property
+    def directory(self) -> Path:
+        """Where its buckets are."""
+        return self.room / "buckets"
+
+    @property
+    def sidecar(self) -> Path:
+        """Where it keeps what S3 says of an object and a file does not."""
+        return self.room / "sidecar"
+
+    @property
+    def requests(self) -> Path:
+        """The log of its requests, a line each."""
+        return self.room / "requests"
 
     @property
     def endpoint(self) -> str:
@@ -68,6 +82,13 @@ class Store:
         """The same files without the server."""
         return Location(str(self.bucket / name))
 
+    def adopt(self, directory: Path) -> None:
+        """Makes objects of files that were put into the bucket past the server: each gets an ETag, which S3A needs."""
+        for file in filter(Path.is_file, directory.rglob("*")):
+            meta = self.sidecar / file.relative_to(self.directory) / "meta"
+            meta.mkdir(parents=True, exist_ok=True)
+            (meta / "etag").write_text(hashlib.sha256(str(file).encode()).hexdigest()[:32])
+
     def count(self) -> int:
         """How many requests it has answered."""
         return self.requests.read_bytes().count(b"\n")
@@ -90,15 +111,14 @@ def served(program: str, room: Path, environment: Mapping[str, str] = os.environ
     Raises:
         RuntimeError: It does not answer.
     """
-    buckets, sidecar = room / "buckets", room / "sidecar"
-    (buckets / BUCKET).mkdir(parents=True)
-    sidecar.mkdir()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    store = Store(port, buckets, room / "requests")
+    store = Store(port, room)
+    store.bucket.mkdir(parents=True)
+    store.sidecar.mkdir()
     keys = {"ROOT_ACCESS_KEY": KEYS["AWS_ACCESS_KEY_ID"], "ROOT_SECRET_KEY": KEYS["AWS_SECRET_ACCESS_KEY"]}
-    command = [program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(sidecar), str(buckets)]
+    command = [program, "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(store.sidecar), str(store.directory)]
     with store.requests.open("w") as log:
         gateway = subprocess.Popen(command, env={**environment, **keys}, stdout=log, stderr=log)  # noqa: S603
     try:

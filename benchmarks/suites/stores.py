@@ -1,7 +1,8 @@
 """S3 beside this disk: a step on ten million rows, and a tick of the sensor over a thousand tables."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -13,11 +14,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from benchmarks.contestants.ours import Laps, Ours, untimed
 from benchmarks.harness import gateway, race
-from benchmarks.harness.data import FEED, KEY, Pair, change, clone, neighbours
+from benchmarks.harness.data import FEED, KEY, Pair, change, neighbours
 from benchmarks.harness.gateway import Store
 from benchmarks.harness.lab import Lab
 from benchmarks.harness.meter import Cost, medians
-from benchmarks.harness.race import Entry, Tally
 from benchmarks.harness.report import Goal, Result
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.cursor.mark import Mark, Position
@@ -28,7 +28,6 @@ COLUMNS = ("", "wall s", "CPU s", "MB read", "MB written", "requests")
 DISK, S3 = "this disk", "S3"
 Measured: TypeAlias = dict[tuple[str, str], tuple[Cost, float]]
 """The cost and the requests of what was done, by its name and its place."""
-Compare: TypeAlias = Callable[[Mapping[str, Entry], race.Change], dict[str, Tally]]
 
 
 def run(lab: Lab) -> Result:
@@ -38,21 +37,8 @@ def run(lab: Lab) -> Result:
     os.environ.update(gateway.KEYS)  # Spark reads them there
     with lab.room() as room, gateway.served(program, room) as store:
         own = replace(lab, settings=store.spark_settings)
-        meter, clones = own.meter, store.bucket / "clones"
-        few = steps(
-            own,
-            store,
-            "one row",
-            lambda entries, changed: race.kept(meter, entries, changed, own.rounds),
-            lambda turn: neighbours(own.rows(ROWS) // 3 + 50 * turn),
-        )
-        many = steps(
-            own,
-            store,
-            "1 %",
-            lambda entries, changed: race.fresh(meter, entries, changed, own.rounds, clones),
-            lambda turn: f"{KEY} % 100 = {7 + turn}",
-        )
+        few = steps(own, store, "one row", lambda turn: neighbours(lab.rows(ROWS) // 3 + 50 * turn))
+        many = steps(own, store, "1 %", lambda turn: f"{KEY} % 100 = {7 + turn}")
         ticks = ticked(own, store)
     rows = [line(f"{what}, {place}", *each) for (what, place), each in (few | many | ticks).items()]
     per_table = ticks["a tick", S3][1] / (2 * lab.times(TABLES))
@@ -94,25 +80,29 @@ class Counted(Ours):
         self.requests.append(self.answered() - before)
 
 
-def steps(lab: Lab, store: Store, what: str, compare: Compare, where: Callable[[int], str]) -> Measured:
-    """The same step on both, side by side: the files of either are in the bucket, and one of them knows only S3."""
-    root, table = store.bucket / what.replace(" ", ""), lab.table(ROWS, 2)
-    clone(table, root / "leader")
+def steps(lab: Lab, store: Store, what: str, where: Callable[[int], str]) -> Measured:
+    """The same steps on both, side by side, on tables that stay."""
+    table, directory = lab.table(ROWS, 2), what.replace(" ", "")
+    pairs = {DISK: Pair.of(table, lab.scratch / directory), S3: Pair.of(table, store.bucket / directory)}
+    store.adopt(pairs[S3].root)
     contestants = {
         DISK: Counted(lab.ours(), DISK, answered=store.count),
         S3: Counted(lab.ours(), S3, where=store.of, answered=store.count),
     }
-    entries = {
-        place: Entry(contestant, Pair.of(table, root / place.replace(" ", "")), root / "leader")
-        for place, contestant in contestants.items()
-    }
-
-    def changed(source: Path, turn: int) -> None:
-        change(lab.spark, source, where(turn))
-
-    tallies = compare(entries, changed)
+    for place, contestant in contestants.items():
+        contestant.prepare(pairs[place])
+    costs = {place: list[Cost]() for place in pairs}
+    for turn in range(race.WARM + lab.rounds):
+        for place, contestant in race.rotated([*contestants.items()], turn):
+            pair = pairs[place]
+            change(lab.spark, contestant.where(pair.source).address, where(turn))
+            costs[place] += race.measured(lab.meter, f"{what}, {place}", contestant, pair).costs
+    for place, contestant in contestants.items():
+        race.checked(lab.spark, contestant, pairs[place])
+        shutil.rmtree(pairs[place].root)
+    last = slice(race.WARM, None)
     return {
-        (what, place): (tallies[place].cost, median(contestant.requests[-lab.rounds :]))
+        (what, place): (medians(costs[place][last]), median(contestant.requests[last]))
         for place, contestant in contestants.items()
     }
 

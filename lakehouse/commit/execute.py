@@ -13,9 +13,9 @@ from lakehouse.cursor.find import OWNER
 from lakehouse.cursor.mark import Mark
 from lakehouse.declare.table import Table
 from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
+from lakehouse.limits import limits
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, said_by
-from lakehouse.spark.driver_rows import SMALL_BYTES
 from lakehouse.spark.phases import phase
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.snapshot import TableRef
@@ -79,7 +79,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if few:
                     # Few rows: broadcast to an inner join; in an outer one hashed, so the table need not be sorted.
-                    own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * SMALL_BYTES))
+                    own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * limits().driver_bytes))
                     own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
                 own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
         case _:

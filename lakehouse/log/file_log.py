@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.errors import UnreadableLogError
+from lakehouse.limits import limits
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.files import files_of
 from lakehouse.log.location import Location, Storage
@@ -29,9 +30,6 @@ _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
 """What deltalake puts between the causes of an error."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """How S3 names what is wrong."""
-
-COUNTED = 2_000_000
-"""Of more rows the deleted ones are not counted: deltalake has a value for each row of a file that has a vector."""
 
 
 class FileLog:
@@ -70,7 +68,7 @@ class FileLog:
             return None
         counts = pa.table(delta.get_add_actions()).column("num_records")
         written = int(pc.sum(counts).as_py() or 0)
-        if counts.null_count or written > COUNTED:
+        if counts.null_count or written > limits().vector_rows:
             return None
         selection: Any = pc.list_flatten(pa.table(delta.deletion_vectors()).column("selection_vector"))
         return written - (len(selection) - int(pc.sum(selection).as_py() or 0))

@@ -2,12 +2,10 @@
 
 from lakehouse.cursor.mark import Position
 from lakehouse.declare.read import Read
+from lakehouse.limits import limits
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.spark.snapshot import TableRef
-
-AHEAD = 64
-"""Commits that a limited run reads first. It reads twice as many more until they fill its batch."""
 
 
 def pending(
@@ -35,7 +33,7 @@ def pending(
     is_limited = read.max_versions is not None or read.max_bytes is not None
     if not is_limited or ref.why_only_spark() is not None:
         return commits_between(log, ref.name, position.version, head.version)
-    commits, after, size = tuple[Commit, ...](), position.version, AHEAD
+    commits, after, size = tuple[Commit, ...](), position.version, limits().commits_ahead
     while after < head.version:
         more = commits_between(log, ref.name, after, min(head.version, after + size))
         if more is None:

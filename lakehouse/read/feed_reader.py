@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from lakehouse.limits import limits
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.log.size import Size
 from lakehouse.read.changes import LOG_NAMES, Feed, Nothing
@@ -19,7 +20,7 @@ from lakehouse.read.replaced import replaced_within
 from lakehouse.read.version_diff import feed_by_commit
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
-from lakehouse.spark.driver_rows import SMALL_BYTES, Local, small
+from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.fitting import conformed
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -87,7 +88,7 @@ class Feeds:
 
     def _keep(self, feed: _Held) -> None:
         self._feeds.append(feed)
-        while sum(feed.arrow.nbytes for feed in self._feeds) > SMALL_BYTES:
+        while sum(feed.arrow.nbytes for feed in self._feeds) > limits().kept_feed_bytes:
             self._feeds.pop(0)
 
 

@@ -6,10 +6,8 @@ predicate, Parquet skips the pages that cannot hold such a row.
 """
 
 from lakehouse.cursor.mark import Mark
+from lakehouse.limits import limits
 from lakehouse.log.commit_info import Commit
-
-COMMITS = 10
-"""Predicates of more commits than this are not worth evaluating."""
 
 
 def replaced_within(commits: tuple[Commit, ...]) -> str | None:
@@ -20,7 +18,7 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
     """
     predicates = [_predicate(commit) for commit in commits if not commit.is_quiet]
     terms = [f"({predicate})" for predicate in predicates if predicate is not None]
-    return " OR ".join(terms) if terms and len(terms) == len(predicates) <= COMMITS else None
+    return " OR ".join(terms) if terms and len(terms) == len(predicates) <= limits().replaced_predicates else None
 
 
 def _predicate(commit: Commit) -> str | None:

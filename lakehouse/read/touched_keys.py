@@ -10,13 +10,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from lakehouse.limits import limits
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.types import column_types
 from lakehouse.sql.keys import KeyPredicate, key_predicate
 from lakehouse.sql.text import Literal, quote
-
-SENT = 1_000_000
-"""So many rows are sent to every task to be joined there."""
 
 
 class Tells(Enum):
@@ -83,7 +81,8 @@ class SomeKeys:
 
         A feed has no statistics, so Spark would shuffle both sides.
         """
-        return F.broadcast(self.distinct) if self.most is not None and self.most <= SENT else self.distinct
+        is_sent = self.most is not None and self.most <= limits().broadcast_rows
+        return F.broadcast(self.distinct) if is_sent else self.distinct
 
     def predicate(self, schema: StructType) -> KeyPredicate | None:
         """The keys as a literal predicate on rows of a schema, where they are few and its columns have their types."""

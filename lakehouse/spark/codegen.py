@@ -10,11 +10,10 @@ from contextlib import contextmanager, suppress
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakehouse.limits import limits
 from lakehouse.log.size import Size
 
 FACTORY_MODE = "spark.sql.codegen.factoryMode"
-LITTLE = Size(rows=250_000, bytes=16_000_000)
-"""Tables up to which rows are cheaper interpreted: a row takes about two microseconds more each time it is read."""
 
 
 @contextmanager
@@ -25,7 +24,8 @@ def interpreted(spark: SparkSession, size: Size | None) -> Generator[None]:
         spark: The session.
         size: What the tables that are read or written hold together; None if that is not known.
     """
-    if size is None or not size.fits(LITTLE) or not _begun(spark):
+    little = Size(limits().interpreted_rows, limits().interpreted_bytes)
+    if size is None or not size.fits(little) or not _begun(spark):
         yield
         return
     try:

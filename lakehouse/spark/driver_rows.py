@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from lakehouse.limits import limits
 from lakehouse.spark.evidence import causes, message
 from lakehouse.spark.exactness import REPLACED
 from lakehouse.spark.session import is_connect
@@ -30,13 +31,9 @@ from lakehouse.spark.types import ATOMS
 from lakehouse.sql.keys import is_literal
 from lakehouse.sql.text import Literal, quote
 
-SMALL_ROWS, SMALL_BYTES, WIDE_BYTES = 250_000, 1 << 26, 1 << 14
-"""At most so many rows come to the driver, none wider than `WIDE_BYTES`, the nth no wider than `SMALL_BYTES` / n."""
 _WIDE = "lakehouse-wide-row"
 _WORD = 16
 """About the bytes of a value, those of a text or a binary apart."""
-_DECODED_ONCE = 20_000
-"""Fewer rows a server may as well decode, and keep, once for each plan that reads them."""
 _NESTED = (ArrayType, StructType)
 
 
@@ -59,7 +56,7 @@ class Local:
         """The rows as a local relation, for plans; sent to Spark when the first one asks."""
         # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
         frame = self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
-        if self.rows > _DECODED_ONCE and is_connect(self.spark):
+        if self.rows > limits().decoded_rows and is_connect(self.spark):
             # A server keeps a plan that it has analyzed; a part of a plan is decoded again each time.
             _ = frame.schema
         return frame
@@ -132,13 +129,13 @@ def small(frame: DataFrame) -> Local | None:
     """
     if not travels(frame):
         return None
-    values = _WORD * len(frame.columns)
-    rows = min(SMALL_ROWS, SMALL_BYTES // values)
+    most_bytes, values = limits().driver_bytes, _WORD * len(frame.columns)
+    rows = min(limits().driver_rows, most_bytes // values)
     frame, texts = frame.limit(rows + 1), _width(frame)
     if texts is not None:
         # After the limit there is one partition (several only of a few rows), in which this counts the rows.
         nth = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + 1
-        most = F.least(F.lit(WIDE_BYTES), F.lit(SMALL_BYTES) / nth - values)
+        most = F.least(F.lit(limits().driver_row_bytes), F.lit(most_bytes) / nth - values)
         frame = frame.where(F.when(texts > most, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
     try:
         local = collected(frame)

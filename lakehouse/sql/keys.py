@@ -14,14 +14,8 @@ from heapq import nlargest
 from itertools import pairwise
 from math import isnan
 
+from lakehouse.limits import limits
 from lakehouse.sql.text import Literal, literal, quote
-
-RANGES = 16
-"""At most so many ranges a column: each is looked at for every file of the table."""
-LISTED = 1_000
-"""At most so many keys are listed; of more only the ranges are said."""
-LISTED_TOGETHER = 100
-"""The same for keys of several columns, which Spark compares one after the other."""
 
 LITERALS = frozenset(
     {
@@ -70,7 +64,7 @@ def key_predicate(
         return _of_one_column(names[0], _Values.of((key[0] for key in keys), types[0]))
     each = [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(types)]
     near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, each, strict=True))
-    if len(keys) > LISTED_TOGETHER:
+    if len(keys) > limits().listed_keys_together:
         return KeyPredicate(near, is_exact=False)
     whole = " OR ".join(f"({' AND '.join(map(_is, names, key, types))})" for key in keys)
     return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
@@ -79,9 +73,9 @@ def key_predicate(
 def _of_one_column(name: str, values: "_Values") -> KeyPredicate:
     if values.are_whole:
         return KeyPredicate(values.within(name), is_exact=True)
-    if len(values.not_null) <= RANGES:
+    if len(values.not_null) <= limits().key_ranges:
         return KeyPredicate(values.listed(name), is_exact=True)
-    if len(values.not_null) <= LISTED:
+    if len(values.not_null) <= limits().listed_keys:
         return KeyPredicate(f"({values.within(name)}) AND ({values.listed(name)})", is_exact=True)
     return KeyPredicate(values.within(name), is_exact=False)
 
@@ -116,7 +110,7 @@ class _Values:
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 
     def listed(self, name: str) -> str:
-        few = len(self.not_null) <= RANGES
+        few = len(self.not_null) <= limits().key_ranges
         values = [literal(value, self.kind) for value in self.not_null]
         terms = [f"{name} = {value}" for value in values] if few else [f"{name} IN ({', '.join(values)})"]
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
@@ -138,11 +132,11 @@ def _count(low: Literal, high: Literal) -> int:
 
 
 def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
-    """At most `RANGES` ranges over sorted values, separated at the widest gaps between neighbours."""
+    """At most `key_ranges` ranges over sorted values, separated at the widest gaps between neighbours."""
     if not values:
         return []
     gaps = ((gap, -index) for index, gap in enumerate(_gaps(values), 1) if gap > 1)
-    cuts = [0, *sorted(-index for _, index in nlargest(RANGES - 1, gaps)), len(values)]
+    cuts = [0, *sorted(-index for _, index in nlargest(limits().key_ranges - 1, gaps)), len(values)]
     return [(values[start], values[end - 1]) for start, end in pairwise(cuts)]
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from lakehouse.limits import limits
 from lakehouse.log.log import Head
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import SENT, Tells
+from lakehouse.read.touched_keys import Tells
 from lakehouse.spark.driver_rows import Local, computed, is_empty, small
 from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types
@@ -39,10 +40,6 @@ from lakehouse.write.statements import (
 
 REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
 """Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
-KEYS_READ, ROWS_EACH = 20_000_000, 500
-"""The keys of so many rows are read sooner than a `MERGE` has begun; of more, so many for each row that differs."""
-ONE_TASK = 100
-"""Touched keys up to which a comparison is one task: their rows are in a few files, and a shuffle costs more."""
 
 
 def keyed(
@@ -144,10 +141,10 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
     """
     if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
         return False
-    if counts.total > SENT:
+    if counts.total > limits().broadcast_rows:
         return False
     size = run.ref.log(lambda: spark).size()
-    if size is None or size.rows > max(KEYS_READ, ROWS_EACH * counts.total):
+    if size is None or size.rows > max(limits().scanned_rows, limits().scanned_rows_each * counts.total):
         return False
     return setting(spark, REPLACE_ON) == "true" and setting(spark, DELETE_WHERE_EXISTS) is not None
 
@@ -228,7 +225,7 @@ def _compared(
     """The difference, found in the cheapest way that is exact; at the driver where it is small.
 
     - Any key may differ: all rows of both sides are grouped by key (`difference`).
-    - At most `ONE_TASK` keys are touched: the rows with those, in one task.
+    - At most `one_task_keys` keys are touched: the rows with those, in one task.
     - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
     - The result is at the driver: one scan of the table answers for its keys (`local_difference`).
     - Otherwise: the rows with touched keys, as in the first way.
@@ -257,4 +254,4 @@ def _compared(
 
 def is_one_task(touched: Touched) -> bool:
     """Whether the keys are so few that one task computes and compares what they identify."""
-    return touched.values is not None and len(touched.values) <= ONE_TASK
+    return touched.values is not None and len(touched.values) <= limits().one_task_keys

@@ -2,12 +2,10 @@
 
 from pyspark.errors import PySparkException
 
+from lakehouse.limits import limits
 from lakehouse.read.run import Run
 from lakehouse.sql.text import folded
 from lakehouse.write.writes import Append, Merge, Overwrite, Write
-
-COUNTED = 250_000
-"""Of inputs with more rows nobody counts: it takes a second computation of the result, and one without partitions."""
 
 
 def rows_outside(run: Run, write: Write) -> int | None:
@@ -17,7 +15,7 @@ def rows_outside(run: Run, write: Write) -> int | None:
         run: The run.
         write: What its asset returned.
     """
-    if run.slice is None or run.inputs is None or run.inputs.rows > COUNTED:
+    if run.slice is None or run.inputs is None or run.inputs.rows > limits().outside_rows:
         return None
     match write:
         case Append(rows=rows) | Overwrite(rows=rows) | Merge(rows=rows) if folded(run.slice.columns) <= folded(

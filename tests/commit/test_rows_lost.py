@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.errors import ComputeError
+from lakehouse.limits import Limits, in_force
 from lakehouse.spark import driver_rows
 from tests.support.lake import Lake
 
@@ -44,9 +45,9 @@ def moved(lake: Lake) -> Lake:
 
 
 def test_a_run_whose_computed_rows_are_lost_computes_them_again(moved: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver_rows, "SMALL_ROWS", 10)
     losses = losing(monkeypatch, moved, 2)
-    moved.materialize(followed, Table(key="id"))
+    with in_force(Limits(driver_rows=10)):
+        moved.materialize(followed, Table(key="id"))
     assert len(losses) == 2
     assert "Rows computed for followed were lost with their executor. They are computed again." in moved.told
     assert moved.rows("followed") == moved.rows("src")
@@ -56,9 +57,8 @@ def test_a_run_whose_computed_rows_are_lost_computes_them_again(moved: Lake, mon
 def test_rows_that_are_lost_each_time_end_the_run_and_nothing_is_written(
     moved: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver_rows, "SMALL_ROWS", 10)
     before = moved.version("followed")
     losing(monkeypatch, moved, 99)
-    with pytest.raises(ComputeError, match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"):
+    with in_force(Limits(driver_rows=10)), pytest.raises(ComputeError, match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"):
         moved.materialize(followed, Table(key="id"), retry=Retry(attempts=2, wait_initial=0, wait_max=0))
     assert moved.version("followed") == before

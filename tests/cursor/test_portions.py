@@ -12,9 +12,9 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.errors import GapError, StartError
+from lakehouse.limits import Limits, in_force
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.versions import NOTHING_READ, VersionRange
-from lakehouse.read import batch
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped, pending
@@ -103,8 +103,7 @@ def test_a_portion_is_the_same_however_few_of_the_pending_commits_are_read(
     position, limits = Position(TABLE_ID, after), Read(max_versions=versions, max_bytes=size)
     ref = TableRef.at_path("src", "/src")
     everything = pending(history, ref, position, head, Read(), furthest)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(batch, "AHEAD", 1)
+    with in_force(Limits(commits_ahead=1)):
         some = pending(history, ref, position, head, limits, furthest)
     assert everything is not None and some is not None
     assert everything[: len(some)] == some

@@ -1,6 +1,8 @@
 """What is run again: by Dagster where inputs are stale or a policy says so, or by somebody who repeats a run."""
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
@@ -14,6 +16,7 @@ import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.failures import STALE_RETRIES
 from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
+from lakehouse.limits import Limits, in_force
 from tests.support.house import House, failure, metadata
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow
@@ -49,31 +52,31 @@ def test_an_asset_that_writes_no_table_is_told_of_our_errors_as_the_others_are(
     assert not [event for event in result.all_events if event.event_type_value == "STEP_RESTARTED"]
 
 
-def gone_while_writing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The changes are taken for too many to be read at once, and then they are not there."""
-    monkeypatch.setattr("lakehouse.read.feed_reader.small", lambda _: None)
+@contextmanager
+def gone_while_writing(lake: Lake) -> Generator[None]:
+    """The changes are too many to be read at once, and then they are not there."""
     for file in (lake.root / "orders" / "_change_data").glob("*.parquet"):
         file.unlink()
+    with in_force(Limits(driver_rows=10)):
+        yield
 
 
 @pytest.mark.slow
-def test_changes_found_unreadable_while_writing_are_compared_instead(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_found_unreadable_while_writing_are_compared_instead(lake: Lake, instance: dg.DagsterInstance) -> None:
     """The change files vanish between the plan and the write: the step runs again and compares everything."""
     lake.create("orders", [(n, DAY_1, n) for n in range(100)], EVENTS)
     house = House(lake, ASSETS, instance)
     house.run("copies")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
-    gone_while_writing(lake, monkeypatch)
-    result = house.run("copies")
+    with gone_while_writing(lake):
+        result = house.run("copies")
     assert metadata(result, "copies")["read"][0]["how"].startswith("everything: ")
     assert lake.rows("copies") == lake.rows("orders")
 
 
 @pytest.mark.slow
 def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, instance: dg.DagsterInstance
 ) -> None:
     @dg.asset(metadata=Table(key="id", on_gap="fail"))
     def careful(orders: Changes) -> Merge:
@@ -84,15 +87,13 @@ def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
     house = House(lake, [orders, careful], instance)
     house.run("careful")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
-    gone_while_writing(lake, monkeypatch)
-    result = house.run("careful", raise_on_error=False)
+    with gone_while_writing(lake):
+        result = house.run("careful", raise_on_error=False)
     assert "cannot read its changes (0, 1]" in failure(result)
     assert lake.version("careful") == 0
 
 
-def test_an_archive_answers_for_a_late_gap(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_answers_for_a_late_gap(lake: Lake, instance: dg.DagsterInstance) -> None:
     @dg.asset
     def kept(orders: Changes) -> Append:
         return Append(orders.log())
@@ -106,8 +107,8 @@ def test_an_archive_answers_for_a_late_gap(
     house.run("kept", "again")
     lake.sql("UPDATE {orders} SET v = v + 1 WHERE id < 50")
     house.run("kept")
-    gone_while_writing(lake, monkeypatch)
-    assert metadata(house.run("again"), "again")["read"][0]["how"] == "the archive"
+    with gone_while_writing(lake):
+        assert metadata(house.run("again"), "again")["read"][0]["how"] == "the archive"
     assert lake.frame("again").count() == 100 + 50 + 50
 
 

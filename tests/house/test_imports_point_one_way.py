@@ -16,6 +16,7 @@ ASKED = {"spark/classic_progress.py": {"sparkContext"}, "server/own_session.py":
 a session of the user's own take the lock of a root."""
 ORDER = (
     "errors",
+    "limits",
     "sql",
     "log",
     "declare",

@@ -12,9 +12,9 @@ from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.declare.retry import Retry
 from lakehouse.errors import OvertakenError, StaleInputsError, UnsettledError
+from lakehouse.limits import MEASURED
 from lakehouse.log.rows import Rows
 from lakehouse.spark.codegen import FACTORY_MODE
-from lakehouse.spark.driver_rows import WIDE_BYTES
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.statements import Insert, MergeRows, ReplaceMatched
 from tests.support.contended import committed
@@ -91,7 +91,7 @@ def test_wide_rows_stay_where_they_are(lake: Lake, count: int) -> None:
 
     def wide(src: Changes) -> Merge:
         touched = src.touched("id")
-        text = F.when(F.col("v") > 50, F.repeat(F.lit("x"), F.lit(WIDE_BYTES + 1))).otherwise("short")
+        text = F.when(F.col("v") > 50, F.repeat(F.lit("x"), F.lit(MEASURED.driver_row_bytes + 1))).otherwise("short")
         return Merge(touched.rows.withColumn("text", text), touched)
 
     lake.materialize(wide, MERGED)
@@ -101,7 +101,7 @@ def test_wide_rows_stay_where_they_are(lake: Lake, count: int) -> None:
     new = lake.materialize(wide, MERGED)
     assert isinstance(new, Committed)
     assert isinstance(new.statement, Insert)
-    assert lake.frame("wide").where(F.length("text") > WIDE_BYTES).count() == count
+    assert lake.frame("wide").where(F.length("text") > MEASURED.driver_row_bytes).count() == count
     lake.sql("UPDATE {src} SET v = 51 WHERE id = 100")
     lake.sql("UPDATE {src} SET g = 'new' WHERE id > 100")
     changed = lake.materialize(wide, MERGED)

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.errors import GapError
-from lakehouse.read import batch
+from lakehouse.limits import Limits, in_force
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -126,15 +126,15 @@ def test_a_portion_that_ends_before_its_source_was_laid_out_anew_is_not_read_by_
 
 
 @pytest.mark.slow
-def test_nor_is_one_that_ends_far_before_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_is_one_that_ends_far_before_it(lake: Lake) -> None:
     """Nobody reads all commits behind a portion; that the layout is another one by now is seen all the same."""
-    monkeypatch.setattr(batch, "AHEAD", 1)
     lake.create("src", [(1, "a", 10)], SRC)
     lake.materialize(counted, Table(key="g"))
     for number in (2, 3, 4):
         lake.insert("src", [(number, "b", 20)])
     put(lake, lake.frame("src"), "g")
-    lake.materialize(counted, Table(key="g"), reads={"src": Read(max_versions=1)})
+    with in_force(Limits(commits_ahead=1)):
+        lake.materialize(counted, Table(key="g"), reads={"src": Read(max_versions=1)})
     assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 3, 60)]
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 import lakehouse.read.feed_reader
 from lakehouse import Changes, Merge, Read, Table
+from lakehouse.limits import Limits, in_force
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.spark.driver_rows import Local, small
 from tests.support.lake import Lake
@@ -130,11 +131,9 @@ def test_a_column_that_came_later_is_in_the_rows_of_a_later_reader(changed: Call
     assert changed(0) == WHOLE
 
 
-def test_newer_feeds_take_the_room_of_older_ones(
-    changed: Callable[..., Rows], reads: list[DataFrame], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lakehouse.read.feed_reader, "SMALL_BYTES", 1)
-    assert changed(0) == changed(0) == WHOLE
+def test_newer_feeds_take_the_room_of_older_ones(changed: Callable[..., Rows], reads: list[DataFrame]) -> None:
+    with in_force(Limits(kept_feed_bytes=1)):
+        assert changed(0) == changed(0) == WHOLE
     assert len(reads) == 2
 
 

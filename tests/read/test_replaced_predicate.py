@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from lakehouse.cursor.mark import Mark
+from lakehouse.limits import MEASURED
 from lakehouse.log.commit_info import Commit
-from lakehouse.read.replaced import COMMITS, replaced_within
+from lakehouse.read.replaced import replaced_within
 
 MARK = Mark("silver/orders", (), "0", 3, "run", "attempt", 6, None, {}).to_json()
 WRITTEN = {"numOutputRows": 1, "numDeletedRows": 1, "numCopiedRows": 0}
@@ -48,5 +49,5 @@ def test_without_commits_nothing_is_known():
 
 
 def test_many_predicates_are_not_worth_it():
-    assert replaced_within((OURS,) * COMMITS) is not None
-    assert replaced_within((OURS,) * (COMMITS + 1)) is None
+    assert replaced_within((OURS,) * MEASURED.replaced_predicates) is not None
+    assert replaced_within((OURS,) * (MEASURED.replaced_predicates + 1)) is None

@@ -13,9 +13,10 @@ from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import Known, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
+from lakehouse.limits import MEASURED
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
-from lakehouse.read.batch import AHEAD, capped, pending
+from lakehouse.read.batch import capped, pending
 from lakehouse.spark.snapshot import TableRef
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
@@ -125,4 +126,4 @@ def test_a_portion_of_a_long_backlog_reads_what_it_takes_and_not_the_backlog(tmp
     with touched() as found:
         commits = pending(log, ref, Position("an-id", 5), head, one, 0)
     assert commits is not None and [commit.version for commit in capped(commits, one, 0)] == [6]
-    assert len(found) <= 2 * AHEAD
+    assert len(found) <= 2 * MEASURED.commits_ahead

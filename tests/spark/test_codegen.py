@@ -9,14 +9,16 @@ from pyspark.sql import DataFrame, SparkSession
 import lakehouse.commit.attempt
 import lakehouse.read.feed_reader
 from lakehouse import Changes, Merge, Overwrite, Table
+from lakehouse.limits import MEASURED
 from lakehouse.log.size import Size
-from lakehouse.spark.codegen import FACTORY_MODE, LITTLE, interpreted
-from lakehouse.spark.driver_rows import SMALL_ROWS, Local, small
+from lakehouse.spark.codegen import FACTORY_MODE, interpreted
+from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.session import handed_over
 from lakehouse.write.statements import Statement
 from tests.support.lake import Lake
 
 INTERPRETED, COMPILED = "NO_CODEGEN", "FALLBACK"
+LITTLE = Size(MEASURED.interpreted_rows, MEASURED.interpreted_bytes)
 SIZES = {
     "little": (LITTLE, INTERPRETED),
     "nothing": (Size(0, 0), INTERPRETED),
@@ -116,7 +118,7 @@ def test_a_table_of_many_rows_is_not_little_because_its_source_is(lake: Lake, mo
 def test_few_rows_with_a_long_history_of_changes_are_not_little(lake: Lake, modes: list[str | None]) -> None:
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))
-    many = lake.spark.range(10, 11 + SMALL_ROWS).selectExpr("CAST(id AS INT)", "0 AS v")
+    many = lake.spark.range(10, 11 + MEASURED.driver_rows).selectExpr("CAST(id AS INT)", "0 AS v")
     many.write.format("delta").mode("append").save(str(lake.root / "src"))
     lake.sql("DELETE FROM {src} WHERE id >= 10")
     lake.materialize(copied, Table(key="id"))

@@ -3,7 +3,8 @@
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.spark.driver_rows import SMALL_BYTES, SMALL_ROWS, WIDE_BYTES, collected, small
+from lakehouse.limits import MEASURED
+from lakehouse.spark.driver_rows import collected, small
 
 
 def texts(spark: SparkSession, rows: int, width: int, partitions: int = 4) -> DataFrame:
@@ -11,6 +12,7 @@ def texts(spark: SparkSession, rows: int, width: int, partitions: int = 4) -> Da
     return spark.range(0, rows, 1, partitions).selectExpr("id", f"repeat('x', {width}) AS text")
 
 
+SMALL_BYTES, SMALL_ROWS, WIDE_BYTES = MEASURED.driver_bytes, MEASURED.driver_rows, MEASURED.driver_row_bytes
 NARROW = SMALL_BYTES // SMALL_ROWS - 100
 FITS = {
     "one wide row": (1, WIDE_BYTES - 100, True),

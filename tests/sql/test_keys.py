@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.sql.keys import LISTED, LISTED_TOGETHER, RANGES, is_literal, key_predicate
+from lakehouse.limits import MEASURED
+from lakehouse.sql.keys import is_literal, key_predicate
 from lakehouse.sql.text import Literal, literal
 
 numbers = st.none() | st.integers(-50, 50)
@@ -56,12 +57,18 @@ def test_two_columns(keys: set, rows: list):
     assert holding(predicate.sql, rows, 2) == [row for row in rows if row in keys]
 
 
-@given(st.sets(st.integers(0, 10**6).map(lambda number: 2 * number), min_size=LISTED + 1, max_size=LISTED + 5))
+@given(
+    st.sets(
+        st.integers(0, 10**6).map(lambda number: 2 * number),
+        min_size=MEASURED.listed_keys + 1,
+        max_size=MEASURED.listed_keys + 5,
+    )
+)
 def test_of_many_keys_only_ranges_are_said_and_each_key_is_in_one(keys: set):
     predicate = key_predicate(["a"], [(key,) for key in keys])
     assert not predicate.is_exact
     assert "IN" not in predicate.sql
-    assert predicate.sql.count(">=") + predicate.sql.count(" = ") <= RANGES
+    assert predicate.sql.count(">=") + predicate.sql.count(" = ") <= MEASURED.key_ranges
     assert len(holding(predicate.sql, [(key,) for key in keys], 1)) == len(keys)
 
 
@@ -70,7 +77,7 @@ runs = st.tuples(st.integers(-3_000, 3_000), st.integers(1, 600))
 
 
 @settings(max_examples=50)
-@given(st.lists(runs, min_size=1, max_size=RANGES + 2), st.sets(st.none()), st.sampled_from([int, date]))
+@given(st.lists(runs, min_size=1, max_size=MEASURED.key_ranges + 2), st.sets(st.none()), st.sampled_from([int, date]))
 def test_keys_given_out_in_a_row_are_exactly_their_ranges(runs: list, nulls: set, kind: type):
     numbers = {number for start, count in runs for number in range(start, start + count)}
     values = numbers if kind is int else {date.fromordinal(FIRST_DAY + number) for number in numbers}
@@ -81,12 +88,12 @@ def test_keys_given_out_in_a_row_are_exactly_their_ranges(runs: list, nulls: set
     assert set(due) <= set(found)
     assert not predicate.is_exact or found == due
     gaps = sum(number + 1 not in numbers for number in numbers)
-    assert predicate.is_exact or gaps > RANGES
-    assert gaps > RANGES or len(numbers) <= RANGES or "IN" not in predicate.sql
+    assert predicate.is_exact or gaps > MEASURED.key_ranges
+    assert gaps > MEASURED.key_ranges or len(numbers) <= MEASURED.key_ranges or "IN" not in predicate.sql
 
 
 def test_of_many_keys_of_two_columns_only_ranges_are_said():
-    keys = [(index, str(index)) for index in range(LISTED_TOGETHER + 1)]
+    keys = [(index, str(index)) for index in range(MEASURED.listed_keys_together + 1)]
     predicate = key_predicate(["a", "b"], keys)
     assert not predicate.is_exact
     assert holding(predicate.sql, keys, 2) == keys
@@ -145,7 +152,7 @@ def test_every_type_with_an_equality_is_said_in_its_own_type(value: Literal, kin
 def test_instants_that_are_near_share_a_range_which_is_never_taken_for_all_of_them():
     near = [INSTANT + timedelta(seconds=n) for n in range(30)]
     predicate = key_predicate(["d"], [(at,) for at in [*near, INSTANT + timedelta(days=400)]], types=["timestamp"])
-    assert predicate.is_exact and predicate.sql.count(">=") <= RANGES and "IN (" in predicate.sql
+    assert predicate.is_exact and predicate.sql.count(">=") <= MEASURED.key_ranges and "IN (" in predicate.sql
     assert f"<= {literal(near[-1])}" in predicate.sql
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.errors import BrokenPromiseError
+from lakehouse.limits import MEASURED, Limits, in_force
 from tests.support.contended import SRC, whole
 from tests.support.lake import Lake
 
@@ -38,21 +39,21 @@ def appended(src: Changes) -> Append:
         pytest.param(appended, Table(partition_by="g"), id="append"),
     ],
 )
-@pytest.mark.parametrize("where", ["at the driver", "where it is"])
+@pytest.mark.parametrize("way", [MEASURED, Limits(driver_rows=0)], ids=["at the driver", "where it is"])
 def test_a_row_with_an_empty_text_in_a_partition_column_is_refused(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Callable[..., Any], table: Table, where: str
+    lake: Lake, asset: Callable[..., Any], table: Table, way: Limits
 ) -> None:
     """A NULL there is a value like another, and an empty text elsewhere is one, too."""
-    if where == "where it is":
-        monkeypatch.setattr("lakehouse.read.feed_reader.small", lambda _: None)
-        monkeypatch.setattr("lakehouse.read.touched.small", lambda _: None)
     name = asset.__name__
     lake.create("src", [(1, None, 10), (2, "b", 20)], SRC)
     lake.materialize(asset, table)
     assert len(lake.rows(name)) == 2
     lake.insert("src", [(3, "", 30)])
     version = lake.version(name)
-    with pytest.raises(BrokenPromiseError, match=r"an empty text in column g, which .* NULL.*Nothing was written"):
+    with (
+        in_force(way),
+        pytest.raises(BrokenPromiseError, match=r"an empty text in column g, which .* NULL.*Nothing was written"),
+    ):
         lake.materialize(asset, table)
     assert lake.version(name) == version
     lake.sql("DELETE FROM {src} WHERE id = 3")
@@ -66,21 +67,16 @@ def test_a_first_write_with_an_empty_text_in_a_partition_column_is_refused(lake:
     assert lake.rows("plain") == [(1, "", 10)]
 
 
-@pytest.mark.parametrize("where", ["at the driver", "where it is"])
-def test_a_touched_key_with_an_empty_text_in_a_partition_column_is_refused(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+@pytest.mark.parametrize("way", [MEASURED, Limits(driver_rows=0)], ids=["at the driver", "where it is"])
+def test_a_touched_key_with_an_empty_text_in_a_partition_column_is_refused(lake: Lake, way: Limits) -> None:
     """The asset put NULL in its place, so the row of the deleted source row would stay in the table."""
 
     def cleaned(src: Changes) -> Merge:
         touched = src.touched("id", "g")
         return Merge(touched.rows.selectExpr("id", "nullif(g, '') AS g", "v"), touched)
 
-    if where == "where it is":
-        monkeypatch.setattr("lakehouse.read.feed_reader.small", lambda _: None)
-        monkeypatch.setattr("lakehouse.read.touched.small", lambda _: None)
     lake.create("src", [(1, "", 10), (2, "b", 20)], SRC)
     lake.materialize(cleaned, IN_KEY)
     lake.sql("DELETE FROM {src} WHERE id = 1")
-    with pytest.raises(BrokenPromiseError, match="an empty text in column g"):
+    with in_force(way), pytest.raises(BrokenPromiseError, match="an empty text in column g"):
         lake.materialize(cleaned, IN_KEY)

@@ -1,6 +1,6 @@
 """Many rows that differ take the place of the table's in one pass, and it is the same table as after a MERGE."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,11 @@ import pytest
 from lakehouse import Changes, Merge, Read, Retry, Table
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.errors import ConflictError
+from lakehouse.limits import MEASURED, Limits, in_force
 from lakehouse.log.rows import Rows
 from lakehouse.read.changes import Feed
 from lakehouse.read.touched import Touched
-from lakehouse.spark import driver_rows as local
 from lakehouse.spark.driver_rows import Local
-from lakehouse.sql.keys import LISTED, KeyPredicate
 from lakehouse.write import by_key as keyed
 from lakehouse.write.driver_difference import local_difference
 from lakehouse.write.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
@@ -24,7 +23,7 @@ from tests.support.slow import slow
 
 pytestmark = pytest.mark.anywhere
 
-COUNT = LISTED + 200
+COUNT = MEASURED.listed_keys + 200
 NUMBERS = range(0, 3 * COUNT, 3)
 """More keys than are listed, and none beside another, so that no range says them either."""
 TABLES = {
@@ -152,16 +151,16 @@ def pairs(src: Changes) -> Merge:
 
 
 @pytest.mark.slow
-def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake) -> None:
     """With NULL on either side, and one of them as the deletes' companion."""
-    monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
     rows = [("x", 1, 0), ("x", None, 0), (None, None, 0), ("it's", 1, 0)]
     lake.create("src", rows, "`a.b` string, s bigint, `c``d` int", delta__enableDeletionVectors="true")
     table = Table(key=["a.b", "s"])
     lake.materialize(pairs, table)
     lake.sql("DELETE FROM {src}")
     lake.insert("src", [("x", None, 1), (None, None, 1)])
-    outcome = lake.materialize(pairs, table)
+    with in_force(Limits(listed_keys_together=3)):  # four keys differ, and two of them are deleted
+        outcome = lake.materialize(pairs, table)
     assert isinstance(statement_of(outcome), ReplaceMatched)
     assert lake.rows("pairs") == [("x", None, 1), (None, None, 1)]
 
@@ -202,9 +201,15 @@ def test_an_engine_that_does_not_know_the_option_is_not_given_it(lake: Lake, mon
     assert isinstance(statement_of(followed(lake)), MergeRows)
 
 
+@pytest.fixture
+def few_rows_at_the_driver() -> Generator[None]:
+    with in_force(Limits(driver_rows=100)):
+        yield
+
+
 @pytest.mark.slow
-def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "SMALL_ROWS", 100)
+@pytest.mark.usefixtures("few_rows_at_the_driver")
+def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake) -> None:
     filled(lake)
     followed(lake)
     lake.insert("src", [(key + 1, 0) for key in NUMBERS])
@@ -226,19 +231,18 @@ def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake, mon
 
 
 @pytest.mark.slow
-def test_keys_of_a_known_number_are_sent_to_the_join(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_of_a_known_number_are_sent_to_the_join(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     """A feed that is not at the driver has no statistics, so Spark would shuffle the table."""
-    monkeypatch.setattr(local, "SMALL_ROWS", 1)
     lake.create("src", [(key, 0) for key in range(9)], "id int, v int")
     followed(lake)
 
     def changes() -> Changes:
-        return lake.begin(copy, name="copy").changes(lake.source("src"), Read(), lake.ref)
+        with in_force(Limits(driver_rows=1)):
+            return lake.begin(copy, name="copy").changes(lake.source("src"), Read(), lake.ref)
 
-    def is_sent(touched: Touched) -> bool:
-        touched.of(lake.frame("src")).explain("extended")
+    def is_sent(touched: Touched, rows: int = MEASURED.broadcast_rows) -> bool:
+        with in_force(Limits(driver_rows=1, broadcast_rows=rows)):
+            touched.of(lake.frame("src")).explain("extended")
         return "strategy=broadcast" in capsys.readouterr().out
 
     lake.sql("UPDATE {src} SET v = 1 WHERE id < 3")
@@ -249,8 +253,7 @@ def test_keys_of_a_known_number_are_sent_to_the_join(
     assert isinstance(found.content, Feed)
     archived = replace(found, content=replace(found.content, commits=()))
     assert archived.touched("id").touched.most is None, "an archive's rows are not counted"
-    monkeypatch.setattr("lakehouse.read.touched_keys.SENT", 6)
-    assert not is_sent(found.touched("id"))
+    assert not is_sent(found.touched("id"), rows=6)
     lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
     assert changes().touched("id").touched.most is None, "a RESTORE does not say how many rows it changed"
 
@@ -280,16 +283,15 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
 
 
 @pytest.mark.slow
-def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed, "KEYS_READ", COUNT - 1)
-    monkeypatch.setattr(keyed, "ROWS_EACH", 1)
+def test_of_a_large_table_not_all_keys_are_read_for_few_rows(lake: Lake) -> None:
     filled(lake)
     followed(lake)
     lake.sql("UPDATE {src} SET v = 1 WHERE id > 6")
-    assert isinstance(statement_of(followed(lake)), MergeRows)
-    monkeypatch.setattr(keyed, "ROWS_EACH", 2)  # those that were deleted are in the files still
+    with in_force(Limits(scanned_rows=COUNT - 1, scanned_rows_each=1)):
+        assert isinstance(statement_of(followed(lake)), MergeRows)
     lake.sql("UPDATE {src} SET v = 2")
-    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+    with in_force(Limits(scanned_rows=COUNT - 1, scanned_rows_each=2)):  # deleted rows are still in the files
+        assert isinstance(statement_of(followed(lake)), ReplaceMatched)
 
 
 @pytest.mark.slow

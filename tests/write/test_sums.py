@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse import Aggregate, Changes, Table
 from lakehouse.errors import LateGapError, PlanError
+from lakehouse.limits import MEASURED, Limits, in_force
 from lakehouse.write.statements import MarkOnly
 from tests.commit.test_superseded import of
 from tests.support.contended import SRC, committed, ready
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.anywhere
 
 __all__ = ["anew", "rows"]  # fixtures
 
+AT_THE_DRIVER, WHERE_THEY_ARE = MEASURED, Limits(driver_rows=0)
+WAYS = [pytest.param(AT_THE_DRIVER, id="at the driver"), slow(WHERE_THEY_ARE, id="where they are")]
 CHANGES = {
     "insert": "INSERT INTO {src} VALUES (4, 'c', 40), (5, 'a', NULL), (6, NULL, 60)",
     "update": "UPDATE {src} SET v = v + 1",
@@ -30,20 +33,18 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("few", [pytest.param(True, id="at the driver"), slow(False, id="where it is")])
+@pytest.mark.parametrize("way", WAYS)
 def test_changes_are_added_to_the_sums_and_no_other_group_is_read(
-    rows: Lake, anew: list[str | None], monkeypatch: pytest.MonkeyPatch, *, few: bool
+    rows: Lake, anew: list[str | None], way: Limits
 ) -> None:
-    if not few:
-        for name in ("feeds", "touched", "local"):
-            monkeypatch.setattr(f"lakehouse.{name}.small", lambda _: None)
-    for name, change in CHANGES.items():
-        rows.sql(change)
-        if few or name in ("move", "to nothing", "all rows"):
-            rows.materialize(sums, BY_G)
-            assert rows.rows("sums") == due(rows), name
-    rows.insert("src", [(1, None, 1)])
-    rows.materialize(sums, BY_G)
+    with in_force(way):
+        for name, change in CHANGES.items():
+            rows.sql(change)
+            if way == AT_THE_DRIVER or name in ("move", "to nothing", "all rows"):
+                rows.materialize(sums, BY_G)
+                assert rows.rows("sums") == due(rows), name
+        rows.insert("src", [(1, None, 1)])
+        rows.materialize(sums, BY_G)
     assert rows.rows("sums") == due(rows) == [(None, 1, 1)]
     assert not anew
 
@@ -158,33 +159,25 @@ def test_what_the_feed_tells_wrong_counts_where_the_source_says_so(lake: Lake) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("few", [pytest.param(True, id="at the driver"), slow(False, id="where it is")])
-def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, *, few: bool
-) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(lake: Lake, way: Limits) -> None:
     def judged(src: Changes) -> Aggregate:
         return Aggregate(src, {"g": "IF(exists(gs, g -> NOT is_valid_utf8(g)), 'a', 'b')"}, "n")
 
-    if not few:
-        for name in ("feeds", "touched", "local"):
-            monkeypatch.setattr(f"lakehouse.{name}.small", lambda _: None)
     lake.create("src", [], "id int, gs array<string>")
-    lake.sql("INSERT INTO {src} SELECT 1, array('x')")
-    for partition in ("a", "b"):
-        lake.materialize(judged, IN_G, slice=of(partition))
-    lake.sql("INSERT INTO {src} SELECT 2, array(CAST(X'61FF' AS STRING))")
-    for partition in ("a", "b"):
-        lake.materialize(judged, IN_G, slice=of(partition))
+    with in_force(way):
+        for row in ("1, array('x')", "2, array(CAST(X'61FF' AS STRING))"):
+            lake.sql(f"INSERT INTO {{src}} SELECT {row}")
+            for partition in ("a", "b"):
+                lake.materialize(judged, IN_G, slice=of(partition))
     assert lake.rows("judged") == [("a", 1), ("b", 1)]
 
 
 @pytest.mark.slow
-def test_changes_that_are_gone_while_they_are_added_are_a_late_gap(
-    rows: Lake, anew: list[str | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lakehouse.read.feed_reader.small", lambda _: None)
+def test_changes_that_are_gone_while_they_are_added_are_a_late_gap(rows: Lake, anew: list[str | None]) -> None:
     rows.sql("UPDATE {src} SET v = v + 1")
-    step, write = ready(rows, sums, BY_G)
+    with in_force(WHERE_THEY_ARE):
+        step, write = ready(rows, sums, BY_G)
     shutil.rmtree(rows.root / "src" / "_change_data")
     with pytest.raises(LateGapError):
         step.commit(write, rows.retry, NO_WAIT)

@@ -1,0 +1,87 @@
+"""The sizes at which one way of doing the same thing becomes cheaper than another, with the measurement that set each.
+
+No limit changes a result: on either side of it the table holds the same rows. Tests put other limits in force to take
+each way with few rows (ADR 39). The measurements are of two cores; the ADRs have their tables.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Every limit that is about cost alone. The limit itself still counts as small."""
+
+    key_ranges: int = 16
+    """Ranges of one column in a literal predicate: Delta compares each range with every file of the table (ADR 8)."""
+    listed_keys: int = 1_000
+    """Keys of one column that a predicate lists; more keys are ranges alone. A statement of 1,000 keys in one of 160
+    files takes 1.4 CPU s and 11 tasks, as in a table of one file (ADR 8)."""
+    listed_keys_together: int = 100
+    """The same for a key of several columns, which Spark compares one after the other. Not measured alone."""
+    one_task_keys: int = 100
+    """Touched keys whose rows one task compares: their rows are in a few files, and a shuffle costs more (ADR 8)."""
+
+    driver_rows: int = 250_000
+    """Rows that come to the driver. If it was 10,000, 40,000 changed rows of a million took 36 CPU s instead of 10:
+    each statement computed feed, result and difference again (ADR 8)."""
+    driver_bytes: int = 1 << 26
+    """Bytes that come to the driver: the nth row has at most this many bytes divided by n (ADR 8)."""
+    driver_row_bytes: int = 1 << 14
+    """Bytes of each row that comes to the driver (ADR 8)."""
+    kept_feed_bytes: int = 1 << 26
+    """Bytes of feeds that stay at the driver for other assets of the run. Not measured alone."""
+    decoded_rows: int = 20_000
+    """Rows that a Connect server decodes again for each plan; more rows are analyzed first, and then decoded once.
+    Not measured alone."""
+
+    interpreted_rows: int = 250_000
+    """Rows in all tables of a step that Spark interprets instead of compiling: 16 steps of one row took 43.7 CPU s
+    instead of 50.8, but each row costs two microseconds more whenever it is read (ADR 12)."""
+    interpreted_bytes: int = 16_000_000
+    """Bytes in all tables of a step that Spark interprets (ADR 12)."""
+
+    broadcast_rows: int = 1_000_000
+    """Rows that are sent to every task to be joined there. Half a million touched keys of ten million rows took 21
+    CPU s; if Spark shuffled both sides, 34."""
+    scanned_rows: int = 20_000_000
+    """Rows of a table whose keys are all read instead of a `MERGE`: one percent of ten million rows took 3.1 CPU s
+    instead of 10.4 (ADR 13)."""
+    scanned_rows_each: int = 500
+    """Rows of a larger table that are read for each row that differs (ADR 13)."""
+
+    commits_ahead: int = 64
+    """Commits that a run with `max_versions` or `max_bytes` reads first to find where its batch ends; then it reads
+    twice as many more. Not measured alone."""
+    replaced_predicates: int = 10
+    """Commits whose predicates select the rows of a feed; more predicates cost more to evaluate (ADR 11)."""
+
+    outside_rows: int = 250_000
+    """Rows of all inputs of a run that counts its rows outside of its partitions, which computes the result again."""
+    vector_rows: int = 2_000_000
+    """Rows of a table whose deleted rows are counted: deltalake makes a value for each row of a file with a vector."""
+
+
+MEASURED = Limits()
+_in_force: ContextVar[Limits] = ContextVar("limits", default=MEASURED)
+
+
+def limits() -> Limits:
+    """The limits in force: the measured values, except within `in_force`."""
+    return _in_force.get()
+
+
+@contextmanager
+def in_force(values: Limits) -> Generator[None]:
+    """Puts other limits in force for what this thread does within.
+
+    Args:
+        values: The limits.
+    """
+    before = _in_force.set(values)
+    try:
+        yield
+    finally:
+        _in_force.reset(before)

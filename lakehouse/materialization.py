@@ -45,7 +45,7 @@ from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 from lakehouse.write import extracted_history, snapshot
 from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.history import opened, why_incomplete
+from lakehouse.write.history import described, opened, why_incomplete
 from lakehouse.write.lost_changes import refuse_lost_changes
 from lakehouse.write.outside import rows_outside
 from lakehouse.write.plan import plan
@@ -246,7 +246,21 @@ class Materialization:
         Args:
             overwrites: Whether the asset returns its whole table.
         """
-        run = self.pinned()
+        return self._unless_due(self.pinned(), overwrites=overwrites)
+
+    def nothing_to_write(self, write: Write) -> NothingToDo | None:
+        """The outcome of a `History` that already holds the changes of the run; None if rows have to be read.
+
+        Only the result says what a history tracks, so its function is called, but a session is not asked for.
+        """
+        match write:
+            case History(changes=Changes() as changes) if changes.is_empty and changes.name not in self._partial:
+                run, _ = described(self.pinned(), write)
+                return self._unless_due(run, overwrites=False)
+            case _:
+                return None
+
+    def _unless_due(self, run: Run, *, overwrites: bool) -> NothingToDo | None:
         if run.head is None or run.on_request or self.gap is not None:
             return None
         return NothingToDo(run.head.version) if run.has_nothing_to_do(overwrites=overwrites) else None

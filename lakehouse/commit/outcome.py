@@ -37,7 +37,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class NothingToDo:
-    """No source held changes, so the asset's function was not called; the table stays at `version`."""
+    """No source held changes, so no row was computed and Spark was not asked; the table stays at `version`."""
 
     version: int
 

@@ -116,17 +116,20 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with as_dagster_failures(execution):
             step = self.step_of(execution)
             del self._steps[_step_of(execution)]
-            outcome = obj if isinstance(obj, NothingToDo) else self._committed(context, execution, step, obj)
+            outcome = obj if isinstance(obj, NothingToDo) else self._written(context, execution, step, obj)
             try:
                 report(context, execution, step.pinned(), outcome, self.session)
             except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
                 context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
-    def _committed(
+    def _written(
         self, context: dg.OutputContext, execution: dg.AssetExecutionContext, step: Materialization, result: Any
-    ) -> Outcome:
+    ) -> Outcome | NothingToDo:
         write = Overwrite(result) if isinstance(result, DataFrame) else cast("Write", result)
+        nothing = step.nothing_to_write(write)
+        if nothing is not None:
+            return nothing
         refuse_second_driver(execution, step.asset.ref, self._driver)
         with measured_by(adding_to(step.phases)), telling(context.log.info):
             return step.commit(write, self.conflicts, tell=context.log.warning)

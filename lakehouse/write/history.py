@@ -44,17 +44,32 @@ def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]
         write: What the asset returned.
 
     Raises:
+        MissingKeyError, TrackChangedError, WriteError: As `described` says.
+        SchemaError: The source has not the columns that the history is about, or has some of its own.
+    """
+    assert isinstance(write.changes, Changes)
+    run, shape = described(run, write)
+    check_columns(run.asset, shape, f"'{write.changes.name}'", write.changes.source.columns)
+    changes = _timed(spark, run, write.changes, shape)
+    return replace(run, changes=(changes,)), replace(write, changes=changes)
+
+
+def described(run: Run, write: History) -> tuple[Run, Shape]:
+    """The run under the key of the history's rows, and the columns of the history; known without Spark.
+
+    Args:
+        run: What has been pinned.
+        write: What the asset returned.
+
+    Raises:
         MissingKeyError: The table declares no key, which names the entity.
         TrackChangedError: The history has tracked other columns.
         WriteError: The asset has other changes too, or a table of another layout.
-        SchemaError: The source has not the columns that the history is about, or has some of its own.
     """
     assert isinstance(write.changes, Changes)
     _check(run, write.changes)
     shape = shape_of(run, write)
-    check_columns(run.asset, shape, f"'{write.changes.name}'", write.changes.source.columns)
-    changes = _timed(spark, run, write.changes, shape)
-    return replace(laid_out(run, write, shape), changes=(changes,)), replace(write, changes=changes)
+    return laid_out(run, write, shape), shape
 
 
 def why_incomplete(asset: str, source: str) -> str:

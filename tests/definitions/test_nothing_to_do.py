@@ -15,12 +15,12 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, incremental
+from lakehouse import Append, Changes, DeltaIOManager, History, Merge, Overwrite, Table, incremental
 from lakehouse.server.lifecycle import stop
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.spark.snapshot import TableRef
 from resources.environments import PROJECT
-from tests.support.house import House, metadata
+from tests.support.house import House, failure, metadata
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders
 
@@ -54,6 +54,17 @@ def whole(orders: Changes, names: DataFrame) -> DataFrame:
 def log(orders: Changes) -> Append:
     CALLS.append("log")
     return Append(orders.log())
+
+
+@dg.asset(metadata=Table(key="id"))
+def past(orders: Changes) -> History:
+    CALLS.append("past")
+    return History(orders, track="v")
+
+
+@dg.asset(name="past", metadata=Table(key="id"))
+def past_of_days(orders: Changes) -> History:
+    return History(orders, track="day")
 
 
 @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
@@ -111,7 +122,7 @@ class Resting(House):
 def house(lake: Lake, instance: dg.DagsterInstance) -> Resting:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     lake.create("names", [(1, "a"), (2, "b")], "id int, name string")
-    return Resting(lake, [orders, names, copies, named, whole, log, daily, by_day], instance)
+    return Resting(lake, [orders, names, copies, named, whole, log, past, daily, by_day], instance)
 
 
 def test_a_step_without_changes_calls_no_function_and_asks_for_no_spark(house: Resting) -> None:
@@ -183,6 +194,20 @@ def test_an_append_adds_nothing_and_then_what_came(house: Resting) -> None:
     house.lake.insert("orders", [(4, DAY_1, 40)])
     assert house.step("log")[:2] == (["log"], True)
     assert len(house.lake.rows("log")) == 4
+
+
+def test_a_history_says_what_it_tracks_and_asks_for_spark_only_if_its_source_has_changes(house: Resting) -> None:
+    assert house.step("past")[:2] == (["past"], True)
+    told = house.lake.rows("past")
+    assert house.step("past") == (["past"], False, QUIET)
+    house.lake.sql("OPTIMIZE {orders}")
+    assert house.step("past") == (["past"], False, QUIET)
+    assert house.lake.rows("past") == told
+    house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    assert house.step("past")[:2] == (["past"], True)
+    assert len(house.lake.rows("past")) == len(told) + 1
+    house.complete(orders, past_of_days)
+    assert "has tracked v and is to track day" in failure(house.run("past", raise_on_error=False))
 
 
 def test_each_partition_has_nothing_to_do_by_itself(house: Resting) -> None:

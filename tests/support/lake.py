@@ -184,7 +184,8 @@ class Lake:
         foreseen = step.nothing_to_do(overwrites=kind in (Overwrite, DataFrame))
         result = asset(**inputs)
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
+        rests = step.nothing_to_write(write) is not None
         outcome = step.commit(write, retry or self.retry, NO_WAIT, self.told.append)
-        if foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame):
+        if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame)):
             assert isinstance(outcome, Unchanged | AlreadyApplied), "a step with nothing to do has written"
         return outcome

@@ -53,6 +53,13 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
         assert stop(root, now=True)
 
 
+@pytest.fixture
+def classic(spark: SparkSession) -> None:
+    """For tests that hold a transaction of Delta open, through the JVM of this process."""
+    if not hasattr(spark, "sparkContext"):
+        pytest.skip("a transaction is held where the test has its JVM at hand")
+
+
 @pytest.fixture(scope="session")
 def spark(local_spark: LocalSpark) -> SparkSession:
     return local_spark.spark_session

@@ -1,8 +1,8 @@
 """A step that has nothing to do ends before its function is called and before Spark starts (ADR 26).
 
 The logs of the table and of its sources say so. `Append`, `Merge` and `Overwrite` are known to leave the table as it is
-then. A `History` says only in its result what it tracks, and an `Aggregate` what it sums: their functions are called. A
-`History` then ends before Spark starts (`Materialization.nothing_to_write`); an `Aggregate` needs Spark to know its sums.
+then. What a `History` tracks and what an `Aggregate` sums stands in their results alone, so their functions are called.
+After the call a `History` ends before Spark starts (`Materialization.nothing_to_write`). Sums need Spark to be known.
 """
 
 import inspect

@@ -1,6 +1,5 @@
 """Rivals that commit at the worst moment: what each of them costs, and what is told about it."""
 
-from collections.abc import Generator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +10,9 @@ from lakehouse.commit.conflict import Kind
 from lakehouse.commit.rivals import Changed
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import RolledBackError
-from lakehouse.limits import Limits, in_force
+from lakehouse.log.log import Head
+from lakehouse.sql.keys import KeyPredicate
+from lakehouse.write import by_key as keyed
 from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals
@@ -56,13 +57,13 @@ LOST = {
 
 
 @pytest.fixture(params=["few keys", "in one pass"])
-def way(request: pytest.FixtureRequest) -> Generator[type]:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
     """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
     if request.param == "few keys":
-        yield ReplaceRows
-        return
-    with in_force(Limits(key_ranges=1, listed_keys=1)):
-        yield ReplaceMatched
+        return ReplaceRows
+    monkeypatch.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    monkeypatch.setattr(Head, "has_vectors", True)
+    return ReplaceMatched
 
 
 @pytest.mark.parametrize("rival", LOST.values(), ids=LOST)

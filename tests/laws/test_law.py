@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.limits import MEASURED, Limits, in_force
 from lakehouse.read.feed_reader import Feeds
+from lakehouse.sql.keys import KeyPredicate
 from lakehouse.write import by_key as keyed
 from tests.support.assets import CASES, archive
 from tests.support.lake import Lake
@@ -28,13 +29,6 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-WAYS = {
-    "as planned": MEASURED,
-    "in one pass": Limits(key_ranges=1, listed_keys=1, listed_keys_together=1),
-    "by rows": Limits(one_task_keys=0),
-}
-
-
 @pytest.fixture(params=["as planned", slow("in one pass"), slow("by rows")])
 def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many."""
@@ -45,8 +39,9 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
             told = getattr(keyed, name)
             patched.setattr(keyed, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
         if request.param == "in one pass":
+            patched.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
             spark.conf.set(vectors, "true")
-        with in_force(WAYS[request.param]):
+        with in_force(Limits(one_task_keys=0) if request.param == "by rows" else MEASURED):
             yield
         spark.conf.unset(vectors)
     ways = {"as planned": "ReplaceRows", "in one pass": "ReplaceMatched", "by rows": "local_difference"}

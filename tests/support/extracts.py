@@ -1,5 +1,6 @@
 """Deliveries of full extracts, and what a table kept from them must hold: a fold in plain Python."""
 
+import datetime as dt
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -120,6 +121,21 @@ class Kept:
             for row in each
         ]
         return sorted(rows, key=repr)
+
+
+def number(each: int) -> Any:
+    """The version of the nth delivery, as a number."""
+    return each
+
+
+def day(each: int) -> Any:
+    """The same as a day."""
+    return dt.date(2026, 1, 1) + dt.timedelta(days=each)
+
+
+def moment(each: int) -> Any:
+    """The same as a moment."""
+    return dt.datetime(2026, 1, 1, 12) + dt.timedelta(hours=each)  # noqa: DTZ001  (Spark's session is in UTC)
 
 
 def drawn(chance: random.Random, kept: Kept, version_of: Callable[[int], Any], *, keys: int, first: bool) -> Delivery:

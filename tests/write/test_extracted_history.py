@@ -1,6 +1,5 @@
 """A History of full extracts is the fold of these extracts, and its current rows are those of a Snapshot."""
 
-import datetime as dt
 import random
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +20,7 @@ from lakehouse.errors import (
     TrackChangedError,
     WriteError,
 )
-from tests.support.extracts import Delivery, Kept, drawn
+from tests.support.extracts import Delivery, Kept, day, drawn, moment, number
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -55,18 +54,6 @@ def mark(lake: Lake) -> Mark:
     found = Mark.from_json(lake.commits("past")[-1].user_metadata)
     assert found is not None
     return found
-
-
-def number(each: int) -> Any:
-    return each
-
-
-def day(each: int) -> Any:
-    return dt.date(2026, 1, 1) + dt.timedelta(days=each)
-
-
-def moment(each: int) -> Any:
-    return dt.datetime(2026, 1, 1, 12) + dt.timedelta(hours=each)  # noqa: DTZ001  (Spark's session is in UTC)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from lakehouse.errors import (
     UnknownExtractError,
 )
 from lakehouse.log.rows import NO_ROWS
-from tests.support.extracts import Delivery, Kept, drawn
+from tests.support.extracts import Delivery, Kept, day, drawn, number
 from tests.support.lake import Lake, cleaned
 from tests.support.slow import slow
 
@@ -47,14 +47,6 @@ def mark(lake: Lake) -> Mark:
     found = Mark.from_json(lake.commits("kept")[-1].user_metadata)
     assert found is not None
     return found
-
-
-def number(each: int) -> Any:
-    return each
-
-
-def day(each: int) -> Any:
-    return dt.date(2026, 1, 1) + dt.timedelta(days=each)
 
 
 @pytest.mark.parametrize(

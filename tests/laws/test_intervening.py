@@ -1,0 +1,108 @@
+"""A commit that a rival's commit came before: written again if the rival changed rows that it is about."""
+
+from functools import partial
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Changes, Overwrite, Table
+from lakehouse.commit.outcome import Committed
+from lakehouse.declare.retry import Retry
+from lakehouse.errors import OvertakenError, UnsettledError
+from lakehouse.sql.partitions import PartitionKey, Slice
+from tests.support.contended import KEYED, SRC, copy, ready, whole
+from tests.support.interleave import rivals
+from tests.support.lake import NO_WAIT, Lake
+
+pytestmark = pytest.mark.slow
+ROWS = [(1, "p", 10), (2, "q", 20)]
+BY_GROUP = Table(key="id", partition_by="g")
+P, Q = PartitionKey("p", {"g": "p"}, {}), PartitionKey("q", {"g": "q"}, {})
+
+
+def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lake, classic: None) -> None:
+    """The rows are as they should be when they are compared, and are not when the position is committed."""
+    lake.create("src", ROWS, SRC)
+    one = Slice((P,))
+    lake.materialize(copy, BY_GROUP, slice=one)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    earlier, rows = ready(lake, copy, BY_GROUP, slice=one)
+    lake.sql("UPDATE {src} SET v = 10 WHERE id = 1")
+    later, none = ready(lake, copy, BY_GROUP, slice=one)
+    with (
+        rivals(lake.spark, lambda: earlier.commit(rows, lake.retry, NO_WAIT), before="snapshot"),
+        pytest.raises(OvertakenError),
+    ):
+        later.commit(none, lake.retry, NO_WAIT)
+    lake.materialize(copy, BY_GROUP, slice=one)  # as Dagster does then
+    assert lake.rows("copy") == ROWS
+
+
+def test_a_run_of_another_partition_that_slips_in_is_nothing_to_mend(lake: Lake, classic: None) -> None:
+    """By its mark, for a table without a feed does not tell whose rows they were."""
+    table = Table(key="id", partition_by="g", properties={"delta.enableChangeDataFeed": "false"})
+    lake.create("src", ROWS, SRC)
+    for partition in (P, Q):
+        lake.materialize(copy, table, slice=Slice((partition,)))
+    lake.sql("UPDATE {src} SET v = v + 1")
+    one, ps = ready(lake, copy, table, slice=Slice((P,)))
+    other, qs = ready(lake, copy, table, slice=Slice((Q,)))
+    with rivals(lake.spark, lambda: other.commit(qs, lake.retry, NO_WAIT), before="snapshot"):
+        assert isinstance(one.commit(ps, lake.retry, NO_WAIT), Committed)
+    assert lake.version("copy") == 3
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def test_an_overwrite_whose_rival_slipped_in_is_written_again(lake: Lake, classic: None) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(whole, KEYED)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    step, write = ready(lake, whole, KEYED)
+    with rivals(lake.spark, partial(lake.sql, "UPDATE {whole} SET v = 99 WHERE id = 2"), before="snapshot"):
+        outcome = step.commit(write, lake.retry, NO_WAIT)
+    assert isinstance(outcome, Committed)
+    assert lake.rows("whole") == [(1, "p", 11), (2, "q", 20)]
+
+
+def test_a_rival_that_slips_in_where_a_lookup_moved_is_written_over(lake: Lake, classic: None) -> None:
+    def joined(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(src.source.join(dim, "g"))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("dim", [("p", 1), ("q", 2)], "g string, w int")
+    lake.materialize(joined, KEYED)
+    lake.sql("UPDATE {dim} SET w = 3 WHERE g = 'q'")
+    step = lake.begin(joined, KEYED)
+    write = joined(**lake.read(step, joined))  # type: ignore[arg-type]
+    with rivals(lake.spark, partial(lake.sql, "UPDATE {joined} SET w = 99 WHERE id = 1"), before="snapshot"):
+        step.commit(write, lake.retry, NO_WAIT)
+    assert {row.id: row.w for row in lake.frame("joined").collect()} == {1: 1, 2: 3}
+
+
+def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: Lake, classic: None) -> None:
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", on_same_rows="fail")
+    lake.materialize(whole, table)
+    lake.sql("UPDATE {src} SET v = 11")
+    step, write = ready(lake, whole, table)
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {whole} SET v = 99 WHERE id = 2"), before="snapshot"),
+        pytest.raises(UnsettledError, match=r"is committed as version 2, .* changed the same rows"),
+    ):
+        step.commit(write, Retry(), NO_WAIT)
+
+
+def test_what_a_full_refresh_could_not_set_right_the_next_run_does(lake: Lake, classic: None) -> None:
+    """A rival's row just before its commit, of a key that no range tells of; and the run does not write again."""
+    lake.create("src", ROWS, SRC)
+    table = Table(key="id", on_same_rows="fail")
+    lake.materialize(copy, table)
+    lake.sql("UPDATE {copy} SET v = 666 WHERE id = 2")
+    full, write = ready(lake, copy, table, compare="a full refresh was asked for")
+    with (
+        rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
+        pytest.raises(UnsettledError, match="the next run reads the same range again"),
+    ):
+        full.commit(write, Retry(), NO_WAIT)
+    lake.materialize(copy, table)
+    assert lake.rows("copy") == lake.rows("src")

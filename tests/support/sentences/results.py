@@ -1,0 +1,158 @@
+"""Errors of results and extracts that cannot become the table."""
+
+from lakehouse import errors
+from tests.support.sentences.case import REMEDY, WRITTEN, Case
+
+CASES = [
+    Case(
+        errors.PastRefusedError,
+        {"asset": "flights_history", "of_extracts": False},
+        "'flights_history' keeps a history, and a full refresh would replace its past by what its source still tells.",
+        WRITTEN,
+        "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
+        "materialize it: its first read goes back as far as the source's own history.",
+    ),
+    Case(
+        errors.PastRefusedError,
+        {"asset": "customers_past", "of_extracts": True},
+        "'customers_past' keeps a history, and a full refresh would replace its past by what its source still tells.",
+        WRITTEN,
+        "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
+        "deliver its extracts again, the oldest first.",
+    ),
+    Case(
+        errors.RefreshRefusedError,
+        {"asset": "customers"},
+        "'customers' is kept from extracts. Every run compares its extract with the whole table, so a full refresh adds "
+        "nothing.",
+        WRITTEN,
+        "Run it without the tag lakehouse/full_refresh. If the table or its version is wrong, run it with the tag "
+        "lakehouse/allow/customers=version, which takes the extract whatever the table holds.",
+    ),
+    Case(
+        errors.UnknownExtractError,
+        {"asset": "customers", "version": "7", "reason": "the log was cleaned up."},
+        "Nobody can tell whether extract 7 of 'customers' is newer than its table: the log was cleaned up.",
+        WRITTEN,
+        "If the extract is the one that the table is to hold, materialize once with the run tag "
+        "lakehouse/allow/customers=version.",
+    ),
+    Case(
+        errors.OlderExtractError,
+        {"asset": "customers", "version": "4", "newest": "5"},
+        "Extract 4 of 'customers' is older than extract 5, which its table holds.",
+        WRITTEN,
+        "Deliver extracts in their order, or let older extracts be left out: Snapshot(..., on_older='ignore').",
+    ),
+    Case(
+        errors.EmptyExtractError,
+        {"asset": "customers", "version": "7"},
+        "Extract 7 of 'customers' has no row.",
+        WRITTEN,
+        "If its source is empty, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
+    ),
+    Case(
+        errors.OutOfScopeError,
+        {"asset": "customers", "version": "7", "values": {"country": "FR"}},
+        "Extract 7 of 'customers' has a row with country=FR, which its scope does not name.",
+        WRITTEN,
+        "Name every value that was delivered in Snapshot(scope=...), or leave such rows out.",
+    ),
+    Case(
+        errors.DeletionsHeldBackError,
+        {"asset": "customers", "version": "7", "deleted": 1200, "of": 3000, "max_deleted": 0.2},
+        "Extract 7 of 'customers' lacks 1,200 of the 3,000 rows in its scope, more than max_deleted=0.2 lets it delete.",
+        WRITTEN,
+        "If these rows are gone at the source, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
+    ),
+    Case(
+        errors.RestateRefusedError,
+        {"asset": "flights_history", "moment": "2013-01-01", "reason": "the archive begins later."},
+        "The history 'flights_history' cannot be restated from 2013-01-01: the archive begins later.",
+        WRITTEN,
+        "Name an archive of the source in Read(archive=...), bring the archive up to date, and give a time after its "
+        "first commit: lakehouse/restate_from/flights_history=<time>.",
+    ),
+    Case(
+        errors.TrackChangedError,
+        {"asset": "flights_history", "was": "status", "now": "all columns"},
+        "The history 'flights_history' has tracked status and is to track all columns, so rows of its past would have "
+        "ended at other times.",
+        WRITTEN,
+        "Track what it did, or keep the history of the other columns in another asset, whose first read goes back as "
+        "far as the source's own history.",
+    ),
+    Case(
+        errors.BrokenPromiseError,
+        {"asset": "flights", "problem": "holds two rows with one key", "remedy": REMEDY},
+        "The result of 'flights' holds two rows with one key.",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.LostChangesError,
+        {
+            "asset": "named",
+            "source": "names",
+            "range_": "(3, 4]",
+            "write": "Merge",
+            "answered": ("flights",),
+        },
+        "'named' reads the changes of 'names' (3, 4], but its Merge is about changes of 'flights', so they would count "
+        "as read and be lost.",
+        WRITTEN,
+        "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...); or annotate the "
+        "input as a DataFrame: a snapshot input, whose changes start no run.",
+    ),
+    Case(
+        errors.TruncatesMissingError,
+        {"asset": "customers", "columns": ("id",), "condition": "op = 'T'"},
+        "'customers' applies truncates by op = 'T', but its touched rows hold only the truncates of touched keys, so "
+        "what a truncate took away would come back.",
+        WRITTEN,
+        "Ask for them by the same text: touched('id', also=\"op = 'T'\").",
+    ),
+    Case(
+        errors.EventOptionError,
+        {"function": "scd.type2()", "rule": "EMPTY_KEYS", "problem": "was given no keys", "remedy": REMEDY},
+        "scd.type2() was given no keys (rule EMPTY_KEYS).",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.BadEventError,
+        {
+            "asset": "flights",
+            "rule": "NULL_KEY",
+            "key": {"id": "7", "region": None},
+            "sequence": "5",
+            "columns": ("region",),
+        },
+        "The result of 'flights' comes from an event with NULL in its key (rule NULL_KEY; key: id=7, region=NULL; "
+        "sequence: 5; columns: region).",
+        WRITTEN,
+        "Leave such events out, or give them a key.",
+    ),
+    Case(
+        errors.SchemaError,
+        {"asset": "flights", "differences": {"a": "missing", "b": "int, was string"}, "remedy": REMEDY},
+        "The result of 'flights' does not fit its table (a: missing; b: int, was string).",
+        WRITTEN,
+        REMEDY,
+    ),
+    Case(
+        errors.PlanError,
+        {"asset": "flights", "problem": "[DIVIDE_BY_ZERO] Division by zero."},
+        "Spark could not compute the result of 'flights': [DIVIDE_BY_ZERO] Division by zero.",
+        "Nothing was written, and the write was not tried again.",
+        "Spark is lazy: the error appears while writing, but its cause is in the asset's expression.",
+    ),
+    Case(
+        errors.ComputeError,
+        {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure."},
+        "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",
+        WRITTEN,
+        "Spark does not name the asset's expression as the cause, so the cause may be temporary (a lost executor, a "
+        "storage that did not answer): run it again.",
+    ),
+]

@@ -1,0 +1,122 @@
+"""Errors of tables that cannot be written, and of commits."""
+
+from lakehouse import errors
+from tests.support.sentences.case import REMEDY, WRITTEN, Case
+
+CASES = [
+    Case(
+        errors.OtherFileSystemError,
+        {"asset": "flights", "where": "/lake/flights", "version": 3},
+        "'flights' would create its table at /lake/flights, where this process sees no table, but Spark sees one at "
+        "version 3: to Spark the path is on another file system.",
+        WRITTEN,
+        "Give the root its scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
+    ),
+    Case(
+        errors.SecondDriverError,
+        {"asset": "flights", "where": "s3a://lake/flights", "run": "3f2a"},
+        "Run 3f2a is writing 'flights' at s3a://lake/flights from another Spark driver, and on S3 Delta keeps commits "
+        "apart within one driver only: one of the two could overwrite the other's commit.",
+        WRITTEN,
+        "Run it again when that run has ended; or give the writers of the table a pool with the limit 1, or one Spark "
+        "Connect server.",
+    ),
+    Case(
+        errors.UnsafeTableError,
+        {"table": "flights", "identifier": "main.flights", "key": "delta.x", "value": "1 day", "why": "proof expires"},
+        "'flights' has delta.x = 1 day: proof expires.",
+        WRITTEN,
+        "Remove it: ALTER TABLE main.flights UNSET TBLPROPERTIES ('delta.x')",
+    ),
+    Case(
+        errors.SessionEndedError,
+        {"asset": "flights", "reason": "[NO_ACTIVE_SESSION] No active session."},
+        "The Spark session in which the inputs of 'flights' were read has ended: [NO_ACTIVE_SESSION] No active "
+        "session.",
+        WRITTEN,
+        "Run it again: the next run reads them in a new session.",
+    ),
+    Case(
+        errors.IsolationLevelError,
+        {"asset": "flights", "level": "WriteSerializable"},
+        "'flights' declares delta.isolationLevel = WriteSerializable, but open-source Delta creates tables with "
+        "Serializable only; the other level is Databricks'.",
+        WRITTEN,
+        "Remove the property, or run it on Databricks.",
+    ),
+    Case(
+        errors.ForeignTableError,
+        {"asset": "flights", "where": "/lake/flights", "version": 4, "adoption": "compare"},
+        "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "
+        "and none that the asset wrote.",
+        WRITTEN,
+        "Adopt the table with the run tag lakehouse/full_refresh=true, which replaces its rows by the asset's result; or "
+        "give the asset another name or root.",
+    ),
+    Case(
+        errors.UnregisteredTableError,
+        {"asset": "flights", "name": "`shop`.`flights`", "where": "file:/lake/flights", "version": 4},
+        "'flights' would create `shop`.`flights`, which the session's catalog does not know, but its directory "
+        "file:/lake/flights holds a Delta table at version 4.",
+        WRITTEN,
+        "If that is the asset's table, register it (CREATE TABLE `shop`.`flights` USING delta LOCATION "
+        "'file:/lake/flights') and run the asset again: it continues from its position. A catalog in memory forgets its "
+        "tables when Spark ends.",
+    ),
+    Case(
+        errors.ForeignApplicationIdError,
+        {"asset": "flights", "application_id": "flights:0", "epoch": 3},
+        "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "
+        "its history carries that epoch: another program writes this application id, or the commit was removed from "
+        "the log.",
+        WRITTEN,
+        "Stop the other writer, then materialize once with the run tag lakehouse/full_refresh=true. If only Spark can "
+        "read the log, first SET a TBLPROPERTY of the table and RESTORE it to the version before that: epochs then "
+        "begin again.",
+    ),
+    Case(
+        errors.ConflictError,
+        {
+            "asset": "flights",
+            "attempts": 5,
+            "seconds": 42.04,
+            "lost_to": "MERGE (version 118)",
+            "unread": "the changes of events (17, 23] are still unread",
+            "advice": REMEDY,
+        },
+        "'flights' lost its commit 5 times in 42.0 s, last to MERGE (version 118).",
+        "Nothing was written; the changes of events (17, 23] are still unread.",
+        REMEDY,
+    ),
+    Case(
+        errors.OvertakenError,
+        {"asset": "flights", "run": "3f2a", "version": 118, "written": None},
+        "Run 3f2a committed 'flights' as version 118 while this run was under way.",
+        "Nothing was written by this run.",
+        "Run it again: it continues from version 118.",
+    ),
+    Case(
+        errors.RolledBackError,
+        {"asset": "flights", "version": 3},
+        "While this run was reading, the table of 'flights' lost the position from which the run began (it was restored, "
+        "replaced or deleted, or two other runs did not see each other). The table is at version 3 now.",
+        "Anything that this run has written does not count.",
+        "Run it again: the next run finds out what has been read.",
+    ),
+    Case(
+        errors.UnsettledError,
+        {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows", "problem": "its log is gone"},
+        "'flights' is committed as version 118, but a rival that committed just before it changed the same rows. This "
+        "happened 5 times, so rows of the rival may be where rows of this run belong. The rows could then not be written "
+        "again: its log is gone.",
+        "No change is lost: the next run reads the same range again and writes the rows that differ.",
+        "Keep the two writers apart, or run it again.",
+    ),
+    Case(
+        errors.UnknownOutcomeError,
+        {"asset": "flights", "attempt": "a7", "problem": "No route to host."},
+        "The commit of 'flights' did not answer, and its log cannot be read (No route to host).",
+        "The commit may be in the table: its mark would name attempt a7.",
+        "Run it again when the log can be read: if the commit is there, the run says so and applies nothing twice.",
+    ),
+]

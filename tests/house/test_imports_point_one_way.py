@@ -39,7 +39,7 @@ ORDER = (
     "__main__",
 )
 """The packages and top-level files of lakehouse; each imports from itself and from those before it."""
-PURE = {"errors", "sql", "log", "conflicts", "declare", "cursor", "status"}
+PURE = {"errors", "limits", "sql", "log", "conflicts", "declare", "cursor", "status"}
 """Packages that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
 DAGSTERS = {"dagster", "follow", "definitions", "cli"}
 """The packages that import Dagster."""

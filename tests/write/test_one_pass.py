@@ -238,7 +238,7 @@ def test_keys_of_a_known_number_are_sent_to_the_join(lake: Lake, capsys: pytest.
 
     def changes() -> Changes:
         with in_force(Limits(driver_rows=1)):
-            return lake.begin(copy, name="copy").changes(lake.source("src"), Read(), lake.ref)
+            return lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(), lake.ref)
 
     def is_sent(touched: Touched, rows: int = MEASURED.broadcast_rows) -> bool:
         with in_force(Limits(driver_rows=1, broadcast_rows=rows)):

@@ -98,22 +98,24 @@ def test_a_run_that_read_further_than_the_winner_starts_again(lake: Lake) -> Non
     assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 4, 5]
 
 
-def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: Lake) -> None:
+@pytest.mark.parametrize("asset", [log, slow(past)], ids=["append", "history"])
+def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: Lake, asset: Any) -> None:
+    table = Table() if asset is log else Table(key="id")
     lake.create("src", ROWS, SRC)
-    lake.materialize(log)
+    lake.materialize(asset, table)
     for value in range(3):
         lake.insert("src", [(10 + value, "z", value)])
 
         def attempt(_: int) -> str:
             try:
-                return type(lake.materialize(log)).__name__
+                return type(lake.materialize(asset, table)).__name__
             except StaleInputsError:
                 return "stale"
 
         with ThreadPoolExecutor(4) as pool:
             outcomes = list(pool.map(attempt, range(4)))
         assert outcomes.count("Committed") == 1, outcomes
-    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12]
+    assert sorted(row[0] for row in lake.rows(asset.__name__)) == [1, 2, 3, 10, 11, 12]
 
 
 @pytest.mark.parametrize("asset", [copy, past], ids=["merge", "history"])

@@ -1,6 +1,7 @@
 """An extract is taken once, whoever else delivers: twins, older runs that commit late, runs whose answer was lost."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -65,4 +66,21 @@ def test_an_extract_whose_answer_was_lost_is_found_in_the_log(
     monkeypatch.setattr(module, "execute", loses_the_answer)
     outcome = lake.materialize(write(lake, 2, SECOND), KEYED)
     assert isinstance(outcome, Committed) and outcome.recovered
+    assert lake.rows("table") == HELD[write] and lake.version("table") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [current, past])
+def test_runs_at_the_same_moment_take_an_extract_once(lake: Lake, write: Callable[..., Callable[[], Any]]) -> None:
+    lake.materialize(write(lake, 1, FIRST), KEYED)
+
+    def attempt(_: int) -> str:
+        try:
+            return type(lake.materialize(write(lake, 2, SECOND), KEYED)).__name__
+        except OvertakenError:
+            return "overtaken"
+
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(attempt, range(4)))
+    assert outcomes.count("Committed") == 1, outcomes
     assert lake.rows("table") == HELD[write] and lake.version("table") == 1

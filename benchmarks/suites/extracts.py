@@ -60,7 +60,7 @@ def built(lab: Lab, count: int) -> Path:
     """A state table, and its copy as the first run of an asset makes it."""
     path = data.cache() / f"extracts-{count}"
     if not path.exists():
-        state = lab.table(count, COLUMNS)
+        state = data.built(lab.spark, count, COLUMNS)
         with data.made(path) as scratch:
             data.clone(state, scratch / "source")
             Extracts(lab.ours()).step(Pair(scratch))

@@ -74,7 +74,7 @@ def built(lab: Lab, count: int) -> Path:
     """A state table, and its history as the first run of an asset makes it."""
     path = data.cache() / f"history-{count}"
     if not path.exists():
-        state = lab.table(count, len(COLUMNS))
+        state = data.built(lab.spark, count, len(COLUMNS))
         with data.made(path) as scratch:
             data.clone(state, scratch / "source")
             StateHistory(lab.ours()).step(Pair(scratch))

@@ -14,10 +14,10 @@ from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import DAY, expires
+from lakehouse.cursor.unread import expires
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
-from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError, WriteError
+from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError
 from lakehouse.log.log import Head
 from lakehouse.log.size import Size, total
 from lakehouse.log.versions import NOTHING_READ
@@ -35,25 +35,22 @@ from lakehouse.read.decide import (
     of_input,
 )
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.read.resolve import Reader, Source, read_changes
+from lakehouse.read.positions import former_reads, mark_expires, position_of
+from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.restated import restated
 from lakehouse.read.run import Allowed, Run
+from lakehouse.read.source import Source
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.prefetch import prefetch
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
-from lakehouse.write import extracted_history, snapshot
-from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.history import described, opened, why_incomplete
-from lakehouse.write.lost_changes import refuse_lost_changes
+from lakehouse.write.completed import completed
+from lakehouse.write.history import described
 from lakehouse.write.outside import rows_outside
 from lakehouse.write.plan import plan
 from lakehouse.write.statements import Skip, Statement
-from lakehouse.write.writes import History, Snapshot, Write
-
-WEEK = 7 * DAY
-"""Milliseconds."""
+from lakehouse.write.writes import History, Write
 
 
 def begin(
@@ -190,7 +187,7 @@ class Materialization:
         RestateRefusedError: The history cannot be restated from the moment that a run tag names.
         """
         name, cursor = source.at.ref.name, self.run.cursor
-        position = self._position(name, source.head.table_id)
+        position = position_of(self.run, name, source.head.table_id)
         reader = Reader(
             asset=self.asset,
             read=read,
@@ -219,7 +216,7 @@ class Materialization:
 
     def decided(self, source: str, state: SourceState, read: Read) -> Decision:
         """What to do with an input. An `Append` never adds everything to a table that already has rows of it."""
-        position = self._position(source, state.table)
+        position = position_of(self.run, source, state.table)
         decision = of_input(self.asset, self.together, self.run.cursor, source, state, position, read)
         all_of_it = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
         if not self.asset.appends or not all_of_it or self._is_unread(position):
@@ -268,8 +265,8 @@ class Materialization:
     def pinned(self) -> Run:
         """What has been pinned so far."""
         run = self.run
-        due = self._mark_expires or any(expires(changes.commits, self.now) for changes in run.changes)
-        return replace(run, former_reads=self._former_reads(), mark_expires=due, inputs=total(self._sizes))
+        due = self._mark_is_old or any(expires(changes.commits, self.now) for changes in run.changes)
+        return replace(run, former_reads=former_reads(run), mark_expires=due, inputs=total(self._sizes))
 
     def commit(
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
@@ -291,66 +288,17 @@ class Materialization:
         return plan(self.spark(), run, write, run.head, tell)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
-        """The run and the write with all that both need; refused, if the write cannot be made of what was read."""
-        run = self.pinned()
-        refuse_lost_changes(run, write)
-        if isinstance(write, Aggregate) and write.changes.name in self._partial:
-            raise WriteError(f"{unsummed(run.asset, write.changes.name)} Nothing was written.")
-        match write:
-            case History(changes=Snapshot() as extract):
-                run = self.run = extracted_history.opened(self.spark(), run, write, extract)
-            case History(changes=Changes() as changes):
-                if changes.name in self._partial:
-                    raise WriteError(f"{why_incomplete(run.asset, changes.name)} Nothing was written.")
-                run, write = opened(self.spark(), run, write)
-            case Snapshot():
-                run = self.run = snapshot.opened(run, write)
-            case _:
-                pass
+        run, write = completed(self.spark, self.pinned(), write, self._partial)
+        if run.extract is not None:  # the asset's page shows it
+            self.run = run
         return run, write
 
     @cached_property
-    def _mark_expires(self) -> bool:
-        """Whether log cleanup may soon remove the last own commit: it is a week old, or others have committed after it.
-
-        Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.
-        """
-        cursor, head = self.run.cursor, self.run.head
-        if not isinstance(cursor, Known) or head is None:
-            return False
-        if not self.asset.incremental and cursor.mark.extract is None:
-            return False
-        log = self.asset.ref.log(self.spark)
-        times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
-        # Without times the table is gone, which the commit finds out.
-        return bool(times) and (max(times) - min(times) > DAY or self.now - min(times) > WEEK)
+    def _mark_is_old(self) -> bool:
+        return mark_expires(self.run, self.asset.ref.log(self.spark), self.now)
 
     def _prefetch(self) -> None:
         """Makes Delta replay the table's log once, ahead of the comparison and the commit."""
         if self.run.head is not None and not self._prefetched:
             self._prefetched = True
             prefetch(self.spark(), self.asset.ref)
-
-    def _position(self, name: str, table_id: str) -> Position | None:
-        """How far a source has been read. An `Append` also finds a renamed source by its table id.
-
-        Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
-        the asset no longer reads count as former names.
-        """
-        reads = self.run.cursor.reads
-        if name in reads or not self.asset.appends:
-            return reads.get(name)
-        former = [at for was, at in reads.items() if was not in self.asset.inputs]
-        return next((at for at in former if at.table == table_id and not at.lookup), None)
-
-    def _former_reads(self) -> dict[str, Position]:
-        """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
-        if not self.asset.appends:
-            return {}
-        read = {changes.name for changes in self.run.changes} | self.run.lookups.keys()
-        tables = {changes.source_at.table_id for changes in self.run.changes}
-        return {
-            name: at
-            for name, at in self.run.cursor.reads.items()
-            if name not in read and at.table not in tables and not at.lookup
-        }

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lakehouse.cursor.find import Cursor, Known
+from lakehouse.cursor.mark import Mark
 from lakehouse.read.run import Run
 
 
@@ -96,7 +97,7 @@ def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
     """Whether the run's position is gone although its epoch is the same, so that its range would leave a hole."""
     if run.compares_everything or not run.changes:
         return False
-    return run.is_rolled_back_in(now) if done is None else not isinstance(now, Known)
+    return _stands_before(run, now) if done is None else not isinstance(now, Known)
 
 
 def _repeats(run: Run, newest: Known) -> bool:
@@ -113,5 +114,50 @@ def _settles(run: Run, newest: Known, done: int | None) -> bool:
     says that.
     """
     if done is None:
-        return run.is_covered_by(newest)
+        return covers(newest, run)
     return not newest.stale_base and not run.compares_everything
+
+
+def covers(newest: Known, run: Run) -> bool:
+    """Whether a commit leaves a run nothing to do.
+
+    Another run's commit does if it has the same definition and read at least as far in every source. It never does
+    if the run compares everything or restates a history, or if it reads no changes, because its result may depend on
+    something else.
+    """
+    if run.is_own(newest.mark):
+        return not newest.stale_base
+    if run.compares_everything or run.restate_from is not None:
+        return False
+    if not run.changes or not _has_definition_of(newest.mark, run):
+        return False
+    return all(
+        (read := newest.reads.get(source)) is not None
+        and read.is_of_same_rows(position)
+        and read.version >= position.version
+        for source, position in run.reads.items()
+    )
+
+
+def _has_definition_of(mark: Mark, run: Run) -> bool:
+    same = mark.definition is None or mark.definition == run.definition
+    return same and mark.code_version == run.of.code_version
+
+
+def has_read_further(other: Known, run: Run) -> bool:
+    """Whether a commit had read further than a run in one of its sources."""
+    return any(
+        (read := other.reads.get(source)) is not None
+        and read.table == position.table
+        and read.version > position.version
+        for source, position in run.reads.items()
+    )
+
+
+def _stands_before(run: Run, now: Cursor) -> bool:
+    """Whether the table stands before the position from which the run continues, which would leave a hole."""
+    return any(
+        (position := now.reads.get(source)) is None or position.table != at.table or position.version < at.version
+        for source, at in run.cursor.reads.items()
+        if not at.lookup
+    )

@@ -10,6 +10,8 @@ from lakehouse.commit.situation import (
     Overtaken,
     RolledBack,
     Superseded,
+    covers,
+    has_read_further,
     is_undisturbed,
     of_append,
     of_run,
@@ -109,8 +111,8 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     since = run.began_at if done is None else done
     for other in _of_other_sequences(log.commits(head.version, since + 1), run):
         behind_own = done is not None and not run.compares_everything and bool(run.changes)
-        covered = other.mark.covers(run.partitions) and run.is_covered_by(other)
-        if covered or behind_own or run.is_behind(other):
+        covered = other.mark.covers(run.partitions) and covers(other, run)
+        if covered or behind_own or has_read_further(other, run):
             return other
     return None
 
@@ -133,7 +135,7 @@ def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     whole = not run.changes or leaves_nothing_older(own, mark)
     between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
     for other in _of_other_sequences(between, run):
-        if run.is_behind(other) or not whole:
+        if has_read_further(other, run) or not whole:
             raise OvertakenError(run.asset, other.mark.run, other.version, written=own.version)
 
 

@@ -1,8 +1,6 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -13,16 +11,15 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.outcome import NothingToDo, Outcome
-from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import (
     changes_of,
     input_kind,
-    maps_partitions,
     slice_of,
     table_ref,
     write_kind,
     writes_nothing,
 )
+from lakehouse.dagster.contexts import asset_context, config_of, refuse_op, step_key
 from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
@@ -36,24 +33,22 @@ from lakehouse.dagster.run_tags import (
     wish_to_compare,
     wish_to_go_on,
 )
+from lakehouse.dagster.sources import source_of
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
-from lakehouse.errors import SourceMissingError, UnreadableLogError
+from lakehouse.errors import UnreadableLogError
 from lakehouse.log.location import Location, Storage, scheme_of
-from lakehouse.log.log import FileSchema
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.read.resolve import Source
 from lakehouse.server.own_session import guard
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
-from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import as_struct, column_types
+from lakehouse.spark.snapshot import TableRef
 from lakehouse.write.writes import Append, History, Overwrite, Snapshot, Write
 
 
@@ -85,18 +80,19 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> Changes | DataFrame | Postponed:
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
-        _refuse_op(context)
+        refuse_op(context)
         execution = asset_context()
         if execution is None:
-            return self._source(context, "load_input", None, self).at.rows()
-        with as_dagster_failures(execution), as_ended_session(execution.asset_key.to_user_string()):
+            return source_of(context, self.location, self.session, "load_input").at.rows()
+        reader = execution.asset_key.to_user_string()
+        with as_dagster_failures(execution), as_ended_session(reader):
             writer = writer_of(execution)
             if writer is None:
-                return self._source(context, execution.asset_key.to_user_string(), execution, self).at.rows()
+                return source_of(context, self.location, self.session, reader, execution).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(execution)
             with measured_by(adding_to(step.phases)), phase("read"):
-                source = self._source(context, step.asset.name, execution, writer)
+                source = source_of(context, self.location, writer.session, reader, execution)
                 if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                     step.pin(source)
                     return Postponed(source.at.rows) if context.dagster_type is POSTPONED else source.at.rows()
@@ -111,11 +107,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """Makes the result one Delta commit, as `commit` says, and reports it as the materialization's metadata."""
         if obj is None and not context.has_asset_key:
             return  # of an op that returns nothing there is nothing to keep
-        _refuse_op(context)
+        refuse_op(context)
         execution = cast("dg.AssetExecutionContext", asset_context())
         with as_dagster_failures(execution):
             step = self.step_of(execution)
-            del self._steps[_step_of(execution)]
+            del self._steps[step_key(execution)]
             outcome = obj if isinstance(obj, NothingToDo) else self._written(context, execution, step, obj)
             try:
                 report(context, execution, step.pinned(), outcome, self.session)
@@ -166,7 +162,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def step_of(self, execution: dg.AssetExecutionContext) -> Materialization:
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
-        key = _step_of(execution)
+        key = step_key(execution)
         if key not in self._steps:
             asset, partitions_def, tags = (
                 self.described(execution.assets_def, execution.asset_key),
@@ -184,7 +180,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     execution.assets_def.keys_by_input_name[name].to_user_string(): read
                     for name, read in changes_of(execution.assets_def).items()
                 },
-                config=_config(execution),
+                config=config_of(execution),
                 compare=wish_to_compare(tags, asset.name),
                 go_on_from=wish_to_go_on(tags, asset),
                 allowed=allowed_by(tags, asset),
@@ -212,41 +208,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             code_version=spec.code_version,
         )
 
-    def _source(
-        self,
-        context: dg.InputContext,
-        reader: str,
-        execution: dg.AssetExecutionContext | None,
-        writer: "DeltaIOManager",
-    ) -> Source:
-        """A table of this manager, as the Spark session of the writing manager sees it."""
-        upstream = context.upstream_output
-        table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
-        ref = table_ref(self.location, context.asset_key, table)
-        log = ref.log(writer.session)
-        head = log.head()
-        if head is None:
-            raise SourceMissingError(reader, ref.name, ref.location)
-        pinned = TableVersion(writer.session, ref, head.table_id, head.version)
-        if context.has_asset_partitions and (
-            execution is None or maps_partitions(execution.assets_def, context.asset_key)
-        ):
-            pinned = _sliced(context, table, pinned, log.file_schema(head.version))
-        # A key may be in several of the asset's partitions, whether or not Delta knows of them.
-        return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
-
     def archive(self, asset: str) -> TableRef:
         """Where the table of an archive is."""
         return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
-
-
-def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion, schema: FileSchema | None) -> TableVersion:
-    """Only the partitions that Dagster maps to this run, if the source declares its partition column."""
-    if not table.partition_columns:
-        return pinned
-    slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
-    where = slice_.predicate(column_types(pinned.rows().schema if schema is None else as_struct(schema)))
-    return replace(pinned, where=where, mapped=digest(partitions(slice_)))
 
 
 def writer_of(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
@@ -256,36 +220,3 @@ def writer_of(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:
     key = execution.assets_def.get_io_manager_key_for_asset_key(execution.asset_key)
     manager = getattr(execution.op_execution_context.get_step_execution_context().resources, key)
     return manager if isinstance(manager, DeltaIOManager) else None
-
-
-def _config(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
-    """The step's resolved config, field by field."""
-    config: Any = execution.op_execution_context.op_config
-    return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
-
-
-def _step_of(execution: dg.AssetExecutionContext) -> Any:
-    return execution.op_execution_context.get_step_execution_context()
-
-
-def _refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
-    """Refuses what one op hands to another: a table is an asset's.
-
-    Raises:
-        Failure: The value is not an asset's.
-    """
-    if not context.has_asset_key:
-        raise dg.Failure(
-            f"'{context.name}' of op '{context.op_def.name}' is no asset's value, and a DeltaIOManager keeps the "
-            f"tables of assets only. Nothing was written. Give the op's output another manager, for example "
-            f"dg.mem_io_manager: @dg.op(out=dg.Out(io_manager_key=...)).",
-            allow_retries=False,
-        )
-
-
-def asset_context() -> dg.AssetExecutionContext | None:
-    """The running asset; None if an input is loaded outside a run (`Definitions.load_asset_value`)."""
-    try:
-        return dg.AssetExecutionContext.get()
-    except dg.DagsterInvariantViolationError:
-        return None

@@ -35,7 +35,7 @@ from lakehouse.log.log import version_of
 from lakehouse.log.versions import NOTHING_READ
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.decide import SourceState
-from lakehouse.read.resolve import Source
+from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice

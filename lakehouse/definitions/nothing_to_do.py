@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse.commit.outcome import NothingToDo
 from lakehouse.dagster.code_location import changes_of, input_kind, is_function, write_kind
+from lakehouse.dagster.contexts import asset_context
 from lakehouse.dagster.failures import as_dagster_failures
-from lakehouse.dagster.io_manager import asset_context, writer_of
+from lakehouse.dagster.io_manager import writer_of
 from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.remade import remade
 from lakehouse.write.writes import Append, Merge, Overwrite

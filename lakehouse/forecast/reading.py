@@ -12,7 +12,7 @@ from lakehouse.log.rows import NO_ROWS
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, remedy
-from lakehouse.read.resolve import start_version
+from lakehouse.read.start import start_version
 
 SWITCH_ON = "Switch it on once: ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')."
 

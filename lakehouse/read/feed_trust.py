@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from lakehouse.log.commit_info import RETYPING, Commit
 from lakehouse.log.log import Head, Log
+from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.types import paths
 
@@ -47,6 +48,40 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
     if then is None or now is None:
         return next((_laid_out_by(commit) for commit in suspects if commit.may_change_layout), None)
     return None if now.reads_as(then) else _laid_out_by(newest)
+
+
+def why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
+    """Whether a commit between the batch and the pinned version laid the source out anew.
+
+    Args:
+        source: The source.
+        at: The source at the end of the batch.
+        later: The commits behind the batch that were read; others may follow, which only a difference makes worth it.
+    """
+    newest = later[-1].version if later else at.version
+    if newest < source.head.version:
+        then, now = (source.log.file_schema(version) for version in (at.version, source.head.version))
+        if then is not None and now is not None and now.reads_as(then):
+            return None
+        return why_laid_out_since(source.log, source.log.commits(source.head.version, at.version + 1), at)
+    return why_laid_out_since(source.log, later, at)
+
+
+def why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
+    """Why the feed is wrong if the layout of the source changed after the pin: Spark read it by the newest version.
+
+    A log that only Spark can read is not asked once more, which would take three statements.
+
+    Args:
+        source: The source.
+        at: The source at the end of the batch.
+    """
+    if source.head.maps_columns or source.log.file_schema(at.version) is None:
+        return None
+    now = source.log.head()
+    if now is None or now.version <= source.head.version:
+        return None
+    return why_laid_out_since(source.log, source.log.commits(now.version, source.head.version + 1), at)
 
 
 def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:

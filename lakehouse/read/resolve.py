@@ -8,14 +8,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import Literal, assert_never
 
 from lakehouse.cursor.mark import Position
 from lakehouse.declare.read import Read
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
-from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
@@ -23,29 +21,14 @@ from lakehouse.read.batch import capped, pending
 from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
 from lakehouse.read.feed_reader import Feeds, fitted
-from lakehouse.read.feed_trust import why_laid_out_since, why_retyped, why_unreliable
+from lakehouse.read.feed_trust import why_laid_out_behind, why_laid_out_meanwhile, why_retyped, why_unreliable
+from lakehouse.read.source import Source
+from lakehouse.read.start import start_version
 from lakehouse.read.uniqueness import unique_key
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import heard
 from lakehouse.spark.snapshot import TableVersion
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A source as one run found it.
-
-    Args:
-        at: The source, pinned at its latest version.
-        log: Its log.
-        head: Where it stood.
-        key: The declared key columns of the source; empty if it declares none.
-    """
-
-    at: TableVersion
-    log: Log
-    head: Head
-    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +93,6 @@ def _first_read(source: Source, reader: Reader) -> Changes:
     return _continue(source, Position(source.head.table_id, start), reader)
 
 
-def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> int:
-    """The version after which a first read starts.
-
-    Raises:
-        StartError: A start outside the history, unless the input is clamped.
-    """
-    if isinstance(read.start, int):
-        if read.start > head.version and not read.clamp:
-            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
-        if commits_between(log, name, read.start, head.version) is None:
-            oldest = min(commit.version for commit in log.commits(head.version))
-            if not read.clamp:
-                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
-            return oldest - 1
-        return min(read.start, head.version)
-    assert not isinstance(read.start, str)
-    millis = int(read.start.timestamp() * 1000)
-    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
-    commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
-    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
-    if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
-        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
-    if not until and commits[0].version > 0 and not read.clamp:
-        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
-    return until[-1].version if until else commits[0].version - 1
-
-
 def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
@@ -152,7 +108,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         unreliable = _why_unreliable(source, at, commits, batch, reader)
         if unreliable is None and reader.gap is None:
             changes = _fed(source, at, position, commits, batch, reader)
-            unreliable = None if changes.is_empty else _why_laid_out_meanwhile(source, at)
+            unreliable = None if changes.is_empty else why_laid_out_meanwhile(source, at)
             if unreliable is None:
                 return changes
     except Exception as error:
@@ -170,40 +126,10 @@ def _why_unreliable(
     maps = source.head.maps_columns or any(commit.freed for commit in batch)
     unreliable = why_unreliable(source.log, batch, at, maps=maps)
     if unreliable is None and not source.head.maps_columns:
-        unreliable = _why_laid_out_behind(source, at, commits[len(batch) :])
+        unreliable = why_laid_out_behind(source, at, commits[len(batch) :])
     if unreliable is None and recomputes(reader.asset, reader.read):
         return why_retyped(source.log, batch, source.at, source.head)
     return unreliable
-
-
-def _why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
-    """Whether a commit between the batch and the pinned version laid the source out anew.
-
-    Args:
-        source: The source.
-        at: The source at the end of the batch.
-        later: The commits behind the batch that were read; others may follow, which only a difference makes worth it.
-    """
-    newest = later[-1].version if later else at.version
-    if newest < source.head.version:
-        then, now = (source.log.file_schema(version) for version in (at.version, source.head.version))
-        if then is not None and now is not None and now.reads_as(then):
-            return None
-        return why_laid_out_since(source.log, source.log.commits(source.head.version, at.version + 1), at)
-    return why_laid_out_since(source.log, later, at)
-
-
-def _why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
-    """Why the feed is wrong if the layout of the source changed after the pin: Spark read it by the newest version.
-
-    A log that only Spark can read is not asked once more, which would take three statements.
-    """
-    if source.head.maps_columns or source.log.file_schema(at.version) is None:
-        return None
-    now = source.log.head()
-    if now is None or now.version <= source.head.version:
-        return None
-    return why_laid_out_since(source.log, source.log.commits(now.version, source.head.version + 1), at)
 
 
 def _fed(

@@ -12,7 +12,7 @@ from lakehouse.read.archive import archived, archived_after
 from lakehouse.read.changes import LOG_NAMES, Changes, Feed
 from lakehouse.read.feed_reader import fitted
 from lakehouse.read.latest_images import TIMESTAMP, VERSION
-from lakehouse.read.resolve import Source
+from lakehouse.read.source import Source
 from lakehouse.read.times import Times, times_of
 from lakehouse.spark.driver_rows import computed
 from lakehouse.spark.snapshot import TableRef

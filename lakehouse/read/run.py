@@ -180,47 +180,6 @@ class Run:
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases
 
-    def is_covered_by(self, cursor: Known) -> bool:
-        """Whether the table's newest own commit leaves this run nothing to do.
-
-        Another run's commit does if it has the same definition and read at least as far in every source. It never does
-        if this run compares everything or restates a history, or if it reads no changes, because its result may depend
-        on something else.
-        """
-        if self.is_own(cursor.mark):
-            return not cursor.stale_base
-        if self.compares_everything or self.restate_from is not None:
-            return False
-        if not self.changes or not self._is_defined_as(cursor.mark):
-            return False
-        return all(
-            (read := cursor.reads.get(source)) is not None
-            and read.is_of_same_rows(position)
-            and read.version >= position.version
-            for source, position in self.reads.items()
-        )
-
-    def _is_defined_as(self, mark: Mark) -> bool:
-        same = mark.definition is None or mark.definition == self.definition
-        return same and mark.code_version == self.of.code_version
-
-    def is_behind(self, cursor: Known) -> bool:
-        """Whether that commit had read further than this run in one of its sources."""
-        return any(
-            (read := cursor.reads.get(source)) is not None
-            and read.table == position.table
-            and read.version > position.version
-            for source, position in self.reads.items()
-        )
-
-    def is_rolled_back_in(self, now: Cursor) -> bool:
-        """Whether the table stands before the position from which this run continues, which would leave a hole."""
-        return any(
-            (position := now.reads.get(source)) is None or position.table != at.table or position.version < at.version
-            for source, at in self.cursor.reads.items()
-            if not at.lookup
-        )
-
     def mark(
         self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None, log_after: int | None = None
     ) -> Mark:

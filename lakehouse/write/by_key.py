@@ -16,14 +16,13 @@ from lakehouse.log.log import Head
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import Tells
-from lakehouse.spark.driver_rows import Local, computed, is_empty, small
+from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types
 from lakehouse.sql.keys import KeyPredicate, key_predicate
 from lakehouse.sql.text import folded, literal, quote, same
-from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, promised
-from lakehouse.write.driver_difference import insertions, local_difference
+from lakehouse.write.compared import compared
+from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE
 from lakehouse.write.statements import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
@@ -64,7 +63,7 @@ def keyed(
     """
     key = run.table.key_columns
     within_key = touched is None or folded(touched.columns) <= folded(key)
-    changed = _compared(run.asset, rows, touched, target, key, _few_partitions(run, head, within_key=within_key))
+    changed = compared(run.asset, rows, touched, target, key, _few_partitions(run, head, within_key=within_key))
     same_columns, least = len(rows.columns) == len(target.columns), rest
     if not same_columns:
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
@@ -212,46 +211,3 @@ def _counts(changed: Local | DataFrame) -> Rows:
     else:
         counts = Counter[str]({row[0]: row[1] for row in changed.groupBy(OPERATION).count().collect()})
     return Rows(counts[INSERT] + counts[AGAIN], counts[UPDATE], counts[DELETE])
-
-
-def _compared(
-    asset: str,
-    rows: DataFrame,
-    touched: Touched | None,
-    target: DataFrame,
-    key: tuple[str, ...],
-    partitions: tuple[str, ...],
-) -> DataFrame | Local:
-    """The difference, found in the cheapest way that is exact; at the driver where it is small.
-
-    - Any key may differ: all rows of both sides are grouped by key (`difference`).
-    - At most `one_task_keys` keys are touched: the rows with those, in one task.
-    - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
-    - The result is at the driver: one scan of the table answers for its keys (`local_difference`).
-    - Otherwise: the rows with touched keys, as in the first way.
-    """
-    if touched is None or touched.is_everything:
-        return computed(difference(promised(asset, rows, touched), target, key, partition_columns=partitions))
-    if folded(touched.columns) == folded(key) and is_one_task(touched):
-        result, existing = promised(asset, rows, touched), touched.of(target)
-        changed = difference(result, existing, key, one_task=True, partition_columns=partitions)
-        return computed(changed, few=True)
-    # One column is read, not all of them.
-    new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
-    local = small(rows) if touched.few else None  # else they are not worth a try
-    if local is not None:
-        changed = (
-            insertions(asset, local, key, touched)
-            if new
-            else local_difference(asset, local, target, key, touched, partition_columns=partitions)
-        )
-        if changed is not None:
-            return changed
-        rows = local.frame
-    existing = target.limit(0) if new else touched.of(target)
-    return computed(difference(promised(asset, rows, touched), existing, key, partition_columns=partitions))
-
-
-def is_one_task(touched: Touched) -> bool:
-    """Whether the keys are so few that one task computes and compares what they identify."""
-    return touched.values is not None and len(touched.values) <= limits().one_task_keys

@@ -25,7 +25,8 @@ from lakehouse.spark.driver_rows import Local, computed
 from lakehouse.spark.fitting import check_new, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.by_key import is_one_task, written
+from lakehouse.write.by_key import written
+from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import difference, promised
 from lakehouse.write.history_rows import Shape
 from lakehouse.write.history_table import check_columns, laid_out, shape_of

@@ -26,7 +26,8 @@ from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.aggregate import COUNT, IN_DOUBT, Aggregate
-from lakehouse.write.by_key import is_one_task, written
+from lakehouse.write.by_key import written
+from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.write.statements import MarkOnly, Skip, Statement
 

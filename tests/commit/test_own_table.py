@@ -209,7 +209,7 @@ def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: 
     lake.materialize(log)
     lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'ours')")
     assert isinstance(lake.materialize(log), Unchanged)
-    monkeypatch.setattr("lakehouse.materialization.DAY", 0)  # they span a day
+    monkeypatch.setattr("lakehouse.read.positions.DAY", 0)  # they span a day
     assert_only_marked(lake, lake.materialize(log))
     assert isinstance(lake.materialize(log), Unchanged)
 

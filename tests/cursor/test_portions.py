@@ -19,7 +19,9 @@ from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped, pending
 from lakehouse.read.decide import Continue, Reconcile, SourceState, of_input
-from lakehouse.read.resolve import Reader, Source, _from_archive, read_changes, start_version
+from lakehouse.read.resolve import Reader, _from_archive, read_changes
+from lakehouse.read.source import Source
+from lakehouse.read.start import start_version
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 

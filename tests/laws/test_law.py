@@ -16,6 +16,7 @@ from lakehouse.limits import MEASURED, Limits, in_force
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.sql.keys import KeyPredicate
 from lakehouse.write import by_key as keyed
+from lakehouse.write import compared
 from tests.support.assets import CASES, archive
 from tests.support.lake import Lake
 from tests.support.model import Delete, Insert, MergeRows, Model, Move, Rekey, Update, edits, rows
@@ -35,9 +36,9 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
     taken = list[str]()
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("ReplaceRows", "ReplaceMatched", "local_difference"):
-            told = getattr(keyed, name)
-            patched.setattr(keyed, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
+        for module, name in ((keyed, "ReplaceRows"), (keyed, "ReplaceMatched"), (compared, "local_difference")):
+            told = getattr(module, name)
+            patched.setattr(module, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
         if request.param == "in one pass":
             patched.setattr(keyed, "_narrow", lambda *_: KeyPredicate("TRUE", is_exact=False))
             spark.conf.set(vectors, "true")

@@ -12,7 +12,8 @@ from lakehouse.log.versions import VersionRange
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Nothing
 from lakehouse.read.decide import Continue, Decision, Refuse
-from lakehouse.read.resolve import Reader, Source, read_changes
+from lakehouse.read.resolve import Reader, read_changes
+from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 

@@ -20,7 +20,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes
-from lakehouse.read.resolve import Source
+from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
 from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Write

@@ -267,7 +267,7 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
         compared.append(1)
         return local_difference(*given, **named)
 
-    monkeypatch.setattr(keyed, "local_difference", seen)
+    monkeypatch.setattr("lakehouse.write.compared.local_difference", seen)
     lake.keys["src"] = ("id",)
     filled(lake)
     followed(lake)

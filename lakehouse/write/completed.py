@@ -1,0 +1,41 @@
+"""A run and its write with all that both need before they are planned; refused, if that cannot be."""
+
+from collections.abc import Callable, Collection
+
+from pyspark.sql import SparkSession
+
+from lakehouse.errors import WriteError
+from lakehouse.read.changes import Changes
+from lakehouse.read.run import Run
+from lakehouse.write import extracted_history, history, snapshot
+from lakehouse.write.aggregate import Aggregate, unsummed
+from lakehouse.write.lost_changes import refuse_lost_changes
+from lakehouse.write.writes import History, Snapshot, Write
+
+
+def completed(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:
+    """The run under the key and with the extract that its write brings, and the write with the times of its changes.
+
+    Args:
+        spark: Returns the session; called only if the write needs rows or columns.
+        run: What has been pinned.
+        write: What the asset returned.
+        partial: The sources of which the run does not read every change.
+
+    Raises:
+        LakehouseError: The write cannot be made of what was read.
+    """
+    refuse_lost_changes(run, write)
+    match write:
+        case Aggregate(changes=changes) if changes.name in partial:
+            raise WriteError(f"{unsummed(run.asset, changes.name)} Nothing was written.")
+        case History(changes=Changes() as changes) if changes.name in partial:
+            raise WriteError(f"{history.why_incomplete(run.asset, changes.name)} Nothing was written.")
+        case History(changes=Changes()):
+            return history.opened(spark(), run, write)
+        case History(changes=Snapshot() as extract):
+            return extracted_history.opened(spark(), run, write, extract), write
+        case Snapshot():
+            return snapshot.opened(run, write), write
+        case _:
+            return run, write

@@ -30,12 +30,12 @@ from lakehouse.read.decide import (
     Reconcile,
     Refuse,
     SourceState,
-    append_remedy,
     of_all,
     of_input,
 )
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.positions import former_reads, mark_expires, position_of
+from lakehouse.read.remedies import append_remedy
 from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.restated import restated
 from lakehouse.read.run import Allowed, Run

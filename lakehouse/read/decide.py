@@ -12,8 +12,15 @@ from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import broken_off, stale
 from lakehouse.declare.read import Read
-from lakehouse.errors import FULL_REFRESH, GO_ON_FROM
 from lakehouse.read.asset import Asset
+from lakehouse.read.remedies import (
+    HISTORY_REMEDY,
+    PARTIAL_REMEDY,
+    PAST_REMEDY,
+    REFRESH_REMEDY,
+    append_remedy,
+    lost_remedy,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,38 +168,6 @@ def remedy(asset: Asset, read: Read) -> str:
     if asset.keeps_past:
         return HISTORY_REMEDY
     return REFRESH_REMEDY if read.is_whole else PARTIAL_REMEDY
-
-
-def append_remedy(asset: str) -> str:
-    return (
-        f"An Append cannot take rows back. Name an archive of the source in Read(archive=...), or decide where it goes "
-        f"on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a version of the source, or now>: rows of "
-        f"later versions are added. Or delete the table and materialize it again."
-    )
-
-
-def lost_remedy(asset: str) -> str:
-    return (
-        f"An Append cannot take rows back, and nobody knows which rows it has. Restore the table to a version that it "
-        f"wrote itself, or decide where it goes on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a "
-        f"version of the source, or now>: rows of later versions are added. Or delete the table and materialize it "
-        f"again."
-    )
-
-
-REFRESH_REMEDY = (
-    f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
-)
-HISTORY_REMEDY = (
-    "With Table(on_gap='reconcile') the history is compared with its source: what differs ends and begins at the "
-    "version that is read, and beside it stands the moment after which it came."
-)
-PAST_REMEDY = "Its past was kept under the former definition: keep that, or write another history to another asset."
-PARTIAL_REMEDY = (
-    "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is compared with the whole "
-    f"source only on request: the changes left out would come in. To compare it, materialize once with the run tag "
-    f"{FULL_REFRESH}=true. Under its former definition it continues from its position."
-)
 
 
 def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:

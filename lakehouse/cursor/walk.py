@@ -7,7 +7,6 @@ before the transaction began. Such commits are found in the log by reading the m
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
 from typing import Self
 
 from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, Position
@@ -29,10 +28,13 @@ class Past:
     def of(cls, log: Log, head: Head) -> Self:
         return cls(log, head, [], log.commits(head.version))
 
-    def back(self, before: int | None = None) -> Iterator[Commit]:
-        """The commits from the newest, or from before a version, down to the first missing one."""
+    def back(self, before: int | None = None, after: int = -1) -> Iterator[Commit]:
+        """The commits from the newest, or from before a version, down to the first missing one, or to after a version.
+
+        No commit beyond these is read.
+        """
         first = 0 if before is None else max(0, self.head.version - before + 1)
-        for place in count(first):
+        for place in range(first, self.head.version - after):
             while place >= len(self._read):
                 commit = next(self._rest, None)
                 if commit is None or commit.version != self.head.version - len(self._read):
@@ -103,9 +105,7 @@ def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
     if mark.base >= commit.version:
         return RolledBack(f"{planned}, of a table that was deleted meanwhile")
     oldest, rivals = commit.version, list[Commit]()
-    for between in past.back(commit.version):
-        if between.version <= mark.base:
-            break
+    for between in past.back(commit.version, mark.base):
         oldest = between.version
         if may_concern(between, mark.asset, mark.partitions):
             rivals.append(between)

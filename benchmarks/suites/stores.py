@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from benchmarks.contestants.ours import Laps, Ours, untimed
 from benchmarks.harness import gateway, race
@@ -20,10 +20,14 @@ from benchmarks.harness.lab import Lab
 from benchmarks.harness.meter import Cost, medians
 from benchmarks.harness.report import Goal, Result
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
+from lakehouse.cursor.find import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.log.location import Location
 
-ROWS, TABLES, AWAKE = 10_000_000, 500, 5
+ROWS = 10_000_000
+TABLES, COMMITS, AWAKE = 500, 5, 5
+"""Sources, and as many tables that read one each; commits of each, half of what lies between two checkpoints; how many
+of the sources have moved on."""
 COLUMNS = ("", "wall s", "CPU s", "MB read", "MB written", "requests")
 DISK, S3 = "this disk", "S3"
 Measured: TypeAlias = dict[tuple[str, str], tuple[Cost, float]]
@@ -47,10 +51,10 @@ def run(lab: Lab) -> Result:
         "stores",
         "On S3, beside this disk",
         f"A step on {lab.rows(ROWS):,} rows in two columns, of which one row or 1 % (in every file) has changed; a "
-        f"tick of the sensor over {lab.times(TABLES):,} sources and as many tables that read one each, {AWAKE} of them "
-        "behind, with 32 threads. S3 is versitygw on loopback: it answers within a millisecond, which a store in a "
-        "network does not, so its seconds are a lower bound. Requests do not depend on that. The server's own CPU is "
-        "not counted, and its files lie on the same disk.",
+        f"tick of the sensor over {lab.times(TABLES):,} sources and as many tables that read one each, {COMMITS} "
+        f"commits in each log, {AWAKE} of the tables behind, with 32 threads. S3 is versitygw on loopback: it answers "
+        "within a millisecond, which a store in a network does not, so its seconds are a lower bound. Requests do not "
+        "depend on that. The server's own CPU is not counted, and its files lie on the same disk.",
         COLUMNS,
         rows,
         [
@@ -135,6 +139,7 @@ def awake(result: Any) -> int:
 
 
 def sensor_of(location: Location, tables: int) -> dg.SensorDefinition:
+    """The sensor over the tables that `lay_out` makes."""
     manager = DeltaIOManager(
         spark=object(), root=location.address, storage_options=dict(location.options or {}) or None
     )
@@ -155,14 +160,20 @@ def follower(number: int) -> dg.AssetsDefinition:
 
 
 def lay_out(root: Path, tables: int) -> None:
-    """Logs of sources and of tables that have read them; the first few sources have moved on since."""
+    """Sources of a few commits and tables that have read them all; the first few sources have moved on since."""
     row = pa.table({KEY: [1]})
     for number in range(tables):
-        source = str(root / f"source{number}")
-        write_deltalake(source, row, configuration={FEED: "true"})
-        reads = {f"source{number}": Position(str(DeltaTable(source).metadata().id), 0)}
-        mark = Mark(f"table{number}", (), "0", 1, "run", "attempt", -1, reads=reads)
-        told = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
-        write_deltalake(str(root / f"table{number}"), row, commit_properties=told, configuration={FEED: "true"})
+        source, table = f"source{number}", f"table{number}"
+        for version in range(COMMITS):
+            write_deltalake(str(root / source), row, mode="append", configuration={FEED: "true"})
+            read = Position(str(DeltaTable(str(root / source)).metadata().id), version)
+            mark = Mark(
+                table, (), FIRST_GENERATION, version + 1, "run", f"attempt {version}", version - 1, reads={source: read}
+            )
+            told = CommitProperties(
+                custom_metadata={"userMetadata": mark.to_json()},
+                app_transactions=[Transaction(mark.application_id, mark.epoch)],
+            )
+            write_deltalake(str(root / table), row, mode="append", commit_properties=told, configuration={FEED: "true"})
         if number < AWAKE:
-            write_deltalake(source, row, mode="append")
+            write_deltalake(str(root / source), row, mode="append")

@@ -45,7 +45,7 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
     Raises:
         ForeignTableError: It is one. Nothing was written.
     """
-    if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.takes_over:
+    if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.adopts:
         raise ForeignTableError(run.asset, run.ref.location, cursor.foreign, run.of.adoption)
 
 

@@ -102,7 +102,7 @@ class Run:
         return self.reconcile is not None
 
     @property
-    def takes_over(self) -> bool:
+    def adopts(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
         taken = "version" in self.allowed and self.of.takes_extracts
         return taken or self.reconcile is not None or self.decided is not None

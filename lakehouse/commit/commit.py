@@ -206,7 +206,7 @@ def _is_skipped(writing: Writing) -> bool:
 
 
 def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
-    """Which rows a rival changed between the comparison and our transaction; None if they were not ours.
+    """Which rows a rival changed between the comparison and our transaction; None if the write is not about them.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 

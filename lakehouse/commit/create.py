@@ -46,13 +46,12 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
                 raise
             _refuse_unregistered(own, run, error)
             _refuse_unseen(own, run, error)
-            # A directory without a log: of a writer that died before its first commit, or of one that is about to
-            # make it.
+            # A directory without a log: its writer died before its first commit, or is about to commit.
             if mark.partitions and run.ref.path is not None:
-                # Of other partitions, perhaps, or of these among others: it makes the table, or finds that it is there.
+                # The other writer may write other partitions. Whichever is second finds that the table exists.
                 save(described, run, mark, "error", table.partition_columns, **table.all_properties)
                 return
-            # Should a twin commit now, its epoch is ours, and Delta leaves the replacement out.
+            # If a concurrent run commits now, it has the epoch of this run, and Delta skips the replacement.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
 
 
@@ -97,7 +96,7 @@ def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> N
     head = SparkLog(spark, run.ref.identifier, run.asset).head()
     if head is None:
         return
-    if run.ref.log(lambda: spark).head() is not None:  # of a twin, made this moment
+    if run.ref.log(lambda: spark).head() is not None:  # a concurrent run made it this moment
         raise error
     raise OtherFileSystemError(run.asset, run.ref.location, head.version) from error
 

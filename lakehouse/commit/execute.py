@@ -55,15 +55,15 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
             save(rows, run, mark, "overwrite", replaceWhere=where or "true")
         case ReplaceMatched(rows=rows, on=on):
-            taken = F.broadcast(rows).alias(TAKEN_BY)
-            save(taken, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
+            written = F.broadcast(rows).alias(TAKEN_BY)
+            save(written, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case MarkOnly():
             save(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
         case DeleteMatched(keys=keys, nulls=nulls):
             with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.conf.set(DELETE_WHERE_EXISTS, "true")
-                one = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
-                own.sql(f"DELETE FROM {run.ref.identifier} t WHERE EXISTS ({one})").collect()
+                same_key = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
+                own.sql(f"DELETE FROM {run.ref.identifier} t WHERE EXISTS ({same_key})").collect()
         case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if few:

@@ -57,14 +57,14 @@ class LostAttempt:
 
 def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit, ...]) -> Changed:
     """Whether the rivals changed rows in the part of the table that this write is about."""
-    loud = [rival.version for rival in rivals if not rival.is_quiet]
-    if not loud:
+    with_rows = [rival.version for rival in rivals if not rival.is_quiet]
+    if not with_rows:
         return Changed.OTHER_ROWS if rivals else Changed.UNKNOWN
     head = run.ref.log(lambda: spark).head()
     if head is None or not head.keeps_feed:
         return Changed.UNKNOWN
     try:
-        changed = TableVersion.of(spark, run.ref, head).feed(min(loud), max(loud))
+        changed = TableVersion.of(spark, run.ref, head).feed(min(with_rows), max(with_rows))
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         if isinstance(write, History) and isinstance(write.changes, Changes):

@@ -61,7 +61,7 @@ def of_run(run: Run, evidence: Evidence) -> Situation:
     by = evidence.other or newest
     if by is None:
         return RolledBack()
-    # What a commit says of itself need not hold: the cursor knows what slipped in, or was taken back.
+    # What a commit says of itself need not hold: the cursor knows a stale base, and a position that was rolled back.
     return Superseded(by) if newest is not None and _settles(run, newest, done) else Overtaken(by)
 
 

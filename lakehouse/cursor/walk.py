@@ -155,7 +155,7 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
             break
         if not stale_base:
             return {source: before.reads[source] for source in sources}
-        mark = before  # that commit slipped as well
+        mark = before  # the base of that commit was stale as well
     return {}
 
 
@@ -178,7 +178,7 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
         UnreadableLogError: The mark is damaged.
         NewerMarkError: A newer version of the library wrote the mark.
     """
-    if commit.operation == "RESTORE":  # whose session may say of every commit what ours said of one
+    if commit.operation == "RESTORE":  # its session may give every commit the metadata that a run gave one commit
         return None
     try:
         mark = _parsed(commit.user_metadata)
@@ -193,5 +193,5 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
             f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and writes a new mark.",
             damaged=commit.version,
         ) from error
-    # Delta compacts files after a commit, in its session, with what that said of itself.
+    # Delta compacts files after a commit, in the session and with the metadata of that commit.
     return mark if mark is not None and mark.asset == asset and commit.operation not in COMPACTING else None

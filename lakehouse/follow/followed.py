@@ -179,13 +179,13 @@ def _of_each(
             by_cursor[id(cursor)] = backlog(cursor, walked, name, head)
     unread = [of for of in by_cursor.values() if isinstance(of, Unread) and of.gap is None]
     longest = max((of.commits or () for of in unread), key=len, default=())
-    loud = [commit for commit in longest if not commit.is_quiet]
-    changed = partitions.changed_by(loud)
+    with_rows = [commit for commit in longest if not commit.is_quiet]
+    changed = partitions.changed_by(with_rows)
     backlogs = dict[str, Backlog]()
     for partition, cursor in cursors.items():
         of = by_cursor[id(cursor)]
         if isinstance(of, Unread) and of.gap is None:
-            commits = loud if changed is None else changed.get(partition, ())
+            commits = with_rows if changed is None else changed.get(partition, ())
             of = replace(of, commits=tuple(commits[bisect_right(commits, of.position.version, key=_version) :]))
         backlogs[partition] = of
     return backlogs

@@ -118,7 +118,7 @@ class FileLog:
         return [dict(combination) for combination in values]
 
     def epoch(self, application_id: str, version: int) -> int | None:
-        # As of the version whose marks the cursor reads: a twin may have committed since.
+        # As of the version whose marks the cursor reads: a concurrent run may have committed since.
         if self._newest is None or self._newest.version() != version:
             self._newest = self._open(version)
         return 0 if self._newest is None else self._newest.transaction_version(application_id) or 0

@@ -103,9 +103,9 @@ def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, st
     renames: list[tuple[int, str, str]] = []
 
     def close() -> None:
-        loud = [commit.version for commit in current if not commit.is_quiet]
-        if loud:
-            pieces.append((loud[0], loud[-1]))
+        with_rows = [commit.version for commit in current if not commit.is_quiet]
+        if with_rows:
+            pieces.append((with_rows[0], with_rows[-1]))
         current.clear()
 
     for commit in commits:

@@ -51,7 +51,7 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
 
 
 def why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
-    """Whether a commit between the batch and the pinned version laid the source out anew.
+    """Why the feed is wrong if a commit between the batch and the pinned version changed the layout of the source.
 
     Args:
         source: The source.

@@ -206,5 +206,5 @@ class Run:
 
 def _moves(changes: Changes) -> bool:
     """Whether the range contains something that the next run should not look at again."""
-    loud = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
-    return not isinstance(changes.content, Nothing) or loud or changes.behind > 0
+    has_rows = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
+    return not isinstance(changes.content, Nothing) or has_rows or changes.behind > 0

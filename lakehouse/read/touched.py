@@ -59,7 +59,7 @@ class Touched:
 
     @property
     def values(self) -> list[tuple[Literal, ...]] | None:
-        """The distinct keys, where they can be said as literals."""
+        """The distinct keys, if they have literals."""
         return self.touched.values if isinstance(self.touched, SomeKeys) else None
 
     @property

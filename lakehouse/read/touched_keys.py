@@ -63,7 +63,7 @@ class SomeKeys:
 
     @cached_property
     def values(self) -> list[tuple[Literal, ...]] | None:
-        """The distinct keys, where they can be said as literals."""
+        """The distinct keys, if they have literals."""
         return self._rows.values(self.columns) if isinstance(self._rows, Local) else None
 
     @cached_property
@@ -119,7 +119,7 @@ class SomeKeys:
 
     @cached_property
     def _rows(self) -> Local | DataFrame:
-        """Rows with the keys: as they were found where those can be said as literals, else distinct."""
+        """Rows with the keys: as they were found if their keys have literals, otherwise distinct."""
         match self.rows:
             case Local() as local if local.values(self.columns) is not None:
                 return local

@@ -27,14 +27,14 @@ def unique_key(
     """
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
         return ()
-    loud = [commit for commit in commits if not commit.is_quiet]
-    marks = [readable_mark(commit, asset) for commit in loud]
+    with_rows = [commit for commit in commits if not commit.is_quiet]
+    marks = [readable_mark(commit, asset) for commit in with_rows]
     compared = [
-        mark for mark, commit in zip(marks, loud, strict=True) if mark is not None and _is_compared(mark, commit)
+        mark for mark, commit in zip(marks, with_rows, strict=True) if mark is not None and _is_compared(mark, commit)
     ]
     if any(mark is not None for mark in marks):
         keys = {folded(mark.key) for mark in compared}
-        return compared[0].key if len(compared) == len(loud) and len(keys) == 1 else ()
+        return compared[0].key if len(compared) == len(with_rows) and len(keys) == 1 else ()
     never_written = log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
     return declared if never_written else ()
 

@@ -28,8 +28,8 @@ def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, la
         first: The oldest version to read.
         last: The newest, under the same schema.
     """
-    loud = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
-    return at.united([_feed_of(at, commit) for commit in loud])
+    with_rows = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
+    return at.united([_feed_of(at, commit) for commit in with_rows])
 
 
 def _feed_of(at: TableVersion, commit: Commit) -> DataFrame:

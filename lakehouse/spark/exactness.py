@@ -1,6 +1,6 @@
 """Which values Delta's change data feed returns exactly, by type: one table, and its two renderings.
 
-Delta hands the feed's rows out as Java's objects, which cannot say all that a file holds. A value in doubt may be
+Delta hands the feed's rows out as Java's objects, which cannot say all that a file holds. An inexact value may be
 another one in the table; whoever goes by the feed then takes another way.
 """
 
@@ -34,7 +34,7 @@ REPLACED = "\ufffd"
 """What Java has for bytes that are no UTF-8."""
 
 
-class Doubt(Enum):
+class Inexact(Enum):
     """When a value of the feed may differ from the value in the table."""
 
     NEVER = "the feed tells every value"
@@ -44,28 +44,28 @@ class Doubt(Enum):
     ALWAYS = "nobody has looked at what the feed tells of the type"
 
 
-DOUBTS: dict[type[DataType], Doubt] = {
-    ByteType: Doubt.NEVER,
-    ShortType: Doubt.NEVER,
-    IntegerType: Doubt.NEVER,
-    LongType: Doubt.NEVER,
-    BooleanType: Doubt.NEVER,
-    DecimalType: Doubt.NEVER,
-    FloatType: Doubt.NEVER,
-    DoubleType: Doubt.NEVER,
-    BinaryType: Doubt.NEVER,
-    TimestampNTZType: Doubt.NEVER,
-    StringType: Doubt.NO_UTF8,
-    DateType: Doubt.OLD_DAY,
-    TimestampType: Doubt.OLD_INSTANT,
+INEXACT: dict[type[DataType], Inexact] = {
+    ByteType: Inexact.NEVER,
+    ShortType: Inexact.NEVER,
+    IntegerType: Inexact.NEVER,
+    LongType: Inexact.NEVER,
+    BooleanType: Inexact.NEVER,
+    DecimalType: Inexact.NEVER,
+    FloatType: Inexact.NEVER,
+    DoubleType: Inexact.NEVER,
+    BinaryType: Inexact.NEVER,
+    TimestampNTZType: Inexact.NEVER,
+    StringType: Inexact.NO_UTF8,
+    DateType: Inexact.OLD_DAY,
+    TimestampType: Inexact.OLD_INSTANT,
 }
-"""A type that is not here is in doubt; a struct and an array are what their parts are."""
+"""A type that is not here is always inexact; a struct and an array are as exact as their parts."""
 _DAY_1600, _INSTANT_1900 = -11_676_096_000_000_000, -2_208_988_800_000_000
 """The years 1600 and 1900 in microseconds since the epoch."""
 
 
-def doubts_in_sql(value: str, kind: DataType) -> list[str]:
-    """The SQL conditions under which a value of the feed is in doubt; none where it never is.
+def inexact_in_sql(value: str, kind: DataType) -> list[str]:
+    """The SQL conditions under which a value of the feed is inexact; none if the value is always exact.
 
     Args:
         value: The value, as SQL.
@@ -74,50 +74,52 @@ def doubts_in_sql(value: str, kind: DataType) -> list[str]:
     match kind:
         case StructType():
             return [
-                doubt for part in kind.fields for doubt in doubts_in_sql(f"{value}.{quote(part.name)}", part.dataType)
+                condition
+                for part in kind.fields
+                for condition in inexact_in_sql(f"{value}.{quote(part.name)}", part.dataType)
             ]
         case ArrayType():
-            each = doubts_in_sql("each", kind.elementType)
+            each = inexact_in_sql("each", kind.elementType)
             return [f"exists({value}, each -> {' OR '.join(each)})"] if each else []
         case _:
             pass
-    doubt = DOUBTS.get(type(kind), Doubt.ALWAYS)
-    match doubt:
-        case Doubt.NEVER:
+    when = INEXACT.get(type(kind), Inexact.ALWAYS)
+    match when:
+        case Inexact.NEVER:
             return []
-        case Doubt.NO_UTF8:
+        case Inexact.NO_UTF8:
             return [f"contains({value}, {literal(REPLACED)})"]
-        case Doubt.OLD_DAY:
+        case Inexact.OLD_DAY:
             return [f"{value} < DATE'1600-01-01'"]
-        case Doubt.OLD_INSTANT:
+        case Inexact.OLD_INSTANT:
             return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
-        case Doubt.ALWAYS:
+        case Inexact.ALWAYS:
             return ["TRUE"]
         case _:
-            assert_never(doubt)
+            assert_never(when)
 
 
 def is_told_exactly(values: Any, kind: DataType) -> bool:
-    """Whether no value of a column of the feed is in doubt; a type with parts counts as in doubt.
+    """Whether every value of a column of the feed is exact; a type with parts counts as inexact.
 
     Args:
         values: The column, as a `pyarrow.ChunkedArray`.
         kind: Its type.
     """
-    doubt = DOUBTS.get(type(kind), Doubt.ALWAYS)
-    match doubt:
-        case Doubt.NEVER:
+    when = INEXACT.get(type(kind), Inexact.ALWAYS)
+    match when:
+        case Inexact.NEVER:
             return True
-        case Doubt.NO_UTF8:
+        case Inexact.NO_UTF8:
             return not cast("Any", pc).any(cast("Any", pc).match_substring(values, REPLACED)).as_py()
-        case Doubt.OLD_DAY:
+        case Inexact.OLD_DAY:
             return _oldest(values) >= _DAY_1600
-        case Doubt.OLD_INSTANT:
+        case Inexact.OLD_INSTANT:
             return _oldest(values) >= _INSTANT_1900
-        case Doubt.ALWAYS:
+        case Inexact.ALWAYS:
             return False
         case _:
-            assert_never(doubt)
+            assert_never(when)
 
 
 def _oldest(values: Any) -> int:

@@ -3,7 +3,7 @@
 Literal, because only that prunes: Delta leaves out files by comparing their minimum and maximum with literals, a
 list (`IN`) counts there only with its own minimum and maximum, and a join with the keys prunes nothing. So near
 keys become a range each, and the ranges stand beside the list. Delta looks at a condition of its statements as
-it is said, not optimized: a literal of another type than its column, or a BETWEEN, would leave out no file.
+it is written, not optimized: a literal of another type than its column, or a BETWEEN, would leave out no file.
 """
 
 from collections.abc import Iterable, Sequence

@@ -19,12 +19,12 @@ from pyspark.sql.types import (
 from lakehouse.errors import SchemaError
 from lakehouse.read.changes import Changes
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE
-from lakehouse.spark.exactness import doubts_in_sql
+from lakehouse.spark.exactness import inexact_in_sql
 from lakehouse.spark.types import INTEGERS
 from lakehouse.sql.text import quote
 from lakehouse.write.row_sql import names_in, why_not_of_the_row
 
-COUNT, IN_DOUBT = "__lakehouse_count", "__lakehouse_inexact"
+COUNT, INEXACT = "__lakehouse_count", "__lakehouse_inexact"
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,13 @@ class Aggregate:
         exact = {name: self.exact(name) for name in self.sums}
         added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
         signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
-        inexact = [doubt for column in self._used for doubt in doubts_in_sql(quote(column.name), column.dataType)]
-        doubt = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
-        own = {COUNT: f"IF({minus}, -1, 1)", IN_DOUBT: doubt}
+        inexact = [
+            condition for column in self._used for condition in inexact_in_sql(quote(column.name), column.dataType)
+        ]
+        is_inexact = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
+        own = {COUNT: f"IF({minus}, -1, 1)", INEXACT: is_inexact}
         # A row that the feed tells wrong may count in the source although it does not here.
-        where = None if self.where is None else f"({self.where}) OR {doubt}"
+        where = None if self.where is None else f"({self.where}) OR {is_inexact}"
         return _counting(self.changes.feed, self.groups | signed | own, where)
 
     def exact(self, name: str) -> str:

@@ -168,16 +168,16 @@ def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> lis
     operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
     deleted = [index for index, operation in enumerate(operations) if operation == DELETE]
     others = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
-    those, this = changed.take(deleted).values(key), changed.take(others).values(key)
-    if not those or not this:
+    deleted_keys, written_keys = changed.take(deleted).values(key), changed.take(others).values(key)
+    if not deleted_keys or not written_keys:
         return None
     kinds = column_types(changed.schema)
     types = [kinds[column.lower()] for column in key]
-    deleted = key_predicate(key, those, f"{HELD_BY}.", types)
-    if not deleted.is_exact:
+    is_deleted = key_predicate(key, deleted_keys, f"{HELD_BY}.", types)
+    if not is_deleted.is_exact:
         return None
-    values = map(literal, this[0], types)
-    return [f"IF({deleted.sql}, {value}, {name})" for name, value in zip(names, values, strict=True)]
+    values = map(literal, written_keys[0], types)
+    return [f"IF({is_deleted.sql}, {value}, {name})" for name, value in zip(names, values, strict=True)]
 
 
 def _narrow(
@@ -191,18 +191,18 @@ def _narrow(
     terms = [run.within(schema, prefix)]
     if not isinstance(changed, Local):
         return KeyPredicate(terms[0] or "", is_exact=False)
-    kinds, go = column_types(schema), changed.values(partitions) if partitions else None
-    if go is not None:
+    kinds, entered = column_types(schema), changed.values(partitions) if partitions else None
+    if entered is not None:
         partitions_held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
-        came = [tuple(row.values()) for rows in partitions_held for row in rows]
+        left = [tuple(row.values()) for rows in partitions_held for row in rows]
         types = [kinds[column.lower()] for column in partitions]
-        terms.append(key_predicate(partitions, list(dict.fromkeys([*came, *go])), prefix, types).sql)
+        terms.append(key_predicate(partitions, list(dict.fromkeys([*left, *entered])), prefix, types).sql)
     keys = changed.values(run.table.key_columns)
     types = [kinds[column.lower()] for column in run.table.key_columns]
-    these = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)
-    terms.append(None if these is None else these.sql)
+    of_keys = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)
+    terms.append(None if of_keys is None else of_keys.sql)
     terms_of_sql = [f"({term})" for term in terms if term is not None]
-    return KeyPredicate(" AND ".join(terms_of_sql), is_exact=these is not None and these.is_exact)
+    return KeyPredicate(" AND ".join(terms_of_sql), is_exact=of_keys is not None and of_keys.is_exact)
 
 
 def _counts(changed: Local | DataFrame) -> Rows:

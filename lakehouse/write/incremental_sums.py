@@ -25,13 +25,13 @@ from lakehouse.spark.evidence import first_line, is_of_the_asset
 from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.aggregate import COUNT, IN_DOUBT, Aggregate
+from lakehouse.write.aggregate import COUNT, INEXACT, Aggregate
 from lakehouse.write.by_key import written
 from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.write.statements import MarkOnly, Skip, Statement
 
-_DOUBT = "doubt"
+_INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""
 _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
 _OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
@@ -132,12 +132,12 @@ def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Stateme
     summed = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
     if isinstance(summed, Local) and not summed.rows:
         return MarkOnly()
-    if _holds(summed, IN_DOUBT, value=True):
+    if _holds(summed, INEXACT, value=True):
         return Recompute("a value of the changes may be another one in the source, or in the table")
     existing = target if within is None else target.where(within)
     beside = _beside(write, summed, existing)
     changed = computed(_operations(beside, write, target.schema), few=isinstance(summed, Local))
-    if _holds(changed, OPERATION, value=_DOUBT):
+    if _holds(changed, OPERATION, value=_INEXACT):
         return Recompute("what it holds and what has changed do not fit together")
     return written(run, changed, target.schema, head, MarkOnly())
 
@@ -150,16 +150,16 @@ def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:
 
 def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
     """What the changes add to each group, without groups to which they certainly add nothing."""
-    images = write.images if within is None else write.images.where(f"({within}) OR {IN_DOUBT}")
+    images = write.images if within is None else write.images.where(f"({within}) OR {INEXACT}")
     texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
     # The recompute refuses an empty text there, which Delta would keep as NULL.
-    inexact = [IN_DOUBT, *(f"coalesce({quote(c)} = '', FALSE)" for c in partitions if c.lower() in texts)]
+    inexact = [INEXACT, *(f"coalesce({quote(c)} = '', FALSE)" for c in partitions if c.lower() in texts)]
     sums = [quote(name) for name in write.sums]
-    grouped = images.withColumn(IN_DOUBT, F.expr(" OR ".join(inexact))).groupBy(*map(quote, write.groups))
+    grouped = images.withColumn(INEXACT, F.expr(" OR ".join(inexact))).groupBy(*map(quote, write.groups))
     totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
-    doubt = " OR ".join([f"max({IN_DOUBT})", *(f"try_sum({name}) IS NULL" for name in sums)])
-    added = grouped.agg(*map(F.expr, [*totals, f"{doubt} AS {IN_DOUBT}"]))
-    return added.where(" OR ".join([IN_DOUBT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in sums)]))
+    is_inexact = " OR ".join([f"max({INEXACT})", *(f"try_sum({name}) IS NULL" for name in sums)])
+    added = grouped.agg(*map(F.expr, [*totals, f"{is_inexact} AS {INEXACT}"]))
+    return added.where(" OR ".join([INEXACT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in sums)]))
 
 
 def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> DataFrame:
@@ -173,7 +173,7 @@ def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> D
     existing = touched.of(target).selectExpr(
         *map(quote, groups), *(f"{total} AS {name}" for name, total in totals.items()), f"struct({was}) AS {_WAS}"
     )
-    frame = (summed.frame if isinstance(summed, Local) else summed).drop(IN_DOUBT)
+    frame = (summed.frame if isinstance(summed, Local) else summed).drop(INEXACT)
     both = existing.unionByName(frame, allowMissingColumns=True)
     grouped = (both.coalesce(1) if is_one_task(touched) else both).groupBy(*map(quote, groups))
     aggregates = [f"count({_WAS}) AS {_ROWS}", f"first({_WAS}, TRUE) AS {_WAS}"]
@@ -194,7 +194,7 @@ def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> Data
     ]
     differs = " OR ".join(f"{total} <> {was}" for total, was in (now | {COUNT: f"{_WAS}.{COUNT}"}).items())
     operation = (
-        f"CASE WHEN {' OR '.join(f'({doubt})' for doubt in inexact)} THEN '{_DOUBT}' "
+        f"CASE WHEN {' OR '.join(f'({condition})' for condition in inexact)} THEN '{_INEXACT}' "
         f"WHEN {_ROWS} = 0 AND {COUNT} > 0 THEN '{INSERT}' WHEN {_ROWS} = 1 AND {COUNT} = 0 THEN '{DELETE}' "
         f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END AS {OPERATION}"
     )

@@ -1,6 +1,6 @@
 """The feed means what the table means: each version and its feed give the next version, value by value, for every type.
 
-Where the table of exactness is in doubt about a value the feed may tell another one; nowhere else.
+Where the table of exactness calls a value inexact the feed may tell another value; nowhere else.
 """
 
 import random
@@ -14,7 +14,7 @@ from lakehouse import Aggregate, Append, Changes, Merge, Table
 from lakehouse.read.feed_reader import fitted
 from lakehouse.read.latest_images import AFTER, BEFORE, CHANGE, DELETE, INSERT
 from lakehouse.spark.driver_rows import small
-from lakehouse.spark.exactness import doubts_in_sql, is_told_exactly
+from lakehouse.spark.exactness import inexact_in_sql, is_told_exactly
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import quote
 from tests.support.lake import Lake
@@ -103,7 +103,7 @@ def check(lake: Lake, seed: int, steps: int) -> None:
         at = TableVersion(lambda: lake.spark, lake.ref("t"), "", version)
         now = Counter(_texts(at.rows()))
         feed = fitted(at.feed(version, version), {}, at.rows())
-        doubts = {c.name: doubts_in_sql(quote(c.name), c.dataType) for c in at.rows().schema.fields}
+        doubts = {c.name: inexact_in_sql(quote(c.name), c.dataType) for c in at.rows().schema.fields}
         flags = {name: f"coalesce({' OR '.join(told) or 'false'}, false)" for name, told in doubts.items()}
         told = _texts(feed, CHANGE, *flags.values())
         _check_renderings(feed, [row[-len(flags) :] for row in told], list(flags))
@@ -121,7 +121,7 @@ def _certain(rows: Counter[tuple[Any, ...]], doubtful: set[Any]) -> dict[tuple[A
 
 
 def _check_renderings(feed: DataFrame, flags: list[tuple[bool, ...]], names: list[str]) -> None:
-    """The driver and SQL read one table: a column is told exactly where no row of it is in doubt."""
+    """The driver and SQL read one table: a column is told exactly where no row of it is inexact."""
     atoms = [name for name in names if name not in ("st", "ar")]
     local = small(feed.select(*map(quote, atoms)))
     assert local is not None

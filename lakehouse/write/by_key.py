@@ -191,12 +191,12 @@ def _narrow(
     terms = [run.within(schema, prefix)]
     if not isinstance(changed, Local):
         return KeyPredicate(terms[0] or "", is_exact=False)
-    kinds, entered = column_types(schema), changed.values(partitions) if partitions else None
-    if entered is not None:
+    kinds, new_values = column_types(schema), changed.values(partitions) if partitions else None
+    if new_values is not None:
         partitions_held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
-        left = [tuple(row.values()) for rows in partitions_held for row in rows]
+        old_values = [tuple(row.values()) for rows in partitions_held for row in rows]
         types = [kinds[column.lower()] for column in partitions]
-        terms.append(key_predicate(partitions, list(dict.fromkeys([*left, *entered])), prefix, types).sql)
+        terms.append(key_predicate(partitions, list(dict.fromkeys([*old_values, *new_values])), prefix, types).sql)
     keys = changed.values(run.table.key_columns)
     types = [kinds[column.lower()] for column in run.table.key_columns]
     of_keys = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)

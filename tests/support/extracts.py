@@ -1,6 +1,10 @@
-"""Deliveries of full extracts, and what a table kept from them must hold: a fold in plain Python."""
+"""Deliveries of full extracts, and what a table kept from them must hold: a fold in plain Python.
+
+`LAKEHOUSE_HISTORIES` says how many more histories the slow tests draw.
+"""
 
 import datetime as dt
+import os
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +14,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Snapshot
 from tests.support.lake import Lake
+
+HISTORIES = range(1_000, 1_000 + int(os.environ.get("LAKEHOUSE_HISTORIES", "0")))
+"""Seeds of more histories."""
 
 Values = dict[str, Any]
 SCHEMA = {"id": "BIGINT", "g": "STRING", "a": "INT", "b": "STRING"}

@@ -20,7 +20,7 @@ from lakehouse.errors import (
     TrackChangedError,
     WriteError,
 )
-from tests.support.extracts import Delivery, Kept, day, drawn, moment, number
+from tests.support.extracts import HISTORIES, Delivery, Kept, day, drawn, moment, number
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -64,6 +64,7 @@ def mark(lake: Lake) -> Mark:
         slow(2, 6, day, None),
         slow(3, 6, moment, ("b",)),
         slow(4, 6, number, ()),
+        *(slow(seed, 6, number, ("g", "a")) for seed in HISTORIES),
     ],
 )
 def test_the_history_is_the_fold_of_its_extracts(

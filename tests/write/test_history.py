@@ -15,6 +15,7 @@ from lakehouse.errors import BrokenPromiseError, MissingKeyError, PastRefusedErr
 from lakehouse.read.touched_keys import Tells
 from lakehouse.write.history import opened, planned
 from lakehouse.write.statements import Skip
+from tests.support.extracts import HISTORIES
 from tests.support.folded import EPOCH, folded, states_of
 from tests.support.lake import Lake
 from tests.support.model import SRC, Delete, Insert, MergeRows, Model, Optimize, Overwrite, Rekey, Update
@@ -54,7 +55,7 @@ def edit(chance: random.Random) -> Any:
     return chance.choice(kinds)
 
 
-@pytest.mark.parametrize("seed", [1, slow(2), slow(3), slow(4), slow(5), slow(6)])
+@pytest.mark.parametrize("seed", [1, *map(slow, range(2, 7)), *map(slow, HISTORIES)])
 def test_a_history_is_the_fold_of_its_sources_versions_however_ranges_are_cut(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

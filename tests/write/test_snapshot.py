@@ -26,7 +26,7 @@ from lakehouse.errors import (
     UnknownExtractError,
 )
 from lakehouse.log.rows import NO_ROWS
-from tests.support.extracts import Delivery, Kept, day, drawn, number
+from tests.support.extracts import HISTORIES, Delivery, Kept, day, drawn, number
 from tests.support.lake import Lake, cleaned
 from tests.support.slow import slow
 
@@ -56,6 +56,7 @@ def mark(lake: Lake) -> Mark:
         slow(296, 6, number, KEYED),
         slow(2, 6, day, KEYED),
         slow(3, 6, number, Table(key="id", partition_by="g")),
+        *(slow(seed, 6, number, KEYED) for seed in HISTORIES),
     ],
 )
 def test_the_table_is_the_fold_of_its_extracts(

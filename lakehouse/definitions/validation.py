@@ -78,6 +78,16 @@ def _refuse_changes(asset: dg.AssetsDefinition) -> None:
         )
 
 
+def _refuse_inline_checks(asset: dg.AssetsDefinition, name: str) -> None:
+    """Refuses checks inside an asset, because Dagster 1.13 drops a check's result that is returned beside a write."""
+    for check in asset.check_specs:
+        raise DefinitionError(
+            f"Asset '{name}' declares the check '{check.name}' in its check_specs. Dagster drops the result of a check "
+            f"that a function returns beside its table, so the check would never be evaluated. Write it as a function "
+            f"of its own: @dg.asset_check(asset=...), whose input is the table."
+        )
+
+
 def _refuse_ranges(asset: dg.AssetsDefinition, name: str) -> None:
     """Refuses a backfill of several partitions in one run if changes are read: each partition has its own position."""
     policy = asset.backfill_policy
@@ -110,6 +120,7 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
             f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
         )
     write = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
+    _refuse_inline_checks(asset, name)
     if write is History and (asset.partitions_def is not None or table.partition_columns):
         raise DefinitionError(
             f"Asset '{name}' keeps a history, whose rows lie by their end, so that the current ones are found without "

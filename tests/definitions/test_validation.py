@@ -162,6 +162,23 @@ def test_assets_that_say_themselves_what_they_wrote_may_have_checks() -> None:
     validate(definitions("/lake", several, copies))
 
 
+def test_a_check_inside_an_asset_is_refused_because_dagster_drops_its_result() -> None:
+    inside = [dg.AssetCheckSpec("fine", asset="number")]
+
+    @dg.asset(name="number", check_specs=inside)
+    def of_dagster() -> tuple[int, dg.AssetCheckResult]:
+        return 1, dg.AssetCheckResult(passed=False)
+
+    result = dg.materialize([of_dagster])
+    assert result.success and not result.get_asset_check_evaluations(), "Dagster evaluates it: the refusal can go"
+
+    @dg.asset(name="number", check_specs=inside, metadata=Table(key="id"))
+    def of_ours(orders: Changes) -> tuple[Merge, dg.AssetCheckResult]: ...
+
+    with pytest.raises(DefinitionError, match=r"Asset 'number' declares the check 'fine' .* @dg\.asset_check"):
+        validate(definitions("/lake", of_ours))
+
+
 def test_a_snapshot_in_partitions_or_of_changes_is_refused_and_so_is_one_without_a_key() -> None:
     @dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
     def parted(orders: DataFrame) -> Snapshot: ...

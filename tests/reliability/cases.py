@@ -73,8 +73,8 @@ def _in_the_shared_jvm() -> Iterator[Case]:
 def _of_kept_pasts() -> Iterator[Case]:
     """A history, an extract and the history of extracts: at the points where a commit is lost, doubled or overtaken.
 
-    Once its entry is durable, a zombie in the same JVM has Delta's lock on the table, and a run that compares an extract
-    with the table waits for it: the run comes after the zombie.
+    A run that compares an extract in the JVM of a zombie that is held behind its durable entry was observed to wait for
+    the zombie, so the run comes after the zombie there.
     """
     for step in ("past", "kept"):
         for point in ("comparison computed", "answered"):

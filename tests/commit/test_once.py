@@ -118,7 +118,7 @@ def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: La
     assert sorted(row[0] for row in lake.rows(asset.__name__)) == [1, 2, 3, 10, 11, 12]
 
 
-@pytest.mark.parametrize("asset", [copy, past], ids=["merge", "history"])
+@pytest.mark.parametrize("asset", [pytest.param(copy, id="merge"), slow(past, id="history")])
 def test_a_lost_answer_is_found_in_the_log(lake: Lake, asset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit lands and the caller is told that the connection broke."""
     from lakehouse.commit import attempt as module
@@ -176,6 +176,7 @@ def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake
     assert lake.rows("copy")[0] == (1, "a", 1)
 
 
+@pytest.mark.slow
 def test_a_damaged_mark_is_recognised_and_nothing_is_written(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))

@@ -44,6 +44,7 @@ def moved(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.slow
 def test_a_run_whose_computed_rows_are_lost_computes_them_again(moved: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = losing(monkeypatch, moved, 2)
     with in_force(Limits(driver_rows=10)):

@@ -209,6 +209,7 @@ def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote
     assert rows.rows("whole") == rows.rows("src")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_beside_one_that_wrote_other_partitions(rows: Lake) -> None:
     for partition in ("p", "q"):
         rows.materialize(kept, BY_G, slice=of(partition))

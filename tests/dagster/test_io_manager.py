@@ -61,6 +61,7 @@ def test_what_cannot_be_shown_is_written_all_the_same(house: House, monkeypatch:
     assert any("copies is written, and what was written cannot be shown" in message for message in told)
 
 
+@pytest.mark.slow
 def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     undisturbed = metadata(house.run("copies"), "copies")
     assert undisturbed["attempts"] == 1

@@ -39,6 +39,7 @@ def resources(house: House, elsewhere: Lake) -> dict[str, Any]:
     return {"io_manager": house.io_manager, "elsewhere": manager}
 
 
+@pytest.mark.slow
 def test_a_table_under_another_root_than_its_source_keeps_its_own_position(house: House, elsewhere: Lake) -> None:
     """Dagster has the source's manager read, and the table's write."""
     options: dict[str, Any] = {"resources": resources(house, elsewhere), "instance": house.instance}

@@ -165,6 +165,7 @@ def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_foun
     assert not told.passed and details(told) == [{"id": "2", "what": "other values"}]
 
 
+@pytest.mark.slow
 def test_an_archive_has_as_many_rows_of_each_commit_as_the_commit_says(house: House) -> None:
     @dg.asset
     def kept(orders: Changes) -> Append:

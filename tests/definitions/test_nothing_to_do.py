@@ -165,6 +165,7 @@ def replaced(house: Resting) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [recoded, restored, replaced])
 def test_a_step_with_something_to_do_calls_its_function(house: Resting, change: Callable[[Resting], None]) -> None:
     house.run("copies")
@@ -210,6 +211,7 @@ def test_a_history_says_what_it_tracks_and_asks_for_spark_only_if_its_source_has
     assert "has tracked v and is to track day" in failure(house.run("past", raise_on_error=False))
 
 
+@pytest.mark.slow
 def test_each_partition_has_nothing_to_do_by_itself(house: Resting) -> None:
     first, second = "2013-01-01", "2013-01-02"
     for day in (first, second):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from tests.entry.test_readme import code, manager_of
 from tests.support.lake import Lake
@@ -13,6 +14,7 @@ HEADER = "customer_id,name,city,country\n"
 FIRST, SECOND, THIRD = (dt.date(2026, 1, day) for day in (1, 2, 3))
 
 
+@pytest.mark.slow
 def test_the_recipes_take_extracts_hold_some_back_and_restate_a_day(lake: Lake, instance: dg.DagsterInstance) -> None:
     page = code("docs/how-to/full-extracts.md", lake.root / "definitions.py")
     resources: Any = {"spark": SimpleNamespace(spark_session=lake.spark), "io_manager": manager_of(lake)}

@@ -130,6 +130,7 @@ def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp
     assert house.lake.rows("copies") == house.lake.rows("orders")
 
 
+@pytest.mark.slow
 def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> None:
     """A look-up says at which version, and not that every change up to it was applied."""
 
@@ -154,6 +155,7 @@ def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monk
     assert house.lake.rows("followed") == house.lake.rows("orders")
 
 
+@pytest.mark.slow
 def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:
     read = {"orders": dg.AssetIn(metadata=Read(exclude_operations=("DELETE",)))}
     kept = dg.asset(name="kept", metadata=Table(key="id"), ins=read)(carried)
@@ -210,6 +212,7 @@ def test_a_table_that_the_sensor_cannot_read_does_not_stop_the_others(house: Hou
     assert asked.asset_selection == [dg.AssetKey("others")]
 
 
+@pytest.mark.slow
 def test_what_cannot_run_is_not_asked_for_behind_what_can(house: House) -> None:
     """A run of it would fail, at each change of what it reads besides."""
 

@@ -104,6 +104,7 @@ def test_a_table_of_another_kind_of_manager_is_left_out(house: House) -> None:
     assert "is no table of a DeltaIOManager" in said(tick(sensor, house.instance))
 
 
+@pytest.mark.slow
 def test_of_a_partitioned_asset_the_partitions_are_asked_for_whose_rows_changed(house: House) -> None:
     """By the values in the source's log, where that is partitioned by the column."""
     house.lake.sql(

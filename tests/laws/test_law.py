@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,7 +17,7 @@ from lakehouse.read.feed_reader import Feeds
 from lakehouse.sql.keys import KeyPredicate
 from lakehouse.write import by_key as keyed
 from lakehouse.write import compared
-from tests.support.assets import CASES, archive
+from tests.support.assets import CASES, Case, archive
 from tests.support.lake import Lake
 from tests.support.model import Delete, Insert, MergeRows, Model, Move, Rekey, Update, edits, rows
 from tests.support.slow import slow
@@ -49,6 +49,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     assert ways[request.param] in taken
 
 
+@pytest.mark.parametrize("cases", [CASES[::2], slow(CASES[1::2])], ids=["half of them", "the others"])
 @settings(
     max_examples=max(1, EXAMPLES),
     phases=list(Phase) if EXAMPLES else [Phase.explicit],
@@ -65,19 +66,24 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     ],
 )
 def test_reading_changes_in_any_steps_equals_reading_everything_once(
-    way: None, spark: SparkSession, tmp_path: Path, start: tuple[Any, ...], history: list[list[Any]]
+    way: None,
+    spark: SparkSession,
+    tmp_path: Path,
+    cases: Sequence[Case],
+    start: tuple[Any, ...],
+    history: list[list[Any]],
 ) -> None:
     lake = Lake(spark, tmp_path / uuid4().hex, keys={"src": ("id",)})
     lake.root.mkdir()
     model, feeds = Model(lake), Feeds()
     model.create(start)
-    for case in CASES:
+    for case in cases:
         lake.materialize(case.asset, case.table)
     lake.materialize(archive)
     for step in history:
         for edit in step:
             model.apply(edit)
-        for case in CASES:
+        for case in cases:
             note(f"{step} -> {case}")
             lake.materialize(case.asset, case.table, feeds=feeds)
             expected = in_order(case.oracle(model.src.values(), model.dim.values()))

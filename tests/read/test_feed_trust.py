@@ -102,6 +102,7 @@ def test_keys_of_a_source_whose_column_became_too_narrow_for_them(lake: Lake) ->
     assert lake.rows("copied") == [(1, "a", 10)]
 
 
+@pytest.mark.slow
 def test_an_overwrite_that_changes_no_layout_is_read_from_the_feed(lake: Lake) -> None:
     lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
     lake.materialize(counted, Table(key="g"))

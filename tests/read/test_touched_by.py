@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -22,6 +23,7 @@ def by_name(src: Changes, dim: Changes) -> Merge:
     return Merge(rows, touched)
 
 
+@pytest.mark.slow
 def test_keys_of_two_sources_that_change_together_are_all_touched(lake: Lake):
     random = Random("two sources")
     lake.create("src", [(i, random.choice("abc"), i) for i in range(6)], SRC)

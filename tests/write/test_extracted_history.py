@@ -86,6 +86,7 @@ def test_the_history_is_the_fold_of_its_extracts(
         assert (found.extract is not None and found.key == ("id", "__START_AT")) or step == 0
 
 
+@pytest.mark.slow
 def test_a_restated_extract_drops_what_came_later_and_later_extracts_follow_again(lake: Lake) -> None:
     moved = {1: ONE[1] | {"a": 9}, 2: ONE[2]}
     for version, rows in ((1, ONE), (3, moved), (5, {1: ONE[1]})):

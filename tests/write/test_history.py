@@ -96,6 +96,7 @@ def test_a_range_that_is_read_twice_changes_nothing(lake: Lake) -> None:
     assert isinstance(again, Skip) and before == expected(lake, tracked)
 
 
+@pytest.mark.slow
 def test_a_gap_ends_and_begins_by_comparison_and_says_after_which_moment(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2), (3, "c", 3)], SRC)
     lake.materialize(tracked, KEYED)

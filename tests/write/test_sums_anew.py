@@ -24,6 +24,7 @@ pytestmark = pytest.mark.anywhere
 __all__ = ["anew", "rows"]  # fixtures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meddle", MEDDLED)
 @pytest.mark.parametrize("moved", [slow(True, id="source moved"), pytest.param(False, id="source stands")])
 def test_all_sums_are_computed_anew_where_somebody_else_wrote_to_the_table(

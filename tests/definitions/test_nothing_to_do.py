@@ -197,6 +197,7 @@ def test_an_append_adds_nothing_and_then_what_came(house: Resting) -> None:
     assert len(house.lake.rows("log")) == 4
 
 
+@pytest.mark.slow
 def test_a_history_says_what_it_tracks_and_asks_for_spark_only_if_its_source_has_changes(house: Resting) -> None:
     assert house.step("past")[:2] == (["past"], True)
     told = house.lake.rows("past")

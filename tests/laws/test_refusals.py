@@ -160,6 +160,7 @@ def test_a_type_that_does_not_fit_is_refused_with_both_types(lake: Lake) -> None
         lake.materialize(retyped, Table(key="id"), name="t")
 
 
+@pytest.mark.slow
 def test_a_new_field_within_a_column_is_refused_with_the_statement_that_adds_it(lake: Lake) -> None:
     lake.create("src", [(1,)], "id int")
     lake.sql("ALTER TABLE {src} ADD COLUMNS (at struct<x: int>)")

@@ -14,6 +14,7 @@ from tests.laws.test_cost import paired
 pytestmark = pytest.mark.served
 
 
+@pytest.mark.slow
 def test_a_step_asks_a_server_for_few_schemas(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

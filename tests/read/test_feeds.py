@@ -137,6 +137,7 @@ def test_newer_feeds_take_the_room_of_older_ones(changed: Callable[..., Rows], r
     assert len(reads) == 2
 
 
+@pytest.mark.slow
 def test_assets_of_one_run_that_read_one_source_hold_what_they_should(lake: Lake, reads: list[DataFrame]) -> None:
     lake.create("src", [(1, 10), (2, 20)], "id INT, v INT")
     names = ["first", "second", "third"]

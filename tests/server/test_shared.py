@@ -39,6 +39,7 @@ def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(hous
     assert table.to_pyarrow_table().num_rows == 21
 
 
+@pytest.mark.slow
 def test_a_session_is_released_after_its_results(served: House):
     """Else PySpark logs each result that it asked a closed session to let go of."""
     process = served.start("end_sessions")

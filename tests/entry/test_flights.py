@@ -219,7 +219,9 @@ def test_every_incremental_table_is_what_a_full_recompute_gives(airports: Airpor
 
 
 @pytest.mark.slow
-def test_so_is_every_one_after_corrections(airports: Airports, corrected: Mapping[str, Mapping[str, Any]]) -> None:
+def test_every_incremental_table_is_what_a_full_recompute_gives_after_corrections(
+    airports: Airports, corrected: Mapping[str, Mapping[str, Any]]
+) -> None:
     assert airports.differing() == []
 
 

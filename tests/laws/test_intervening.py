@@ -35,7 +35,7 @@ def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lak
     ):
         later.commit(none, lake.retry, NO_WAIT)
     lake.materialize(copy, BY_GROUP, slice=one)  # as Dagster does then
-    assert lake.rows("copy") == ROWS
+    assert lake.rows("copy") == ROWS[:1]
 
 
 def test_a_run_of_another_partition_that_slips_in_is_nothing_to_mend(lake: Lake, classic: None) -> None:

@@ -59,11 +59,12 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             save(written, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case MarkOnly():
             save(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
-        case DeleteMatched(keys=keys, nulls=nulls):
+        case DeleteMatched(keys=keys, within=within, nulls=nulls):
             with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.conf.set(DELETE_WHERE_EXISTS, "true")
                 same_key = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
-                own.sql(f"DELETE FROM {run.ref.identifier} t WHERE EXISTS ({same_key})").collect()
+                where = f"({within}) AND EXISTS ({same_key})" if within else f"EXISTS ({same_key})"
+                own.sql(f"DELETE FROM {run.ref.identifier} t WHERE {where}").collect()
         case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if few:

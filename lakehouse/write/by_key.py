@@ -102,6 +102,7 @@ def written(
     differing = _without(changed, HELD)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
+    within = _narrow(run, changed, partitions, schema, "t.").sql or None
     if within_key and same_columns and run.table.statement == "auto":
         rows = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
         where = _narrow(run, changed, partitions, schema)
@@ -109,12 +110,12 @@ def written(
             return ReplaceRows(rows, where.sql, counts)
         if _is_one_pass(run, head, counts, differing.sparkSession):
             if counts.total == counts.deleted:
-                return DeleteMatched(differing.select(*map(quote, key)), counts, nulls)
+                return DeleteMatched(differing.select(*map(quote, key)), counts, within, nulls)
             on = _matching(key, changed, counts, nulls=nulls)
             if on is not None:
-                return ReplaceMatched(rows, on, counts)
-    narrow = _narrow(run, changed, partitions, schema, "t.").sql or None
-    return MergeRows(differing, counts, narrow, few, nulls)
+                near = _narrow(run, changed, partitions, schema, f"{HELD_BY}.").sql
+                return ReplaceMatched(rows, f"({near}) AND {on}" if near else on, counts)
+    return MergeRows(differing, counts, within, few, nulls)
 
 
 def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
@@ -133,7 +134,7 @@ def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
 
 
 def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
-    """Whether reading all keys of the table costs less than a `MERGE`.
+    """Whether opening all files of the table costs less than a `MERGE`, which joins with its files three times.
 
     Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
     deletion vectors, whose files are written again anyway.
@@ -143,7 +144,7 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
     if counts.total > limits().broadcast_rows:
         return False
     size = run.ref.log(lambda: spark).size()
-    if size is None or size.rows > max(limits().scanned_rows, limits().scanned_rows_each * counts.total):
+    if size is None or size.files > max(limits().opened_files, counts.total):
         return False
     return setting(spark, REPLACE_ON) == "true" and setting(spark, DELETE_WHERE_EXISTS) is not None
 

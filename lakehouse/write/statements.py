@@ -84,10 +84,18 @@ class ReplaceMatched:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMatched:
-    """Rows that have one of the keys are deleted, and nothing else is done."""
+    """Rows that have one of the keys are deleted, and nothing else is done.
+
+    Args:
+        keys: The keys.
+        counts: How many rows they are.
+        within: A condition that each of these rows fulfils; None if none is known.
+        nulls: Whether a key may be NULL.
+    """
 
     keys: DataFrame
     counts: Rows
+    within: str | None
     nulls: bool
     compared: ClassVar[bool] = True
 

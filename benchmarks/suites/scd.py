@@ -42,7 +42,7 @@ def run(lab: Lab) -> Result:
         goals += compared(share, tallies)
     tallies, wrong = measured(lab, tables, keys, SHARES["0.1 %"], late=True)
     rows += [(*report.row(f"{LATE}, {who}", tally), f"{wrong[who]:,}") for who, tally in tallies.items()]
-    goals.append(Goal(f"rows that are wrong after late events: {DOCUMENTED}", f"{wrong[DOCUMENTED]:,}", None))
+    goals.append(Goal(f"rows that are wrong after late events: {DOCUMENTED}", f"{wrong[DOCUMENTED_BEST]:,}", None))
     goals.append(Goal("rows that are wrong after late events: ours, none", f"{wrong[OURS]:,}", wrong[OURS] == 0))
     return Result(
         "scd_large" if lab.large else "scd",
@@ -50,7 +50,8 @@ def run(lab: Lab) -> Result:
         f"A log of {EVENTS} events a key, and another event for a share of the keys, all over the files; each run on a "
         f"fresh clone of the tables. *{DOCUMENTED}* is Delta's documented SCD type 2; *{TWO}* is AUTO CDC's way, which "
         "keeps the events in a table of its own. With hints, their author broadcasts what is small, and tells the "
-        "MERGE that only current rows match. Late events come before the newest event of their key.",
+        "MERGE that only current rows match. Late events come before the newest event of their key."
+        + (" Without hints both cost more, and were not measured at this size." if lab.large else ""),
         (*report.COLUMNS, "wrong rows"),
         rows,
         goals,
@@ -59,7 +60,7 @@ def run(lab: Lab) -> Result:
 
 def compared(share: str, tallies: dict[str, Tally]) -> list[Goal]:
     ours = tallies[OURS].cost.cpu
-    best = min(tallies[DOCUMENTED].cost.cpu, tallies[DOCUMENTED_BEST].cost.cpu)
+    best = min(tallies[who].cost.cpu for who in (DOCUMENTED, DOCUMENTED_BEST) if who in tallies)
     ratio = ours / best
     what = f"CPU of type 2 against the better union MERGE, {share}"
     rest = [
@@ -76,12 +77,12 @@ def measured(lab: Lab, tables: Path, keys: int, one_of: int, *, late: bool) -> t
     """What a step costs each contestant, and how many of its rows are wrong afterwards."""
     contestants: list[Contestant] = [
         Type2(lab.ours(), OURS),
-        UnionMerge(lab.ours(), DOCUMENTED),
         UnionMerge(lab.ours(), DOCUMENTED_BEST, expert=True),
-        TwoMerges(lab.ours(), TWO),
         TwoMerges(lab.ours(), TWO_BEST, expert=True),
         WholeHistory(lab.ours(), WHOLE),
     ]
+    if not lab.large:
+        contestants += [UnionMerge(lab.ours(), DOCUMENTED), TwoMerges(lab.ours(), TWO)]
     wrong: dict[str, int] = {}
     with lab.room() as room:
         entries = entered(tables, contestants, room)

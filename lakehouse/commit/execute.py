@@ -9,6 +9,7 @@ from lakehouse.commit.create import create
 from lakehouse.commit.save import save
 from lakehouse.cursor.mark import Mark
 from lakehouse.limits import limits
+from lakehouse.log.rows import Rows
 from lakehouse.read.run import Run
 from lakehouse.spark.phases import phase
 from lakehouse.spark.session import handed_over
@@ -54,13 +55,14 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case ReplaceRows(rows=rows, where=where) | Replace(rows=rows, where=where):
             # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
             save(rows, run, mark, "overwrite", replaceWhere=where or "true")
-        case ReplaceMatched(rows=rows, on=on):
-            written = F.broadcast(rows).alias(TAKEN_BY)
+        case ReplaceMatched(rows=rows, on=on, counts=counts):
+            written = _joined(rows, counts).alias(TAKEN_BY)
             save(written, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case MarkOnly():
             save(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
-        case DeleteMatched(keys=keys, within=within, nulls=nulls):
-            with handed_over(F.broadcast(keys), mark.application_id, mark.epoch, mark.to_json()) as (own, view):
+        case DeleteMatched(keys=keys, counts=counts, within=within, nulls=nulls):
+            sent = _joined(keys, counts)
+            with handed_over(sent, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.conf.set(DELETE_WHERE_EXISTS, "true")
                 same_key = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
                 where = f"({within}) AND EXISTS ({same_key})" if within else f"EXISTS ({same_key})"
@@ -74,6 +76,11 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
                 own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
         case _:
             assert_never(statement)
+
+
+def _joined(rows: DataFrame, counts: Rows) -> DataFrame:
+    """The rows as the side of a join with the table: sent to every task if they are few."""
+    return F.broadcast(rows) if counts.total <= limits().broadcast_rows else rows
 
 
 def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool, nulls: bool) -> str:

@@ -141,8 +141,6 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
     """
     if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
         return False
-    if counts.total > limits().broadcast_rows:
-        return False
     size = run.ref.log(lambda: spark).size()
     if size is None or size.files > max(limits().opened_files, counts.total):
         return False

@@ -279,6 +279,18 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
     assert len(compared) == 2
 
 
+@pytest.mark.slow
+def test_more_rows_than_are_broadcast_are_replaced_and_deleted_too(lake: Lake) -> None:
+    filled(lake)
+    followed(lake)
+    with in_force(Limits(broadcast_rows=1)):
+        lake.sql("UPDATE {src} SET v = 1 WHERE id >= 9")
+        lake.insert("src", [(1, 7), (4, 7)])
+        assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+        lake.sql("DELETE FROM {src} WHERE id >= 6")
+        assert isinstance(statement_of(followed(lake)), DeleteMatched)
+
+
 def test_of_many_files_not_all_are_opened_for_few_rows(lake: Lake) -> None:
     lake.create("src", [(key, 0) for key in range(0, 60, 3)], "id int, v int")
     followed(lake)

@@ -16,6 +16,7 @@ from lakehouse.scd.columns import END_AT
 
 ROWS, LARGE = 1_000_000, 10_000_000
 OVERWRITE = "overwrite"
+MERGES = (DOCUMENTED, DOCUMENTED_BEST)
 COLUMNS = (KEY, "customer", "value", "status", "at", "note")
 
 
@@ -27,7 +28,7 @@ def run(lab: Lab) -> Result:
     for share, one_of in SHARES.items():
         tallies = measured(lab, tables, one_of)
         rows += [report.row(f"{share}, {who}", tally) for who, tally in tallies.items()]
-        ratio = tallies[OURS].cost.cpu / min(tallies[who].cost.cpu for who in (DOCUMENTED, DOCUMENTED_BEST))
+        ratio = tallies[OURS].cost.cpu / min(tally.cost.cpu for who, tally in tallies.items() if who in MERGES)
         goals.append(Goal(f"CPU of a History against the better union MERGE, {share}", f"{ratio:.2f}x", None))
         ratio = tallies[OURS].cost.cpu / tallies[OVERWRITE].cost.cpu
         goals.append(Goal(f"CPU of a History against an overwrite, {share}", f"{ratio:.2f}x", None))
@@ -37,7 +38,8 @@ def run(lab: Lab) -> Result:
         "Six columns. A share of the rows is updated, all over the files; each run on a fresh clone of the tables. "
         f"*{DOCUMENTED}* is Delta's documented SCD type 2 of the updated rows; it ends no row that is deleted, and "
         "keeps its position in a file. With hints, its author broadcasts the updates, and tells the MERGE that only "
-        f"current rows match. *{OVERWRITE}* compares the current rows with the whole source, and writes everything.",
+        f"current rows match. *{OVERWRITE}* compares the current rows with the whole source, and writes everything."
+        + (" Without hints the MERGE was not measured at this size." if lab.large else ""),
         report.COLUMNS,
         rows,
         goals,
@@ -50,7 +52,7 @@ def measured(lab: Lab, tables: Path, one_of: int) -> dict[str, Tally]:
         WholePast(lab.ours(), OVERWRITE, COLUMNS),
         *(
             UnionMerge(lab.ours(), who, expert=who == DOCUMENTED_BEST, columns=COLUMNS, at="_commit_timestamp")
-            for who in (DOCUMENTED, DOCUMENTED_BEST)
+            for who in (MERGES[-1:] if lab.large else MERGES)
         ),
     ]
     with lab.room() as room:

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.commit.commit import commit
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
+from lakehouse.cursor.cursor import Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
-from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import expires
 from lakehouse.declare.read import Read

@@ -17,7 +17,7 @@ from lakehouse.commit.conflict import Kind
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, is_disputed, sentence
 from lakehouse.commit.superseded import refuse_unsafe, refuse_unseen, superseded_by
-from lakehouse.cursor.find import Known
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import may_concern
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry

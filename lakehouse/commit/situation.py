@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakehouse.cursor.find import Cursor, Known
+from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.read.run import Run
 

@@ -16,7 +16,8 @@ from lakehouse.commit.situation import (
     of_append,
     of_run,
 )
-from lakehouse.cursor.find import Cursor, Fresh, Known, find_cursor, newest_covering, newest_of_runs
+from lakehouse.cursor.cursor import Cursor, Fresh, Known
+from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
 from lakehouse.declare.table import UNSAFE_PROPERTIES

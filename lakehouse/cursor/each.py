@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
-from lakehouse.cursor.find import FIRST_GENERATION, Cursor, Fresh, Lost, Unmarked, cursor_in, lost_at
+from lakehouse.cursor.cursor import FIRST_GENERATION, Cursor, Fresh, Lost
+from lakehouse.cursor.find import Unmarked, cursor_in, lost_at
 from lakehouse.cursor.walk import Past, mark_of, standing_by_generation
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit

@@ -5,11 +5,12 @@ length of the history. A RESTORE is followed to the version that it restored; a 
 replaced the table ends the line.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import Self
 
-from lakehouse.cursor.mark import Mark, Position, application_id
+from lakehouse.cursor.cursor import FIRST_GENERATION, Cursor, Fresh, Known, Lost
+from lakehouse.cursor.mark import Mark, application_id
 from lakehouse.cursor.walk import (
     Past,
     RolledBack,
@@ -24,89 +25,9 @@ from lakehouse.cursor.walk import (
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log
-from lakehouse.log.versions import NOTHING_READ
-
-FIRST_GENERATION = "0"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The table says how far it has read.
-
-    Args:
-        mark: The newest own commit that still holds.
-        version: Its version.
-        generation: The generation that the next commit counts in.
-        epoch: The last epoch of that generation.
-        reads: The position of every source from which the next run continues.
-        stale_base: Whether a rival changed rows between the comparison and the commit, so that its range is read again.
-    """
-
-    mark: Mark
-    version: int
-    generation: str
-    epoch: int
-    reads: Mapping[str, Position]
-    stale_base: bool = False
-
-    @classmethod
-    def of(cls, mark: Mark, version: int) -> "Known":
-        """The cursor that the commit itself states."""
-        return cls(mark, version, mark.generation, mark.epoch, mark.reads)
-
-    def furthest(self, source: str) -> int:
-        """How far rows of the table may reflect a source: further than its position if the base was stale."""
-        read = self.mark.reads if self.stale_base else self.reads
-        return read[source].version if source in read else NOTHING_READ
-
-    @property
-    def compare_again(self) -> bool:
-        """Whether the base of a reconciliation was stale: the rival's keys may be in no range.
-
-        A partition is not compared again, because the rival may be a writer that always writes other partitions.
-        """
-        return self.stale_base and self.mark.everything and not self.mark.partitions
-
-
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """There is no position, and none was lost: a first run, or an asset that reads no changes.
-
-    Args:
-        generation: The generation that the next commit counts in.
-        epoch: The last epoch of that generation.
-        foreign: The version of the newest commit by another program that added rows; None if there is none.
-    """
-
-    generation: str = FIRST_GENERATION
-    epoch: int = 0
-    foreign: int | None = None
-
-    @property
-    def reads(self) -> Mapping[str, Position]:
-        return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The asset has written this table, but its log no longer says what the asset had read.
-
-    Args:
-        reason: What happened, as the second half of a sentence.
-    """
-
-    reason: str
-    generation: str
-    epoch: int = 0
-
-    @property
-    def reads(self) -> Mapping[str, Position]:
-        return {}
-
 
 OWNER = "lakehouse.asset"
 """Table property of a table that was created for an asset: the asset's name."""
-Cursor: TypeAlias = Known | Fresh | Lost
 
 
 def find_cursor(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakehouse.cursor.find import Cursor, Known, Lost
+from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log, commits_between

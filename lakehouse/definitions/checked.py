@@ -19,7 +19,8 @@ from lakehouse.checking.lag import lag
 from lakehouse.checking.recompute import of_sample, recompute
 from lakehouse.checking.schema import Drift, schema
 from lakehouse.checking.staleness import staleness
-from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import changes_of, table_ref
 from lakehouse.dagster.io_manager import DeltaIOManager

@@ -9,8 +9,8 @@ from uuid import uuid4
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import digest, partitions
-from lakehouse.cursor.find import Known
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
+from lakehouse.cursor.cursor import Cursor
 from lakehouse.cursor.each import cursor_of_each
-from lakehouse.cursor.find import Cursor, find_cursor
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
 from lakehouse.declare.table import Table
 from lakehouse.follow.partitions import SourcePartitions, rows_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lakehouse.cursor.find import Known
+from lakehouse.cursor.cursor import Known
 from lakehouse.forecast.forecast import InputForecast, Reading, Verdict
 from lakehouse.log.rows import counted
 from lakehouse.read.run import Run

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark
 from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import VersionRange

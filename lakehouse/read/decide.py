@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import changed, read_in
-from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import broken_off, stale
 from lakehouse.declare.read import Read

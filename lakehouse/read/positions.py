@@ -1,6 +1,6 @@
 """From which positions a run continues, which it carries on, and when its mark should be put down again."""
 
-from lakehouse.cursor.find import Known
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import DAY
 from lakehouse.log.log import Log

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from pyspark.sql.types import StructType
 
+from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition
 from lakehouse.cursor.extract import ExtractVersion
-from lakehouse.cursor.find import Cursor, Known
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.declare.table import Table
 from lakehouse.log.log import Head, version_of

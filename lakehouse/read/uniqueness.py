@@ -1,6 +1,6 @@
 """Which columns identify a row of a source in each version of a range."""
 
-from lakehouse.cursor.find import FIRST_GENERATION
+from lakehouse.cursor.cursor import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, application_id
 from lakehouse.cursor.walk import readable_mark
 from lakehouse.log.commit_info import Commit

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from lakehouse.cursor.find import OWNER, Cursor, find_cursor
+from lakehouse.cursor.cursor import Cursor
+from lakehouse.cursor.find import OWNER, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import Unbegun, Unread, after, backlog
 from lakehouse.log.log import Head, Log

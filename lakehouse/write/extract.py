@@ -7,8 +7,8 @@ from fractions import Fraction
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.extract import ExtractVersion
-from lakehouse.cursor.find import Fresh, Known
 from lakehouse.errors import (
     RESTATE_FROM,
     DeletionsHeldBackError,

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.cursor.find import Fresh, Known
+from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.mark import Position
 from lakehouse.errors import WriteError
 from lakehouse.log.log import Head

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import TRACK, short
-from lakehouse.cursor.find import Known
 from lakehouse.errors import MissingKeyError, SchemaError, TrackChangedError, WriteError
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require

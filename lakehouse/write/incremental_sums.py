@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lakehouse.cursor.find import Known
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.walk import may_concern
 from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
 from lakehouse.log.commit_info import SCHEMA_CHANGES

@@ -2,8 +2,8 @@
 
 from pyspark.sql import DataFrame
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import TRACK
-from lakehouse.cursor.find import Known
 from lakehouse.errors import WriteError
 from lakehouse.log.log import Head
 from lakehouse.log.rows import Rows

@@ -12,7 +12,7 @@ import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
-from lakehouse.cursor.find import Known
+from lakehouse.cursor.cursor import Known
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
 from lakehouse.log.rows import NO_ROWS
 from lakehouse.sql.partitions import PartitionKey, Slice

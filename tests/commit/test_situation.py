@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakehouse.commit.situation import Due, Evidence, Overtaken, RolledBack, Situation, Superseded, of_append, of_run
-from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
 from lakehouse.log.versions import VersionRange

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lakehouse.commit.superseded import refuse_unseen, superseded_by
-from lakehouse.cursor.find import Known, Lost, find_cursor
+from lakehouse.cursor.cursor import Known, Lost
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
 from lakehouse.errors import OvertakenError, RolledBackError

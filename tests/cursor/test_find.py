@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.cursor.find import Fresh, Lost, find_cursor
+from lakehouse.cursor.cursor import Fresh, Lost
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position, application_id
 from lakehouse.errors import NewerMarkError, UnreadableLogError
 from tests.support.commits import WHOLE, History, cursor, known, read_to

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lakehouse.cursor.find import OWNER, Fresh, Lost
+from lakehouse.cursor.cursor import Fresh, Lost
+from lakehouse.cursor.find import OWNER
 from tests.support.commits import History, cursor
 
 OVERWRITE = {"mode": "Overwrite"}

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lakehouse.cursor.cursor import Fresh, Known, Lost
 from lakehouse.cursor.each import cursor_of_each
-from lakehouse.cursor.find import Fresh, Known, Lost, find_cursor
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.log.rows import NO_ROWS
 from lakehouse.log.versions import NOTHING_READ

@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from lakehouse.commit.superseded import refuse_unseen, superseded_by
-from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.walk import may_concern
 from lakehouse.declare.table import Table
 from lakehouse.errors import StaleInputsError

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
-from lakehouse.cursor.find import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse import Append, Changes, Table
 from lakehouse.commit.outcome import Committed
-from lakehouse.cursor.find import FIRST_GENERATION
+from lakehouse.cursor.cursor import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import GapError
 from lakehouse.read.changes import Everything, Feed

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.each import cursor_of_each
-from lakehouse.cursor.find import Known, find_cursor
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
 from lakehouse.limits import MEASURED

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lakehouse.cursor.find import Cursor, Known, find_cursor
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import FileSchema, Head, newest_first

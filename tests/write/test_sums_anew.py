@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Append, Changes, Merge, Read
 from lakehouse.commit.outcome import Outcome, Unchanged
-from lakehouse.cursor.find import Known
+from lakehouse.cursor.cursor import Known
 from lakehouse.errors import SchemaError
 from lakehouse.write.incremental_sums import _why_recomputed
 from lakehouse.write.statements import MarkOnly

@@ -99,17 +99,6 @@ def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = JARS) -> str:
     return ":".join(str(directory / jar.file_name) for jar in jars)
 
 
-def jars_problem(directory: Path = DIRECTORY) -> str | None:
-    """Which jars are missing or are not the pinned ones, in one sentence; None if all are right."""
-    wrong = [jar.file_name for jar in JARS if not _is_pinned(jar, directory)]
-    if not wrong:
-        return None
-    return (
-        f"Delta's jars in {directory} are missing or are not the pinned ones ({', '.join(wrong)}). "
-        f"Run: lakehouse spark install"
-    )
-
-
 def fetch(
     directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ, jars: Sequence[Jar] = JARS
 ) -> str | None:

@@ -14,7 +14,7 @@ from lakehouse import DeltaIOManager, LakehouseError
 from lakehouse.dagster.resources import ClusterSpark, LocalSpark, Where
 from lakehouse.server import in_process, jars
 from lakehouse.server.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
-from lakehouse.server.jars import JARS, class_path, fetch, jars_problem
+from lakehouse.server.jars import JARS, class_path, fetch
 from lakehouse.server.java import java, java_problem
 from lakehouse.server.jvm import MAIN, class_archive, server_command
 from lakehouse.server.rendezvous import Rendezvous
@@ -71,12 +71,18 @@ def test_the_class_path_names_the_pinned_files_and_no_others(tmp_path: Path):
     assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in JARS]
 
 
-def test_a_jar_with_other_content_is_refused(tmp_path: Path):
+def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked = list[jars.Jar]()
+
+    def serve(missing: list[jars.Jar], directory: Path, repository: str | None) -> str:
+        asked.extend(missing)
+        return "fetched"
+
+    monkeypatch.setattr(jars, "_retrieve", serve)
     for jar in JARS:
         (tmp_path / jar.file_name).write_bytes(b"not this")
-    problem = str(jars_problem(tmp_path))
-    assert all(jar.file_name in problem for jar in JARS)
-    assert problem.endswith("Run: lakehouse spark install")
+    assert "Nothing was installed" in str(fetch(tmp_path))
+    assert asked == [*JARS]
 
 
 def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(

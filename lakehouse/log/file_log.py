@@ -95,7 +95,7 @@ class FileLog:
                 version -= 1
 
     def partition_values(self) -> list[Mapping[str, str | None]]:
-        """The values of the partition columns that the table has rows of now, each combination once."""
+        """The values of the partition columns that the table has rows of now: each combination once, in no order."""
         delta = self._newest or self._open()
         return [] if delta is None else [*delta.partitions()]
 

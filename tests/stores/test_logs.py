@@ -39,7 +39,8 @@ def test_a_log_on_s3_says_what_its_files_say_on_a_disk(store: Store, orders: str
     assert remote.size() == local.size()
     assert remote.file_schema(3) == local.file_schema(3)
     assert remote.epoch("orders:0", COMMITS - 1) == local.epoch("orders:0", COMMITS - 1)
-    assert remote.partition_values() == local.partition_values()
+    by_day = [sorted(log.partition_values(), key=lambda values: str(values["day"])) for log in (remote, local)]
+    assert by_day[0] == by_day[1]
     assert remote.partition_values_in(1) == local.partition_values_in(1) == [{"day": "2013-01-02"}]
     for newest, oldest in [(COMMITS - 1, 0), (COMMITS - 1, COMMITS - 1), (20, 3), (1, 0), (0, 0), (3, 9)]:
         assert list(remote.commits(newest, oldest)) == list(local.commits(newest, oldest))

@@ -51,7 +51,11 @@ def run(lab: Lab) -> Result:
         f"fresh clone of the tables. *{DOCUMENTED}* is Delta's documented SCD type 2; *{TWO}* is AUTO CDC's way, which "
         "keeps the events in a table of its own. With hints, their author broadcasts what is small, and tells the "
         "MERGE that only current rows match. Late events come before the newest event of their key."
-        + (" Without hints both cost more with a million keys, and were not measured with ten million." if lab.large else ""),
+        + (
+            " Without hints both cost more with a million keys, and were not measured with ten million."
+            if lab.large
+            else ""
+        ),
         (*report.COLUMNS, "wrong rows"),
         rows,
         goals,

@@ -1,13 +1,13 @@
 """An archive of a source's feed, the fallback if the feed itself cannot answer."""
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.mark import Mark
 from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.changes import LOG_NAMES, VERSION, Changes
@@ -65,8 +65,14 @@ def archived_after(archive: TableRef, source: TableVersion) -> int | None:
     return cursor.mark.log_after if isinstance(cursor, Known) else None
 
 
-def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None) -> int:
-    """The version of the source after which a table holds every change, once the log of these changes is appended.
+def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None) -> int | None:
+    """The version of the source after which a table holds every change once, when the log of these changes is appended.
+
+    - A table that says so, that nobody else has changed, and whose position these changes follow: as before.
+    - A table that went on from a later version, or that somebody else has changed: from these changes on.
+    - A table that has read another source of this name: from these changes on, beyond the versions of the other source,
+      because the rows do not say of which source they are.
+    - A table whose position is lost: None, because nobody knows which rows it holds.
 
     Args:
         changes: What is appended: their whole log.
@@ -74,11 +80,22 @@ def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None
         log: The table's log.
         head: The table as the append finds it.
     """
-    match cursor, head:
-        case Known(mark=Mark(log_after=int(begins))), Head() if is_untouched(cursor, log, head):
+    begins = changes.range.upto if changes.is_initial else changes.range.after
+    match cursor:
+        case Fresh():
             return begins
+        case Lost():
+            return None
+        case Known(mark=mark, reads=reads):
+            position = reads.get(changes.name)
+            if position is None:
+                return None
+            if position.table != changes.source_at.table_id:
+                return max(begins, position.version)
+            follows = mark.log_after is not None and position.version == changes.range.after
+            return mark.log_after if follows and head is not None and is_untouched(cursor, log, head) else begins
         case _:
-            return changes.range.upto if changes.is_initial else changes.range.after
+            assert_never(cursor)
 
 
 def is_untouched(cursor: Known, log: Log, head: Head) -> bool:

@@ -1,11 +1,13 @@
 """An archive answers for a range exactly if it holds each change of the range once, as it was."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from lakehouse import Append, Changes, Read, Table
+from lakehouse.errors import GapError
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.archive import archived
 from lakehouse.read.changes import Everything, Feed
@@ -150,3 +152,45 @@ def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> Non
     shutil.rmtree(lake.root / "src" / "_change_data")
     lake.materialize(second, reads={"src": Read(archive="log")})
     assert lake.rows("second") == lake.rows("log")
+
+
+def cleaned_source(lake: Lake) -> None:
+    lake.insert("src", [(4, "c", 40)])
+    cleaned(lake, "src")
+
+
+def source_of_its_name(lake: Lake) -> None:
+    """The archive has rows of versions 0 to 3; the new source has reached version 2."""
+    for id_ in (4, 5, 6):
+        lake.insert("src", [(id_, "c", 40)])
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(7, "z", 70)], SRC)
+    for id_ in (8, 9):
+        lake.insert("src", [(id_, "z", 80)])
+
+
+@pytest.mark.parametrize("event", [cleaned_source, slow(source_of_its_name)])
+def test_an_archive_that_went_on_from_a_later_version_does_not_answer_for_what_it_left_out(
+    lake: Lake, event: Callable[[Lake], None]
+) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(copy, Table(key="id"))
+    event(lake)
+    with pytest.raises(GapError):
+        lake.materialize(log)
+    lake.materialize(log, go_on_from="now")
+    if event is cleaned_source:
+        lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+        assert lake.rows("copy") == lake.rows("src")
+    else:
+        assert not _answers(lake, 0, 2)
+        for id_ in (10, 11):
+            lake.insert("src", [(id_, "c", 40)])
+        lake.materialize(log)
+        assert not _answers(lake, 2, 3), "version 3 of the other source is there, too"
+    end = lake.version("src")
+    lake.insert("src", [(12, "c", 40)])
+    lake.materialize(log)
+    assert _answers(lake, end, end + 1)

@@ -68,7 +68,8 @@ class StoredFiles:
     def lines(self, name: str) -> Iterator[str]:
         with self._store.open_input_file(f"{LOG}/{name}") as file:
             content = file.read()
-        yield from content.decode().splitlines()
+        # Not `splitlines`: a text within JSON may hold characters that end a line to Python (U+0085, U+2028).
+        yield from filter(None, content.decode().split("\n"))
 
     def names(self) -> list[str]:
         listed = self._store.get_file_info_selector(FileSelector(LOG, allow_not_found=True))

@@ -1,7 +1,9 @@
 """What a table's commits say of themselves: which changed rows, which removed all, which are missing."""
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 
 from lakehouse.errors import UnreadableLogError
 from lakehouse.log.commit_info import REPLACING, WITHOUT_ROWS, Commit
+from lakehouse.log.files import LocalFiles, StoredFiles
+from lakehouse.log.location import Location
 from lakehouse.log.log import FileSchema, Head, commits_between, newest_first
 from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.log.size import Size
@@ -289,3 +293,13 @@ def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
     parameters = {"oldColumnPath": path, "newColumnPath": "new"}
     assert commit("RENAME COLUMN", parameters).renamed == (name, "new")
     assert commit("DROP COLUMNS", parameters).renamed is None
+
+
+def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
+    """Texts of statistics and predicates may hold characters that end a line to Python, as keys in a wrong encoding do."""
+    entries = [{"add": {"path": "a \u0085 b \u2028 c \u2029 d \x0b e"}}, {"commitInfo": {}}]
+    (tmp_path / "_delta_log").mkdir()
+    text = "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)
+    (tmp_path / "_delta_log" / "0.json").write_text(text, encoding="utf-8")
+    for files in (LocalFiles(str(tmp_path)), StoredFiles(Location(str(tmp_path)))):
+        assert [json.loads(line) for line in files.lines("0.json")] == entries

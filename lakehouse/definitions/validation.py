@@ -18,6 +18,7 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
+from lakehouse.definitions.archives import refuse_lost_archives
 from lakehouse.definitions.pools import kept_apart, manager_of
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.follow.automation import automated
@@ -38,7 +39,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
     Raises:
         DefinitionError: A Merge or an Aggregate without a key, an annotation that means nothing, a partitioned asset
             without a partition column, options that its input cannot have, `Changes` of an asset without a table, a
-            table inside another, several tables of one asset.
+            table inside another, several tables of one asset, an archive that a run would not find.
         VersionError: This version of Dagster is not tested.
     """
     refuse_untested("Dagster", dg.__version__)
@@ -54,6 +55,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
             elif is_function(asset):
                 _refuse_changes(asset)
     _refuse_nested([*refs, *_of_specs(definitions)])
+    refuse_lost_archives(definitions)
     return automated(kept_apart(definitions))
 
 
@@ -123,8 +125,8 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
     _refuse_inline_checks(asset, name)
     if write is History and (asset.partitions_def is not None or table.partition_columns):
         raise DefinitionError(
-            f"Asset '{name}' keeps a history, whose rows lie by their end, so that the current ones are found without "
-            f"reading the past. Leave partitions_def and partition_by out."
+            f"Asset '{name}' keeps a history, which cannot be partitioned: its rows are clustered by their end, so "
+            f"that current rows are found without reading the past. Leave partitions_def and partition_by out."
         )
     if write is Snapshot and (asset.partitions_def is not None or changes_of(asset)):
         raise DefinitionError(

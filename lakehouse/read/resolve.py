@@ -173,6 +173,8 @@ def _gap(
         archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
         if archived is not None:
             return archived
+    if reader.read.archive is not None:
+        reason = f"{reason}; the archive '{reader.read.archive}' does not answer for it"
     if may_compare(reader.asset, reader.read):
         return _everything(source, reason)
     return _refused(source, position, reader, reason, remedy(reader.asset, reader.read), error)

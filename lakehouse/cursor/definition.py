@@ -5,7 +5,7 @@ A part is a short text, or the digest of a longer text. Parts are named, so that
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -48,13 +48,14 @@ def definition(
     return {name: short(text) for name, text in parts.items() if text}
 
 
-def changed(before: Definition, now: Definition, *, appends: bool) -> str | None:
+def changed(before: Definition, now: Definition, *, appends: bool, ignored: Collection[str] = ()) -> str | None:
     """The part of a definition that changes the rows of a table; None if no part does.
 
     Args:
         before: The definition in the mark.
         now: The definition of the run.
         appends: Whether the table only appends: its rows have no key, and lie in the run's partitions.
+        ignored: Fields of the config that decide nothing, although the mark may have their values.
     """
     if not appends:
         for part, words in ((_KEY, "key"), (_PARTITION_BY, "partition columns")):
@@ -63,7 +64,7 @@ def changed(before: Definition, now: Definition, *, appends: bool) -> str | None
     # A position of the whole table holds for each partition that it has got since.
     if _PARTITIONS in before and before[_PARTITIONS] != now.get(_PARTITIONS):
         return _other_partition(before[_PARTITIONS], now.get(_PARTITIONS, "all of the table"))
-    names = {name for name in {*before, *now} if name.startswith(_CONFIG)}
+    names = {name for name in {*before, *now} if name.startswith(_CONFIG)} - set(map(_field, ignored))
     other = sorted(name for name in names if before.get(name) != now.get(name))
     return f"its {' and '.join(other)} had another value" if other else None
 
@@ -110,7 +111,11 @@ def _config(config: Mapping[str, Any]) -> dict[str, str]:
     """Digests, because a config may hold secrets."""
     if len(config) > FIELDS:
         return {_CONFIG: digest(config)}
-    return {f"{_CONFIG} {short(name)}": digest(value) for name, value in config.items()}
+    return {_field(name): digest(value) for name, value in config.items()}
+
+
+def _field(name: str) -> str:
+    return f"{_CONFIG} {short(name)}"
 
 
 def _of_column(key: PartitionKey, column: str) -> str:

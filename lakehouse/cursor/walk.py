@@ -190,7 +190,8 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
         raise UnreadableLogError(
             asset,
             f"version {commit.version} carries a damaged mark: {error}",
-            f"Materialize once with the run tag {FULL_REFRESH}=true: it compares every row and writes a new mark.",
+            f"RESTORE the table to an earlier version of its own. Or materialize once with the run tag "
+            f"{FULL_REFRESH}=true, which compares every row and writes a new mark (not for a History or Snapshot).",
             damaged=commit.version,
         ) from error
     # Delta compacts files after a commit, in the session and with the metadata of that commit.

@@ -71,6 +71,13 @@ def test_a_field_that_is_ignored_decides_nothing() -> None:
     assert changed(definition(table, None, {}, one), definition(table, None, {}, {}), appends=False) is not None
 
 
+def test_a_field_that_is_ignored_from_now_on_decides_nothing_although_the_mark_has_its_value() -> None:
+    before = definition(Table(), None, {}, {"limit": 1, "threads": 1})
+    now = definition(Table(ignore_config="threads"), None, {}, {"limit": 1, "threads": 2})
+    assert changed(before, now, appends=False) is not None
+    assert changed(before, now, appends=False, ignored=("threads",)) is None
+
+
 SOME = st.builds(
     Read,
     start=st.sampled_from(["snapshot", 3, START]),

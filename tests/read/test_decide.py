@@ -176,3 +176,11 @@ def test_config_decides_field_by_field() -> None:
     assert of_all(MERGES, known(was=before), now, None) == Reconcile("its config limit had another value")
     refused = of_all(APPENDS, known(was=before), now, None)
     assert isinstance(refused, Refuse) and "config limit" in refused.reason
+
+
+def test_a_field_that_is_ignored_from_now_on_is_no_other_definition_of_a_history() -> None:
+    keeps = replace(MERGES, keeps_past=True)
+    ignores = replace(keeps, table=Table(key="id", ignore_config="note"))
+    cursor = known(was=parts(keeps, Read(), {"note": "a"}))
+    assert isinstance(of_all(keeps, cursor, parts(keeps, Read(), {"note": "b"}), None), Refuse)
+    assert of_all(ignores, cursor, parts(ignores, Read(), {"note": "b"}), None) is None

@@ -1,4 +1,6 @@
-"""Every way this package fails.
+"""Every way this package fails, those of Spark on this machine apart (`lakehouse.server.errors`).
+
+For users: docs/reference/errors.md.
 
 * LakehouseError
   x DefinitionError             the code location does not load

@@ -66,10 +66,10 @@ class UnsettledError(LakehouseError):
         times = "once" if attempts == 1 else f"{attempts} times"
         failed = f" The rows could then not be written again: {clause(problem)}." if problem else ""
         super().__init__(
-            f"'{asset}' is committed as version {version}, but a rival that committed just before it changed {rows}. "
-            f"This happened {times}, so rows of the rival may be where rows of this run belong.{failed} No change is "
-            f"lost: the next run reads the same range again and writes the rows that differ. Keep the two writers "
-            f"apart, or run it again."
+            f"'{asset}' is committed as version {version}, but another writer that committed just before it changed "
+            f"{rows}. This happened {times}, so the table may hold rows of that writer instead of this run's.{failed} "
+            f"No change is lost: the next run reads the same range again and writes the rows that differ. Keep the two "
+            f"writers apart, or run it again."
         )
 
 

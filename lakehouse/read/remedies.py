@@ -6,14 +6,14 @@ REFRESH_REMEDY = (
     f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
 )
 HISTORY_REMEDY = (
-    "With Table(on_gap='reconcile') the history is compared with its source: what differs ends and begins at the "
-    "version that is read, and beside it stands the moment after which it came."
+    "With Table(on_gap='reconcile') the history is compared with its source. Rows that differ end and begin at the "
+    "time of the version that is read, and the columns ..._EARLIEST hold the earliest possible time."
 )
 PAST_REMEDY = "Its past was kept under the former definition: keep that, or write another history to another asset."
 PARTIAL_REMEDY = (
     "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is compared with the whole "
     f"source only on request: the changes left out would come in. To compare it, materialize once with the run tag "
-    f"{FULL_REFRESH}=true. Under its former definition it continues from its position."
+    f"{FULL_REFRESH}=true. If you restore the former definition, the next run continues from its position."
 )
 
 

@@ -69,6 +69,18 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better():
     assert not may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))
 
 
+def test_the_page_on_errors_has_each_and_says_which_a_retry_policy_tries_again():
+    page = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
+    rows = re.findall(r"^\| (`.+?`) \|.*\| (\w+) \|$", page, re.MULTILINE)
+    repeats = {name: again for names, again in rows for name in re.findall(r"\w+", names)}
+    every = {error.__name__ for module in (errors, setup_errors) for error in classes(module)} - {"LakehouseError"}
+    assert repeats.keys() == every
+    stale = {"LateGapError", "StaleInputsError", "OvertakenError", "RolledBackError"}
+    tried = {case.error.__name__ for case in CASES if may_pass(case.raised())} | {"ServerLostError"}
+    assert {name for name, again in repeats.items() if again == "always"} == stale
+    assert {name for name, again in repeats.items() if again == "yes"} == tried
+
+
 def classes(module: ModuleType) -> list[type[LakehouseError]]:
     """The errors that a module defines, or those of the files of a package."""
     errors_ = [

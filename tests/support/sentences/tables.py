@@ -106,9 +106,9 @@ CASES = [
     Case(
         errors.UnsettledError,
         {"asset": "flights", "version": 118, "attempts": 5, "rows": "the same rows", "problem": "its log is gone"},
-        "'flights' is committed as version 118, but a rival that committed just before it changed the same rows. This "
-        "happened 5 times, so rows of the rival may be where rows of this run belong. The rows could then not be written "
-        "again: its log is gone.",
+        "'flights' is committed as version 118, but another writer that committed just before it changed the same rows. "
+        "This happened 5 times, so the table may hold rows of that writer instead of this run's. The rows could then not "
+        "be written again: its log is gone.",
         "No change is lost: the next run reads the same range again and writes the rows that differ.",
         "Keep the two writers apart, or run it again.",
     ),

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,6 +100,18 @@ def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: L
 @pytest.mark.parametrize("test", ["test_a_delivered_order_leaves_the_table", "test_a_second_run_writes_nothing"])
 def test_the_tests_of_the_page_on_testing_pass(test: str, spark: SparkSession, tmp_path: Path):
     code("docs/how-to/test-assets.md")[test](SimpleNamespace(spark_session=spark), tmp_path)
+
+
+@pytest.mark.slow
+def test_the_page_on_testing_is_a_test_file_that_passes_with_the_server_that_it_starts(tmp_path: Path):
+    (tmp_path / "test_assets.py").write_text(
+        "".join(BLOCK.findall((PROJECT / "docs/how-to/test-assets.md").read_text()))
+    )
+    chosen = ["-k", "not definitions_load", "-p", "no:cacheprovider", "-q", "test_assets.py"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *chosen], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 ORDERS = (

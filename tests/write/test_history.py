@@ -140,6 +140,17 @@ def test_what_cannot_be_computed_anew_is_refused_with_a_way_on(lake: Lake) -> No
     assert held(lake, "tracked") == expected(lake, tracked)
 
 
+def test_a_person_who_was_erased_from_a_history_by_hand_does_not_come_back(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    lake.materialize(whole, KEYED)
+    lake.sql("DELETE FROM {src} WHERE id = 1")
+    lake.materialize(whole, KEYED)
+    lake.sql("DELETE FROM {whole} WHERE id = 1")
+    lake.sql("UPDATE {src} SET v = 3 WHERE id = 2")
+    lake.materialize(whole, KEYED)
+    assert [(row[0], row[2] is None, row[4]) for row in held(lake, "whole")] == [(2, False, 2), (2, True, 3)]
+
+
 def test_two_rows_of_one_entity_in_one_version_are_refused(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1)], SRC)
     lake.materialize(tracked, KEYED)

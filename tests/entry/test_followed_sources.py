@@ -7,14 +7,12 @@ import pytest
 from deltalake import DeltaTable
 
 from resources.environments import PROJECT
-from tests.support.dev_server import FINISHED, RUNS, Server, dagster_dev
+from tests.support.dev_server import Server, dagster_dev
 from tests.support.lake import Lake
 from tests.support.plain import rows
 from tests.support.tables import DAY_1, DAY_2, EVENTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-START_SENSOR = """mutation ($of: SensorSelector!) { startSensor(sensorSelector: $of) { __typename
-  ... on PythonError { message } } }"""
 QUIET = 20  # seconds: several ticks
 
 
@@ -22,15 +20,11 @@ def settled(server: Server, total: int) -> int:
     """How many runs there were, once gold has a total and no run is under way."""
     gold = server.root / "gold" / "totals"
 
-    def done() -> int | None:
-        runs = server.runs()
-        assert "FAILURE" not in runs.values(), server.output()
-        if not gold.exists() or not set(runs.values()) <= FINISHED:
-            return None
-        held = rows(gold)
-        return len(runs) if held is not None and sum(row[1] for row in held) == total else None
+    def is_reached() -> bool:
+        held = rows(gold) if gold.exists() else None
+        return held is not None and sum(row[1] for row in held) == total
 
-    return server.wait(f"total of {total}", RUNS, done)
+    return server.settled(f"total of {total}", is_reached)
 
 
 @pytest.mark.parametrize("followed", ["condition", "sensor"])
@@ -41,11 +35,9 @@ def test_gold_follows_a_source_and_what_changes_nothing_starts_no_run(
     variables = {"FOLLOWED": followed, "SOURCE": str(lake.root / "orders")}
     target = ["-f", str(PROJECT / "tests" / "support" / "pipeline.py")]
     with dagster_dev(tmp_path, tmp_path / "own", target, variables) as server:
-        location = server.location()
+        server.location()
         if followed == "sensor":
-            of = {"repositoryName": "__repository__", "repositoryLocationName": location, "sensorName": "carry_on"}
-            started = server.ask(START_SENSOR, of=of)["startSensor"]
-            assert started["__typename"] == "Sensor", started
+            server.started("carry_on")
         first = settled(server, 30)
         lake.sql("UPDATE {orders} SET v = 15 WHERE id = 1")
         second = settled(server, 35)

@@ -31,6 +31,8 @@ _LAUNCH = """mutation ($run: ExecutionParams!) { launchRun(executionParams: $run
   ... on LaunchRunSuccess { run { runId } }
   ... on PythonError { message }
   ... on RunConfigValidationInvalid { errors { message } } } }"""
+_START_SENSOR = """mutation ($of: SensorSelector!) { startSensor(sensorSelector: $of) { __typename
+  ... on PythonError { message } } }"""
 _RUN = "query ($id: ID!) { runOrError(runId: $id) { __typename ... on Run { status } } }"
 _RUNS = "{ runsOrError { __typename ... on Runs { results { runId status } } } }"
 
@@ -91,6 +93,22 @@ class Server:
         run = answer["run"]["runId"]
         assert self.wait("end of the run", RUNS, lambda: self._ended(run)) == "SUCCESS", self.output()
         return run
+
+    def started(self, sensor: str) -> None:
+        """Switches a sensor of the one code location on."""
+        of = {"repositoryName": "__repository__", "repositoryLocationName": self.location(), "sensorName": sensor}
+        answer = self.ask(_START_SENSOR, of=of)["startSensor"]
+        assert answer["__typename"] == "Sensor", answer
+
+    def settled(self, what: str, is_reached: Callable[[], bool]) -> int:
+        """How many runs there were, once something is reached and no run is under way."""
+
+        def done() -> int | None:
+            runs = self.runs()
+            assert "FAILURE" not in runs.values(), self.output()
+            return len(runs) if set(runs.values()) <= FINISHED and is_reached() else None
+
+        return self.wait(what, RUNS, done)
 
     def _ended(self, run: str) -> str | None:
         now = self.ask(_RUN, id=run)["runOrError"]["status"]

@@ -1,9 +1,11 @@
 """A code location for `dagster dev`: a source that another Spark writes, a table of it, and sums of that.
 
 FOLLOWED says what starts runs, the automation conditions or the sensor; SOURCE is the directory of the source. With
-PARTITIONED there is a table with partitions, too.
+PARTITIONED there is a table with partitions, too. TABLES is the root of the tables if that is not LAKEHOUSE_ROOT; STORE
+and SPARK are what reads its logs and its rows, as JSON.
 """
 
+import json
 import os
 
 import dagster as dg
@@ -36,7 +38,9 @@ def daily(orders: Changes) -> Merge:
 
 
 root = os.environ["LAKEHOUSE_ROOT"]
-spark = LocalSpark(root=root)
+spark = LocalSpark(root=root, spark_config=json.loads(os.environ.get("SPARK", "{}")))
+store = json.loads(os.environ["STORE"]) if "STORE" in os.environ else None
+manager = DeltaIOManager(spark=spark, root=os.environ.get("TABLES", root), storage_options=store)
 on = dg.AutomationConditionSensorDefinition(
     "conditions",
     target=dg.AssetSelection.assets("copies", ["gold", "totals"]),
@@ -48,7 +52,7 @@ defs = incremental(
     dg.Definitions(
         assets=[orders, copies, totals, *([daily] if "PARTITIONED" in os.environ else [])],
         sensors=[on] if BY_CONDITION else [],
-        resources={"io_manager": DeltaIOManager(spark=spark, root=root), "spark": spark},
+        resources={"io_manager": manager, "spark": spark},
         executor=dg.in_process_executor,
     ),
     sensor="carry_on",

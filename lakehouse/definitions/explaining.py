@@ -30,7 +30,7 @@ from lakehouse.follow.partitions import upstream_keys
 from lakehouse.follow.watch import by_manager
 from lakehouse.forecast.forecast import Forecast, InputForecast, Verdict, WriteForecast
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
-from lakehouse.forecast.writing import strategy, verdict
+from lakehouse.forecast.writing import Kind, strategy, verdict
 from lakehouse.log.log import version_of
 from lakehouse.log.versions import NOTHING_READ
 from lakehouse.materialization import Materialization, begin
@@ -76,7 +76,7 @@ def explain(
         outcome, why = verdict(run, subject.kind, inputs)
         if outcome is Verdict.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
-        write = WriteForecast(subject.kind.__name__, strategy(run, subject.kind, inputs), run.table.key_columns)
+        write = WriteForecast(subject.kind.value.__name__, strategy(run, subject.kind, inputs), run.table.key_columns)
         if call:
             write = replace(write, planned=_planned(subject, step, refs))
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
@@ -124,8 +124,8 @@ class _Subject:
         return self.key.to_user_string()
 
     @property
-    def kind(self) -> type:
-        return write_kind(self.name, self.asset.op.output_defs[0].dagster_type.typing_type)
+    def kind(self) -> Kind:
+        return Kind(write_kind(self.name, self.asset.op.output_defs[0].dagster_type.typing_type))
 
     @property
     def slice(self) -> Slice | None:

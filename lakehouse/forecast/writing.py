@@ -1,6 +1,8 @@
 """What would become of a run, and how its result would be written."""
 
 from collections.abc import Sequence
+from enum import Enum
+from typing import assert_never
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.forecast.forecast import InputForecast, Reading, Verdict
@@ -9,11 +11,23 @@ from lakehouse.read.run import Run
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
 
+
+class Kind(Enum):
+    """The write that an asset returns."""
+
+    APPEND = Append
+    OVERWRITE = Overwrite
+    MERGE = Merge
+    AGGREGATE = Aggregate
+    HISTORY = History
+    SNAPSHOT = Snapshot
+
+
 _ALL = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
 
 
-def verdict(run: Run, kind: type, inputs: Sequence[InputForecast]) -> tuple[Verdict, str]:
+def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verdict, str]:
     """What would become of a run, and why, as a sentence.
 
     Args:
@@ -41,7 +55,7 @@ def verdict(run: Run, kind: type, inputs: Sequence[InputForecast]) -> tuple[Verd
         return Verdict.RECORDS, f"Of '{passed.source}' {passed.why}."
     if run.mark_expires:
         return Verdict.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
-    if moved and kind is Overwrite:
+    if moved and kind is Kind.OVERWRITE:
         return Verdict.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
     if moved:
         return (
@@ -51,27 +65,33 @@ def verdict(run: Run, kind: type, inputs: Sequence[InputForecast]) -> tuple[Verd
     return Verdict.NOTHING, "It has read every change of its sources."
 
 
-def strategy(run: Run, kind: type, inputs: Sequence[InputForecast]) -> str:
+def strategy(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> str:
     """What a write would do to the table, by its kind and by how its inputs would be read."""
-    whole = not run.of.incremental or any(each.reading in _ALL for each in inputs)
+    incremental, keyed = run.of.incremental, bool(run.table.key_columns)
+    whole = not incremental or any(each.reading in _ALL for each in inputs)
     where = "the partition" if run.slice is not None else "the table"
     if run.head is None:
         return "the table is created with the rows in one commit"
-    if kind is Append:
-        return "rows are added" if run.of.incremental else f"rows that {where} lacks are added"
-    if kind is Merge:
-        compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
-        return f"{compared} compared with the result, and those that differ are written"
-    if kind is Aggregate:
-        if whole:
+    match kind:
+        case Kind.APPEND:
+            return "rows are added" if incremental else f"rows that {where} lacks are added"
+        case Kind.OVERWRITE if keyed:
+            return f"every row of {where} is compared with the result, and those that differ are written"
+        case Kind.OVERWRITE:
+            return f"{where} is replaced if its content differs"
+        case Kind.MERGE:
+            compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
+            return f"{compared} compared with the result, and those that differ are written"
+        case Kind.AGGREGATE if whole:
             return "all sums are computed, and those that differ are written"
-        return "what changed is added to the sums of its groups"
-    if kind is History:
-        return "the current rows of the changed keys end, and others begin"
-    if kind is Snapshot:
-        return (
-            f"the rows of {where} in the scope of the extract are compared with it, and those that differ are written"
-        )
-    if kind is Overwrite and run.table.key_columns:
-        return f"every row of {where} is compared with the result, and those that differ are written"
-    return f"{where} is replaced if its content differs"
+        case Kind.AGGREGATE:
+            return "what changed is added to the sums of its groups"
+        case Kind.HISTORY if whole:
+            rows = "all rows of the source" if incremental else "the extract"
+            return f"the current rows are compared with {rows}; those that differ end, and others begin"
+        case Kind.HISTORY:
+            return "the current rows of the changed keys end, and others begin"
+        case Kind.SNAPSHOT:
+            return "the rows in the scope of the extract are compared with it, and those that differ are written"
+        case _:
+            assert_never(kind)

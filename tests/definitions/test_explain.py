@@ -9,7 +9,19 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
-from lakehouse import Aggregate, Append, Changes, DeltaIOManager, Merge, Read, Table, explain
+from lakehouse import (
+    Aggregate,
+    Append,
+    Changes,
+    DeltaIOManager,
+    History,
+    Merge,
+    Overwrite,
+    Read,
+    Snapshot,
+    Table,
+    explain,
+)
 from lakehouse.errors import ReadError
 from lakehouse.forecast.forecast import Forecast, Reading, Verdict
 from tests.support.marked import append, run
@@ -179,6 +191,34 @@ def test_sums_are_added_to_where_changes_are_read_and_computed_where_all_is(root
     run(root, "totals", "orders")
     append(root, "orders", 3)
     assert "what changed is added to the sums of its groups" in str(forecast(root, totals))
+
+
+def test_each_write_has_a_sentence_of_its_own_for_changes_and_for_everything(root: Path) -> None:
+    changed = {
+        Append: "rows are added",
+        Overwrite: "every row of the table is compared with the result",
+        Merge: "the rows of the table with the touched keys are compared",
+        Aggregate: "what changed is added to the sums",
+        History: "the current rows of the changed keys end",
+    }
+    whole = {
+        Append: "rows that the table lacks are added",
+        Overwrite: "every row of the table is compared with the result",
+        Merge: "every row of the table is compared",
+        Aggregate: "all sums are computed",
+        History: "the current rows are compared with the extract",
+        Snapshot: "the rows in the scope of the extract are compared",
+    }
+    run(root, "table", "orders", key="id")
+    append(root, "orders", 3)
+    for input_kind, sentences in ((Changes, changed), (DataFrame, whole)):
+        for kind, sentence in sentences.items():
+
+            def made(orders: Any) -> Any: ...
+
+            made.__annotations__ = {"orders": input_kind, "return": kind}
+            asset = dg.asset(name="table", metadata=Table(key="id"))(made)
+            assert sentence in str(forecast(root, asset).write), (kind, input_kind)
 
 
 def test_nothing_is_written_and_no_file_is_made(settled: Path) -> None:

@@ -1,6 +1,6 @@
 """What a check found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self, TypeAlias
@@ -16,11 +16,6 @@ class Grade(Enum):
     PASSED = "passed"
     WARNS = "warns"
     FAILED = "failed"
-
-    @classmethod
-    def worst(cls, grades: Sequence["Grade"]) -> "Grade":
-        """The worst of them; PASSED where there is none."""
-        return next((grade for grade in (cls.FAILED, cls.WARNS) if grade in grades), cls.PASSED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from lakehouse.checking.finding import Finding, Grade, lasting
 from lakehouse.cursor.unread import Unread
 from lakehouse.log.retention import FILE_RETENTION, LOG_RETENTION, feed_retention
 
-NEVER_MIND = (
+REMEDY = (
     f"Materialize it before that, or let the source keep more ({LOG_RETENTION}, {FILE_RETENTION}); afterwards a run "
     "compares everything, or fails where it may not."
 )
@@ -29,12 +29,12 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
     near = [name for name, seconds in remaining.items() if 0 < seconds <= margin.total_seconds()]
     grade = Grade.FAILED if removed or passed else Grade.WARNS if near else Grade.PASSED
     if removed:
-        sentence = f"'{asset}' has not read changes of '{removed[0]}' that its log no longer has. {NEVER_MIND}"
+        sentence = f"'{asset}' has not read changes of '{removed[0]}' that its log no longer has. {REMEDY}"
     elif passed:
-        sentence = f"'{asset}' has not read changes of '{passed[0]}' that its next cleanup may remove. {NEVER_MIND}"
+        sentence = f"'{asset}' has not read changes of '{passed[0]}' that its next cleanup may remove. {REMEDY}"
     elif near:
         time = lasting(remaining[near[0]])
-        sentence = f"'{asset}' has {time} left to read '{near[0]}' before its retention ends. {NEVER_MIND}"
+        sentence = f"'{asset}' has {time} left to read '{near[0]}' before its retention ends. {REMEDY}"
     else:
         sentence = f"Nothing that '{asset}' has not read is about to be removed from its sources."
     figures = {"hours left": round(min(remaining.values()) / 3600, 1)} if remaining else {}

@@ -26,10 +26,10 @@ CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys"
 NAMES = get_args(CheckName)
 CHECK = "equals_full_recompute"
 """The name in Dagster of the check "recompute"; the others have their own."""
-DEAR = frozenset({"recompute", "keys", "archive"})
+EXPENSIVE = frozenset({"recompute", "keys", "archive"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
 RUN_CHECKS = "lakehouse/checks"
-"""Run tag: "true" has a run that materializes an asset make its dear checks as well."""
+"""Run tag: "true" has a run that materializes an asset make its expensive checks as well."""
 _DESCRIPTIONS: Mapping[CheckName, str] = {
     "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
     "lag": "No change of a source has waited for longer than the limit.",
@@ -142,7 +142,7 @@ def _checks_of(
     )
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         selected = {check.name for check in context.selected_asset_check_keys}
-        left_out = DEAR if made_by is not None and _materializes(context, made_by) else frozenset[str]()
+        left_out = EXPENSIVE if made_by is not None and _materializes(context, made_by) else frozenset[str]()
         managers = {of: getattr(context.resources, name) for of, name in resources.items()}
         checked = Checked.of(key, made_by, tables, partitions, managers, context.run.run_id)
         with telling(context.log.info):
@@ -167,7 +167,7 @@ def _readers(asset: dg.AssetsDefinition, managers: Mapping[dg.AssetKey, str]) ->
 
 
 def _materializes(context: dg.AssetCheckExecutionContext, asset: dg.AssetsDefinition) -> bool:
-    """Whether the run also materializes the asset, and was not asked to make its dear checks all the same."""
+    """Whether the run also materializes the asset, and was not asked to make its expensive checks all the same."""
     if context.run.tags.get(RUN_CHECKS, "").lower() == "true":
         return False
     return any(node.definition.name == asset.node_def.name for node in context.job_def.nodes)

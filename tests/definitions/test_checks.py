@@ -98,7 +98,7 @@ def test_a_long_check_says_what_it_is_at(house: House, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_a_run_that_materializes_leaves_the_dear_checks_to_a_run_of_their_own(house: House) -> None:
+def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_own(house: House) -> None:
     """Dagster selects the checks of what it materializes: a full recompute after each step is not what anybody asked."""
     found = list(checks([orders, copies], "recompute", "keys", "lag"))
     assets = [orders, copies, *found]

@@ -1,6 +1,6 @@
 """Asset checks: what `lakehouse.checking` can say of each table, a line for all of them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypeGuard, get_args
@@ -28,6 +28,7 @@ CHECK = "equals_full_recompute"
 """The name in Dagster of the check "recompute"; the others have their own."""
 EXPENSIVE = frozenset({"recompute", "keys", "archive"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
+MAX_LAG, MARGIN = timedelta(days=1), timedelta(days=2)
 RUN_CHECKS = "lakehouse/checks"
 """Run tag: "true" has a run that materializes an asset make its expensive checks as well."""
 _DESCRIPTIONS: Mapping[CheckName, str] = {
@@ -45,8 +46,8 @@ def checks(
     assets: Iterable[Any],
     *names: CheckName,
     sample: int | None = None,
-    max_lag: timedelta = timedelta(days=1),
-    margin: timedelta = timedelta(days=2),
+    max_lag: timedelta = MAX_LAG,
+    margin: timedelta = MARGIN,
 ) -> Sequence[dg.AssetChecksDefinition]:
     """The checks of these names for every asset that each can be made of; "recompute" where none is named.
 
@@ -76,21 +77,39 @@ def checks(
             raise DefinitionError(f"There is no check '{name}'. There are: {', '.join(NAMES)}.")
     if (sample is not None and sample < 1) or max_lag <= timedelta() or margin <= timedelta():
         raise DefinitionError("sample, max_lag and margin of checks(...) are positive. Correct them.")
-    listed = list(assets)
-    limits = _Limits(sample, max_lag, margin)
-    tables, managers, partitions = tables_of(listed), manager_keys(listed), partitions_of(listed)
-    return [
-        _checks_of(key, asset, tuple(made), limits, tables, partitions, managers)
-        for key, asset in _subjects(listed)
-        if (made := [name for name in NAMES if name in wanted and _can_be_made(name, asset, tables[key])])
-    ]
+    return _made(list(assets), wanted, _Limits(sample, max_lag, margin))
+
+
+def checks_beside(own: Collection[dg.AssetCheckKey], assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
+    """Every check that can be made of each asset, except those that are there already.
+
+    Args:
+        own: The checks that are there.
+        assets: The asset definitions, and the specs of tables that no asset makes.
+    """
+    return _made(list(assets), NAMES, _Limits(), own)
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    sample: int | None
-    max_lag: timedelta
-    margin: timedelta
+    sample: int | None = None
+    max_lag: timedelta = MAX_LAG
+    margin: timedelta = MARGIN
+
+
+def _made(
+    listed: Sequence[Any], wanted: Collection[CheckName], limits: _Limits, own: Collection[dg.AssetCheckKey] = ()
+) -> Sequence[dg.AssetChecksDefinition]:
+    tables, managers, partitions = tables_of(listed), manager_keys(listed), partitions_of(listed)
+    made = list[dg.AssetChecksDefinition]()
+    for key, asset in _subjects(listed):
+        possible = [name for name in NAMES if _can_be_made(name, asset, tables[key])]
+        names = tuple(name for name in possible if name in wanted and dg.AssetCheckKey(key, _id(name)) not in own)
+        # A table may have several such steps, and Dagster wants a name of its own for each.
+        step = f"{'checks' if len(names) == len(possible) else '_'.join(names)}_of_{key.to_python_identifier()}"
+        if names:
+            made.append(_checks_of(key, asset, names, step, limits, tables, partitions, managers))
+    return made
 
 
 def _subjects(listed: Sequence[Any]) -> Iterator[tuple[dg.AssetKey, dg.AssetsDefinition | dg.AssetSpec]]:
@@ -125,6 +144,7 @@ def _checks_of(
     key: dg.AssetKey,
     asset: dg.AssetsDefinition | dg.AssetSpec,
     made: tuple[CheckName, ...],
+    step: str,
     limits: _Limits,
     tables: Mapping[dg.AssetKey, Table],
     partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None],
@@ -135,7 +155,7 @@ def _checks_of(
     resources = {key: managers[key]} | ({} if made_by is None else _readers(made_by, managers))
 
     @dg.multi_asset_check(
-        name=f"checks_of_{key.to_python_identifier()}",
+        name=step,
         specs=[dg.AssetCheckSpec(_id(name), asset=key, description=_DESCRIPTIONS[name]) for name in made],
         can_subset=True,
         required_resource_keys=set(resources.values()),

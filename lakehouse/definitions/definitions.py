@@ -8,7 +8,7 @@ import dagster as dg
 from lakehouse.dagster.code_location import manager_keys
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.remade import with_assets
-from lakehouse.definitions.checks import NAMES, checks
+from lakehouse.definitions.checks import checks_beside
 from lakehouse.definitions.nothing_to_do import may_rest, resting
 from lakehouse.definitions.validation import validate
 from lakehouse.follow.sensor import change_sensor
@@ -18,9 +18,9 @@ def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.De
     """The same definitions, validated and complete: pools, metadata and checks for every table, and a sensor if named.
 
     The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with. Each table
-    has the checks that can be made of it, except where the definitions bring checks of their own for the table. A run
-    that materializes an asset leaves out the checks that read the whole table. The sensor is stopped until somebody
-    starts it in Dagster.
+    has the checks that can be made of it. A check of the same table and name that the definitions bring takes the place
+    of the added one. A run that materializes an asset leaves out the checks that read the whole table. The sensor is
+    stopped until somebody starts it in Dagster.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
@@ -30,8 +30,8 @@ def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.De
         DefinitionError: A definition that could never work; see `validate`.
     """
     assets, resources = list(definitions.assets or []), dict(definitions.resources or {})
-    own = {check.node_def.name for check in definitions.asset_checks or []}
-    added = [check for check in checks(_tables(assets, resources), *NAMES) if check.node_def.name not in own]
+    own = {key for check in definitions.asset_checks or [] for key in check.check_keys}
+    added = checks_beside(own, _tables(assets, resources))
     sensors = [] if sensor is None else [change_sensor(sensor, assets, resources=resources)]
     complete = validate(dg.Definitions.merge(definitions, dg.Definitions(asset_checks=added, sensors=sensors)))
     managed = {key for asset in _tables(assets, resources) for key in _keys(asset)}

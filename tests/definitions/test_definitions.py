@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,12 @@ def location(*assets: Any, **parts: Any) -> dg.Definitions:
     return dg.Definitions(assets=assets, resources={"io_manager": manager, "memory": dg.mem_io_manager}, **parts)
 
 
+def keys_of(defs: dg.Definitions) -> Iterator[dg.AssetCheckKey]:
+    return (key for check in defs.asset_checks or [] for key in check.check_keys)  # type: ignore[union-attr]
+
+
 def checked(defs: dg.Definitions) -> set[tuple[str, str]]:
-    keys = (key for check in defs.asset_checks or [] for key in check.check_keys)  # type: ignore[union-attr]
-    return {(key.asset_key.to_user_string(), key.name) for key in keys}
+    return {(key.asset_key.to_user_string(), key.name) for key in keys_of(defs)}
 
 
 def test_one_call_adds_pools_checks_and_the_sensor_and_keeps_all_else():
@@ -63,12 +67,16 @@ def test_without_a_name_there_is_no_sensor():
     assert not incremental(location(orders, open_orders)).sensors
 
 
-def test_a_table_with_checks_of_its_own_gets_no_others():
-    own = checks([open_orders], "lag")
-    defs = incremental(location(orders, open_orders, large_orders, asset_checks=own))
-    names = {name for table, name in checked(defs) if table == "open_orders"}
-    assert names == {"lag"}
-    assert ("large_orders", "feed") in checked(defs)
+def test_a_check_that_the_definitions_bring_replaces_the_added_one_of_its_name_and_no_other():
+    @dg.asset_check(asset=large_orders)
+    def schema() -> dg.AssetCheckResult: ...
+
+    lag, recompute = checks([open_orders], "lag"), checks([open_orders], "recompute")
+    alone = incremental(location(orders, open_orders, large_orders))
+    defs = incremental(location(orders, open_orders, large_orders, asset_checks=[*lag, *recompute, schema]))
+    assert checked(defs) == checked(alone)
+    assert {*lag, *recompute, schema} <= set(defs.asset_checks or [])
+    assert len(made := list(keys_of(defs))) == len(set(made))
     dg.Definitions.validate_loadable(defs)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -11,14 +11,9 @@ import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.checking.archive import archive, edited, no_archive
-from lakehouse.checking.feed import feed
+from lakehouse.checking import archive, feed, keys, lag, recompute, schema, staleness
 from lakehouse.checking.finding import Finding, Grade
-from lakehouse.checking.keys import keys
-from lakehouse.checking.lag import lag
-from lakehouse.checking.recompute import of_sample, recompute
-from lakehouse.checking.schema import Drift, schema
-from lakehouse.checking.staleness import staleness
+from lakehouse.checking.schema import Drift
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Unread, unread
@@ -26,7 +21,8 @@ from lakehouse.dagster.code_location import changes_of, table_ref
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.definitions.recomputed import keeps_history, recomputed, whole
-from lakehouse.follow.followed import Followed, LeftOut, Source
+from lakehouse.definitions.worst_partition import without_position, worst_off
+from lakehouse.follow.followed import Backlogs, Followed, Source
 from lakehouse.log.log import Head, Log
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.spark.diagnosis import why_unreadable
@@ -96,18 +92,21 @@ class Checked:
         return cls(asset, located(key), tables[key], sources, followed, own, seed)
 
     def lag(self, most: timedelta) -> Finding:
-        unread = self._unread()
-        if isinstance(unread, Finding):
-            return unread
-        return lag(self.name, (*unread, *self._looked_up()), most, self.now)
+        backlogs, worst = self._backlogs, self._worst_off
+        if isinstance(backlogs, Finding):
+            return backlogs
+        if isinstance(worst, Finding):
+            return worst
+        unbegun = without_position(self._followed, backlogs, self._standing)
+        return lag.lag(self.name, (*worst, *self._looked_up()), most, self.now, unbegun)
 
     def staleness(self, margin: timedelta) -> Finding:
-        unread = self._unread()
-        return unread if isinstance(unread, Finding) else staleness(self.name, unread, margin, self.now)
+        worst = self._worst_off
+        return worst if isinstance(worst, Finding) else staleness.staleness(self.name, worst, margin, self.now)
 
     def feed(self) -> Finding:
-        unread = self._unread()
-        return unread if isinstance(unread, Finding) else feed(self.name, unread)
+        worst = self._worst_off
+        return worst if isinstance(worst, Finding) else feed.feed(self.name, worst)
 
     def schema(self) -> Finding:
         head = self.head
@@ -119,7 +118,7 @@ class Checked:
         declared = [column for column in self.table.descriptions if column.lower() not in columns.types]
         cursor = self.cursor
         if not isinstance(cursor, Known):
-            return schema(self.name, declared, None, (), len(columns.types))
+            return schema.schema(self.name, declared, None, (), len(columns.types))
         own = _drift(self.ref, self.log, cursor.version, head)
         drifts = [
             drift
@@ -129,14 +128,14 @@ class Checked:
             and source.table_id == position.table
             and (drift := _drift(ref, log, position.version, source)) is not None
         ]
-        return schema(self.name, declared, own, drifts, len(columns.types))
+        return schema.schema(self.name, declared, own, drifts, len(columns.types))
 
     def keys(self) -> Finding:
         if self.head is None:
             return self._no_table
         doing(f"checking the key of {self.name}")
         with heard(self.session()):
-            return keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
+            return keys.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
 
     def archive(self) -> Finding:
         cursor, head = self.cursor, self.head
@@ -144,9 +143,9 @@ class Checked:
             return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
         begins = cursor.mark.log_after
         if begins is None or len(cursor.reads) != 1:
-            return no_archive(self.name)
+            return archive.no_archive(self.name)
         if not is_untouched(cursor, self.log, head):
-            return edited(self.name, cursor.version)
+            return archive.edited(self.name, cursor.version)
         ((source, position),) = cursor.reads.items()
         (ref,) = (ref for ref in self.sources.values() if ref.name == source)
         source_log = ref.log(self.session)
@@ -159,16 +158,13 @@ class Checked:
         with heard(self.session()):
             rows = TableVersion.of(self.session(), self.ref, head).rows()
             counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
-        return archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
+        return archive.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
 
     def recompute(self, sample: int | None) -> Finding:
         cursor, head = self.cursor, self.head
         assert self.asset is not None, "a table that no asset makes cannot be recomputed"
-        if (
-            head is None
-            or not isinstance(cursor, Known)
-            or not {r.name for r in self.sources.values()} <= cursor.reads.keys()
-        ):
+        names = {source.name for source in self.sources.values()}
+        if head is None or not isinstance(cursor, Known) or not names <= cursor.reads.keys():
             return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
         spark, key = self.session(), self.table.key_columns
         inputs = {name: whole(spark, source, cursor.reads[source.name]) for name, source in self.sources.items()}
@@ -179,9 +175,10 @@ class Checked:
             doing(f"comparing {self.name} with a full recompute")
             with heard(spark):
                 if sample is not None and key:
-                    drawn = of_sample(key, table, [read.source for read in inputs.values()], sample, self.seed)
+                    sources = [read.source for read in inputs.values()]
+                    drawn = recompute.of_sample(key, table, sources, sample, self.seed)
                     expected, table = drawn.of(expected), drawn.of(table)
-                return recompute(self.name, expected, table, key, versions)
+                return recompute.recompute(self.name, expected, table, key, versions)
         except Exception as error:
             reason = why_unreadable(error)
             if reason is None:
@@ -220,29 +217,35 @@ class Checked:
     def _no_table(self) -> Finding:
         return Finding.unavailable(f"'{self.name}' has no table yet at {self.ref.location}.")
 
-    def _unread(self) -> Finding | tuple[Unread, ...]:
-        """What the table has not read of each source that it follows: of a partitioned table, the worst partition.
-
-        The finding that says why, where the logs do not say.
-        """
+    @property
+    def _followed(self) -> Followed:
         assert self.followed is not None, "a table that no asset makes follows nothing"
-        backlogs = self.followed.backlogs(self._standing)
-        if isinstance(backlogs, LeftOut):
-            grade = Grade.FAILED if backlogs.missing else Grade.WARNS
-            return Finding(grade, f"What '{self.name}' has not read is not known: {backlogs.reason}.")
-        unread = list[Unread]()
-        for place, source in enumerate(self.followed.sources):
-            begun = {
-                partition: of
-                for partition, each in backlogs.by_partition.items()
-                if isinstance(of := each[place], Unread)
-            }
-            if not begun:
+        return self.followed
+
+    @cached_property
+    def _backlogs(self) -> Backlogs | Finding:
+        """What the table has not read of each source that it follows; the finding that says why no log says so."""
+        backlogs = self._followed.backlogs(self._standing)
+        if isinstance(backlogs, Backlogs):
+            return backlogs
+        grade = Grade.FAILED if backlogs.missing else Grade.WARNS
+        return Finding(grade, f"What '{self.name}' has not read is not known: {backlogs.reason}.")
+
+    @property
+    def _worst_off(self) -> tuple[Unread, ...] | Finding:
+        """What the partition that is worst off has not read of each source; the finding that says why that is unknown.
+
+        A table without partitions is one partition.
+        """
+        backlogs, of_sources = self._backlogs, list[Unread]()
+        if isinstance(backlogs, Finding):
+            return backlogs
+        for place, source in enumerate(self._followed.sources):
+            worst = worst_off(backlogs, place)
+            if worst is None:
                 return Finding.unavailable(f"'{self.name}' has not read '{source.ref.name}' yet.")
-            partition = min(begun, key=lambda name: _how_long(begun[name]))
-            of = begun[partition]
-            unread.append(of if partition is None else replace(of, source=f"{of.source}, partition {partition}"))
-        return tuple(unread)
+            of_sources.append(worst)
+        return tuple(of_sources)
 
     def _looked_up(self) -> Iterator[Unread]:
         """What came since the last run in each input that is read whole; nothing, if the table is partitioned."""
@@ -252,18 +255,13 @@ class Checked:
         for ref in self.sources.values():
             position = self.cursor.reads.get(ref.name)
             if position is not None and ref.name not in followed:
-                unread_lookup = unread(ref.log(self.session), ref.name, position)
-                if unread_lookup is not None:
-                    yield unread_lookup
+                lookup = unread(ref.log(self.session), ref.name, position)
+                if lookup is not None:
+                    yield lookup
 
     def _standing(self, ref: TableRef) -> tuple[Log, Head | None]:
         log = ref.log(self.session)
         return log, log.head()
-
-
-def _how_long(unread: Unread) -> tuple[bool, float]:
-    """What sorts the worst first: a gap, then the oldest unread change."""
-    return unread.gap is None, float("inf") if unread.since is None else unread.since
 
 
 def _drift(ref: TableRef, log: Log, since: int, head: Head) -> Drift | None:

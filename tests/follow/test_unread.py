@@ -1,7 +1,9 @@
 """The sensor, `status` and the checks give one answer to what is unread. Real logs and marks, written without Spark."""
 
+import json
 import random
 import shutil
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,60 @@ def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days
     assert table.staleness(timedelta(days=1)).grade is Grade.FAILED
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind) and look.partitions == ("2013-01-01", "2013-01-02")
+
+
+def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Path) -> None:
+    """As the sensor asks for it. Of several the one that has waited longest is named first."""
+    run_day(days, "2013-01-02")
+    for day, days_ago in (("2013-01-04", 5), ("2013-01-03", 9)):
+        append_day(days, day, 5)
+        committed(days / "orders", days_ago)
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind) and look.partitions == ("2013-01-03", "2013-01-04")
+    late = checked(days, daily, by_day).lag(timedelta(days=7))
+    assert late.grade is Grade.FAILED
+    assert late.sentence == (
+        "'daily' has no position of 'orders' for partition 2013-01-03 and 1 more (oldest change 9 days ago: it has not "
+        "been read yet). The limit is 7 days: materialize it, or see why its runs fail."
+    )
+    assert late.figures["seconds behind"] == pytest.approx(9 * 86_400, abs=60)
+    named = [record["source"] for record in late.records if record["read"] == "no position"]
+    assert named == ["orders, partition 2013-01-03", "orders, partition 2013-01-04"]
+    assert checked(days, daily, by_day).lag(timedelta(days=10)).grade is Grade.WARNS
+
+
+def test_a_partition_whose_position_is_lost_is_told_with_the_reason(days: Path) -> None:
+    DeltaTable(str(days / "daily")).delete()
+    run_day(days, "2013-01-02")
+    told = checked(days, daily, by_day).lag(timedelta(days=1))
+    assert told.grade is Grade.WARNS
+    assert told.sentence == (
+        "'daily' has no position of 'orders' for partition 2013-01-01 (oldest change 0 seconds ago: version 2 (DELETE) "
+        "replaced all its rows)."
+    )
+
+
+def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_any_age(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    committed(tmp_path / "orders", 9)
+    run_day(tmp_path, "2013-01-01")
+    told = checked(tmp_path, daily, orders).lag(timedelta(days=1))
+    assert told.grade is Grade.WARNS
+    assert told.sentence == (
+        "'daily' has no position of 'orders' for partition 2013-01-02 and 2 more (it has not been read yet, and no log "
+        "says since when it has rows)."
+    )
+
+
+def committed(table: Path, days_ago: int) -> None:
+    """Moves the newest commit of a table into the past."""
+    path = table / "_delta_log" / f"{DeltaTable(str(table)).version():020}.json"
+    moment = int((time.time() - days_ago * 86_400) * 1000)
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    for entry in entries:
+        if "commitInfo" in entry:
+            entry["commitInfo"]["timestamp"] = moment
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
 def test_partitions_that_no_log_names_have_no_such_checks() -> None:

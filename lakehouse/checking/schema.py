@@ -60,7 +60,7 @@ def schema(
         for name, what in drift.differences.items()
     ]
     if not records:
-        note = " Its own earlier columns are unknown: its log was cleaned up." if own is None else ""
+        note = " Its own earlier columns are unknown: its log does not tell." if own is None else ""
         return Finding(
             Grade.PASSED, f"'{asset}' and its sources have the columns they had.{note}", {"columns": columns}
         )

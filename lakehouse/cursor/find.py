@@ -79,6 +79,19 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
     return None
 
 
+def newest_own(log: Log, head: Head, asset: str) -> Known | None:
+    """The newest own commit that stands, whichever partitions it wrote; None if there is none.
+
+    Raises:
+        UnreadableLogError, NewerMarkError: An own mark is damaged, or of a newer format.
+    """
+    for commit in standing(Past.of(log, head).back()):
+        mark = mark_of(commit, asset)
+        if mark is not None:
+            return Known.of(mark, commit.version)
+    return None
+
+
 def newest_covering(log: Log, head: Head, asset: str, partitions: tuple[str, ...]) -> Known | None:
     """The newest own commit that wrote all of the given partitions, perhaps with others; None if there is none."""
     cursor = _newest(Past.of(log, head), asset, partitions)

@@ -15,7 +15,7 @@ from lakehouse.checking import archive, feed, keys, lag, recompute, schema, stal
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.checking.schema import Drift
 from lakehouse.cursor.cursor import Cursor, Known
-from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import changes_of, table_ref
 from lakehouse.dagster.io_manager import DeltaIOManager
@@ -116,14 +116,14 @@ class Checked:
         if columns is None:
             return Finding.unavailable(f"The columns of '{self.name}' are unknown: only Spark can read its log.")
         declared = [column for column in self.table.descriptions if column.lower() not in columns.types]
-        cursor = self.cursor
-        if not isinstance(cursor, Known):
+        newest = newest_own(self.log, head, self.name)
+        if newest is None:
             return schema.schema(self.name, declared, None, (), len(columns.types))
-        own = _drift(self.ref, self.log, cursor.version, head)
+        own = _drift(self.ref, self.log, newest.version, head)
         drifts = [
             drift
             for ref in self.sources.values()
-            if (position := cursor.reads.get(ref.name)) is not None
+            if (position := newest.reads.get(ref.name)) is not None
             and (source := (log := ref.log(self.session)).head()) is not None
             and source.table_id == position.table
             and (drift := _drift(ref, log, position.version, source)) is not None

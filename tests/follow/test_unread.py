@@ -230,6 +230,21 @@ def test_partitions_that_no_log_names_have_no_such_checks() -> None:
     assert names == {"schema"}
 
 
+def test_the_columns_of_a_partitioned_table_are_compared_with_its_newest_own_commit(days: Path) -> None:
+    """Whatever partition that wrote; and its sources' with the versions that it had read."""
+    told = checked(days, daily, by_day).schema()
+    assert told.sentence == "'daily' and its sources have the columns they had."
+    wider = pa.table({"id": pa.array([9], pa.int32()), "day": ["2013-01-01"], "w": [1]})
+    for table in ("orders", "daily"):
+        write_deltalake(str(days / table), wider, mode="append", partition_by=["day"], schema_mode="merge")
+    told = checked(days, daily, by_day).schema()
+    assert told.grade is Grade.WARNS
+    assert [(record["table"], record["column"], record["what"]) for record in told.records] == [
+        ("daily", "w", "added since version 1"),
+        ("orders", "w", "added since version 1"),
+    ]
+
+
 def test_a_table_with_a_catalog_name_is_followed_where_its_last_run_found_it(tmp_path: Path) -> None:
     """Until then nobody knows, and the tick says so; a run that was asked for before has another answer."""
     sold = dg.asset(name="sold", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)

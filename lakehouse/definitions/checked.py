@@ -166,6 +166,12 @@ class Checked:
         names = {source.name for source in self.sources.values()}
         if head is None or not isinstance(cursor, Known) or not names <= cursor.reads.keys():
             return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
+        replaced = next((source.name for source in self.sources.values() if self._is_replaced(source, cursor)), None)
+        if replaced is not None:
+            return Finding.unavailable(
+                f"There is nothing to compare with any more: another table has replaced '{replaced}' since "
+                f"'{self.name}' read it."
+            )
         spark, key = self.session(), self.table.key_columns
         inputs = {name: whole(spark, source, cursor.reads[source.name]) for name, source in self.sources.items()}
         versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
@@ -258,6 +264,10 @@ class Checked:
                 lookup = unread(ref.log(self.session), ref.name, position)
                 if lookup is not None:
                     yield lookup
+
+    def _is_replaced(self, source: TableRef, cursor: Known) -> bool:
+        head = source.log(self.session).head()
+        return head is not None and head.table_id != cursor.reads[source.name].table
 
     def _standing(self, ref: TableRef) -> tuple[Log, Head | None]:
         log = ref.log(self.session)

@@ -1,6 +1,7 @@
 """The checks of a table: a full recompute of what it has read, its key, and what its logs say."""
 
 import re
+import shutil
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from lakehouse.definitions.checks import CHECK, RUN_CHECKS
 from lakehouse.errors import DefinitionError
 from tests.support.house import House
 from tests.support.lake import aged
-from tests.support.tables import ASSETS, DAY_1, copies, orders, slow
+from tests.support.tables import ASSETS, DAY_1, EVENTS, copies, orders, slow
 
 pytestmark = pytest.mark.served
 
@@ -64,6 +65,18 @@ def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_wa
     for evaluation in (first, told(widened)):
         assert not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.WARN
         assert evaluation.description == "'copies' has not read all its inputs yet."
+
+
+def test_a_source_that_another_table_replaced_is_nothing_to_compare_with(house: House) -> None:
+    house.run("copies")
+    house.assets = [orders, copies, *checks([orders, copies])]
+    shutil.rmtree(house.root / "orders")
+    house.lake.create("orders", [(7, DAY_1, 70)], EVENTS)
+    told = evaluations(house)["copies", CHECK]
+    assert not told.passed and told.severity is dg.AssetCheckSeverity.WARN
+    assert told.description == (
+        "There is nothing to compare with any more: another table has replaced 'orders' since 'copies' read it."
+    )
 
 
 @pytest.mark.slow

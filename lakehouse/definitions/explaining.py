@@ -164,10 +164,11 @@ class _Subject:
         cursor, read = step.run.cursor, changes_of(self.asset).get(name)
         if read is None:
             return looked_up(source, cursor.reads.get(ref.name))
-        mapped = self.mapped(name)
-        state = SourceState(
-            source.head.table_id, source.head.version, None if mapped is None else digest(partitions(mapped))
-        )
+        slice_ = self.mapped(name)
+        mapped = None if slice_ is None else digest(partitions(slice_))
+        archive = None if read.archive is None else self.manager.archive(read.archive)
+        source = replace(source, mapped=mapped, archive=archive)
+        state = SourceState(source.head.table_id, source.head.version, mapped)
         furthest = cursor.furthest(ref.name) if isinstance(cursor, Known) else NOTHING_READ
         return reading(step.asset, source, read, step.decided(ref.name, state, read), furthest, step.now)
 

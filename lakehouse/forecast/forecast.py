@@ -12,6 +12,7 @@ class Reading(Enum):
 
     NOTHING = "nothing, because no row changed"
     CHANGES = "the changes"
+    ARCHIVE = "the archived changes"
     FIRST = "all rows, as a first read"
     EVERYTHING = "all rows, compared with the table"
     LOOKUP = "all rows, as a snapshot"
@@ -36,8 +37,8 @@ class InputForecast:
         reading: How.
         upto: The version that the run would read up to, inclusive.
         after: The version after which it would begin; None if it would read all rows.
-        commits: How many commits that changed rows it would read; 0 if it would read all rows.
-        rows: What those commits did to rows, by the log; None if it would read all rows.
+        commits: How many commits that changed rows it would read of the feed.
+        rows: What those commits did to rows, by the log; None if it would not read the feed.
         table_rows: How many rows the source has, if all of them would be read and its log says so; else None.
         behind: How many versions a limit of the input leaves to later runs.
         why: Why it would not just read the changes, as the second half of a sentence; what to do, if it is refused.

@@ -6,6 +6,7 @@ from typing import assert_never
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import after
 from lakehouse.declare.read import Read
+from lakehouse.forecast.archive import Answer, Holds, Lacks, Unknown, answer
 from lakehouse.forecast.forecast import InputForecast, Reading
 from lakehouse.log.log import Head, Log
 from lakehouse.log.rows import NO_ROWS
@@ -13,6 +14,7 @@ from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, remedy
 from lakehouse.read.start import start_version
+from lakehouse.spark.snapshot import TableRef
 
 SWITCH_ON = "Switch it on once: ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')."
 
@@ -25,11 +27,15 @@ class SourceAt:
         name: Its name.
         log: Its log, which has been asked for the head.
         head: Where it stands.
+        mapped: Which of its partitions the run reads, as a digest; None if it reads all.
+        archive: The table of the archive that the input names; None if it names none.
     """
 
     name: str
     log: Log
     head: Head
+    mapped: str | None = None
+    archive: TableRef | None = None
 
     def whole(self, reading: Reading, why: str | None) -> InputForecast:
         """All rows are read."""
@@ -86,7 +92,7 @@ def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest
     if gap is None and backlog.versions and not source.head.keeps_feed:
         gap = "its change data feed was switched off"
     if gap is not None:
-        return _instead(asset, source, read, gap)
+        return _instead(asset, source, read, position, gap, furthest)
     batch = capped(backlog.commits or (), read, furthest)
     upto = batch[-1].version if batch else source.head.version
     changing = [commit for commit in batch if not commit.is_quiet]
@@ -109,8 +115,32 @@ def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest
     )
 
 
-def _instead(asset: Asset, source: SourceAt, read: Read, gap: str) -> InputForecast:
-    first = "" if read.archive is None else f", and the archive '{read.archive}' does not hold them either"
+def _instead(asset: Asset, source: SourceAt, read: Read, position: Position, gap: str, furthest: int) -> InputForecast:
+    """What is read if the feed has a gap: the archive that the input names, or everything."""
+    reason = gap
+    if source.archive is not None:
+        name = source.archive.name
+        match _archived(source, source.archive, read, position, furthest):
+            case Holds(upto=upto):
+                why = f"{gap}, and the archive '{name}' holds the changes"
+                behind = source.head.version - upto
+                return InputForecast(source.name, Reading.ARCHIVE, upto, position.version, behind=behind, why=why)
+            case Lacks():
+                reason = f"{gap}, and the archive '{name}' does not hold the changes either"
+            case Unknown():
+                reason = f"{gap}; unless the archive '{name}' holds the changes, which only Spark can tell"
+            case str(why):
+                reason = f"{gap}, and the archive '{name}' is not read because {why}"
     if may_compare(asset, read):
-        return source.whole(Reading.EVERYTHING, gap + first)
-    return source.refused(f"{gap}{first}. {remedy(asset, read)}")
+        return source.whole(Reading.EVERYTHING, reason)
+    return source.refused(f"{reason}. {remedy(asset, read)}")
+
+
+def _archived(source: SourceAt, archive: TableRef, read: Read, position: Position, furthest: int) -> Answer | str:
+    """What the archive answers; why the run does not ask it, as half a sentence, if it does not."""
+    if read.excludes:
+        return "the input leaves commits out"
+    if source.head.maps_columns:
+        return "columns of the source may have changed their names"
+    archived = answer(archive, source.name, source.log, source.head, position, source.mapped)
+    return Lacks() if isinstance(archived, Holds) and archived.upto < furthest else archived

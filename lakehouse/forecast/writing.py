@@ -35,7 +35,7 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verd
         kind: The write that the asset returns.
         inputs: How each input would be read.
     """
-    changed = [each for each in inputs if each.reading in (Reading.CHANGES, *_ALL)]
+    changed = [each for each in inputs if each.reading in (Reading.CHANGES, Reading.ARCHIVE, *_ALL)]
     moved = [each.source for each in inputs if each.reading is Reading.LOOKUP and each.why is not None]
     refused = [each for each in inputs if each.reading is Reading.REFUSED]
     if refused:
@@ -69,6 +69,7 @@ def strategy(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> str:
     """What a write would do to the table, by its kind and by how its inputs would be read."""
     incremental, keyed = run.of.incremental, bool(run.table.key_columns)
     whole = not incremental or any(each.reading in _ALL for each in inputs)
+    archived = any(each.reading is Reading.ARCHIVE for each in inputs)
     where = "the partition" if run.slice is not None else "the table"
     if run.head is None:
         return "the table is created with the rows in one commit"
@@ -82,7 +83,7 @@ def strategy(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> str:
         case Kind.MERGE:
             compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
             return f"{compared} compared with the result, and those that differ are written"
-        case Kind.AGGREGATE if whole:
+        case Kind.AGGREGATE if whole or archived:
             return "all sums are computed, and those that differ are written"
         case Kind.AGGREGATE:
             return "what changed is added to the sums of its groups"

@@ -1,12 +1,14 @@
 """`explain` says what the next run would read and write, by the logs alone. Real tables and marks, without Spark."""
 
+import datetime as dt
 import shutil
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pyspark.sql import DataFrame
 
 from lakehouse import (
@@ -22,8 +24,10 @@ from lakehouse import (
     Table,
     explain,
 )
+from lakehouse.cursor.mark import Mark, Position
 from lakehouse.errors import ReadError
 from lakehouse.forecast.forecast import Forecast, Reading, Verdict
+from lakehouse.spark.snapshot import TableRef
 from tests.support.marked import append, run
 from tests.support.tables import DAYS, orders
 
@@ -104,16 +108,91 @@ def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(settled: Path) 
     assert "Materialize once with the run tag lakehouse/full_refresh=true" in str(refused.inputs[0].why)
 
 
-def test_a_log_that_was_cleaned_up_behind_the_position_refuses_an_append(root: Path) -> None:
+def test_a_log_that_was_cleaned_up_behind_the_position_refuses_an_append(cleaned: Path) -> None:
+    of = forecast(cleaned, tokens)
+    assert of.verdict is Verdict.REFUSED
+    assert "the log after version 0 was cleaned up. An Append cannot take rows back" in str(of)
+
+
+READ_ARCHIVE = {"orders": dg.AssetIn(metadata=Read(archive="kept"))}
+
+
+@dg.asset(name="tokens", ins=READ_ARCHIVE)
+def archived_tokens(orders: Changes) -> Append: ...
+
+
+def keep(root: Path, *, begins: int | None = 0, missing: str = "") -> None:
+    """What a run of an archive leaves: the feed of `orders` after a version, up to the newest."""
+    read = DeltaTable(str(root / "orders"))
+    position, now = Position(str(read.metadata().id), read.version()), dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+    mark = Mark("kept", (), "0", 1, "run", "attempt", -1, reads={"orders": position}, log_after=begins)
+    rows = pa.table(
+        {
+            "id": pa.array([3], pa.int32()),
+            "day": ["2013-01-04"],
+            "change_type": ["insert"],
+            "commit_version": [1],
+            "commit_timestamp": [now],
+        }
+    )
+    kept = rows.drop_columns(missing) if missing else rows
+    properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
+    write_deltalake(str(root / "kept"), kept, commit_properties=properties)
+
+
+@pytest.fixture
+def cleaned(root: Path) -> Path:
+    """A source whose log has lost the version after the position of `tokens`."""
     run(root, "tokens", "orders")
     append(root, "orders", 3)
     append(root, "orders", 4)
     DeltaTable(str(root / "orders")).create_checkpoint()
     for version in (0, 1):
         (root / "orders" / "_delta_log" / f"{version:020}.json").unlink()
-    of = forecast(root, tokens)
+    return root
+
+
+def test_what_the_feed_lacks_is_read_from_an_archive_that_holds_it(cleaned: Path) -> None:
+    keep(cleaned)
+    append(cleaned, "orders", 5)
+    of = forecast(cleaned, archived_tokens)
+    (source,) = of.inputs
+    assert (of.verdict, source.reading) == (Verdict.WRITES, Reading.ARCHIVE)
+    assert (source.after, source.upto, source.behind) == (0, 2, 1)
+    assert str(source) == (
+        "orders: the archived changes of versions (0, 2]; 1 version left to later runs. Because the log after version "
+        "0 was cleaned up, and the archive 'kept' holds the changes."
+    )
+
+
+@pytest.mark.parametrize(
+    "what", [{"begins": 1}, {"begins": None}, {"missing": "day"}, {"edited": True}, {"absent": True}]
+)
+def test_an_archive_that_does_not_hold_every_change_is_no_help(cleaned: Path, what: dict[str, Any]) -> None:
+    if not what.pop("absent", False):
+        edited = what.pop("edited", False)
+        keep(cleaned, **what)
+        if edited:
+            DeltaTable(str(cleaned / "kept")).delete("id = 3")
+    of = forecast(cleaned, archived_tokens)
     assert of.verdict is Verdict.REFUSED
-    assert "the log after version 0 was cleaned up. An Append cannot take rows back" in str(of)
+    assert "cleaned up, and the archive 'kept' does not hold the changes either. An Append" in str(of)
+
+
+def test_what_an_archive_holds_that_only_spark_can_read_is_left_open(
+    cleaned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(cleaned)
+    monkeypatch.setattr(DeltaIOManager, "archive", lambda *_: TableRef.in_catalog("kept", "lake.kept"))
+    of = forecast(cleaned, archived_tokens)
+    assert "cleaned up; unless the archive 'kept' holds the changes, which only Spark can tell. An Append" in str(of)
+
+
+def test_an_archive_is_not_read_by_an_input_that_leaves_commits_out(cleaned: Path) -> None:
+    keep(cleaned)
+    read = {"orders": dg.AssetIn(metadata=Read(archive="kept", exclude_operations=("DELETE",)))}
+    leaving = dg.asset(name="tokens", ins=read)(tokens.op.compute_fn.decorated_fn)
+    assert "the archive 'kept' is not read because the input leaves commits out" in str(forecast(cleaned, leaving))
 
 
 def test_what_a_limit_leaves_to_later_runs_is_told(settled: Path) -> None:

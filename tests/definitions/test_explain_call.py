@@ -3,9 +3,11 @@
 import dagster as dg
 import pytest
 
-from lakehouse import explain
+from lakehouse import Append, Changes, Read, Table, explain
+from lakehouse.forecast.forecast import Reading
 from tests.support.house import House, metadata
-from tests.support.tables import copies, orders, totals
+from tests.support.lake import cleaned
+from tests.support.tables import carried, copies, orders, totals
 
 pytestmark = pytest.mark.served
 
@@ -32,3 +34,26 @@ def test_the_plan_that_is_named_is_the_statement_that_the_run_commits(house: Hou
     assert "the 1 row that differs" in statement
     assert metadata(house.run("copies"), "copies")["write"].startswith(statement)
     assert "has nothing to do" in str(explain(defs, "copies"))
+
+
+@pytest.mark.slow
+def test_an_archive_that_is_foreseen_is_what_the_run_reads(house: House) -> None:
+    @dg.asset
+    def kept(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    ins = {"orders": dg.AssetIn(metadata=Read(archive="kept"))}
+    late = dg.asset(name="late", ins=ins, metadata=Table(key="id"))(carried)
+    house.assets = [orders, kept, late]
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    house.run("kept", "late")
+    for _ in range(10):  # Delta then writes a checkpoint
+        house.lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 1")
+    house.run("kept")
+    cleaned(house.lake, "orders")
+    (source,) = explain(defs, "late").inputs
+    assert source.reading is Reading.ARCHIVE
+    (read,) = metadata(house.run("late"), "late")["read"]
+    assert (read["after"], read["upto"]) == (source.after, source.upto)
+    assert "archive" in str(read)
+    assert house.lake.rows("late") == house.lake.rows("orders")

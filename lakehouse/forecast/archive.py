@@ -1,0 +1,69 @@
+"""Whether an archive holds the changes that the feed of its source no longer tells, by the archive's log alone.
+
+It answers as `lakehouse.read.archive.archived` does in a run, which reads the columns of both tables through Spark.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.mark import Position
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.log import Head, Log
+from lakehouse.read.archive import is_untouched
+from lakehouse.read.changes import LOG_NAMES
+from lakehouse.spark.snapshot import TableRef
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """The archive holds every change after the position, up to a version of the source."""
+
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lacks:
+    """The archive cannot answer for the changes after the position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Only Spark can tell."""
+
+
+Answer: TypeAlias = Holds | Lacks | Unknown
+
+
+def answer(archive: TableRef, source: str, log: Log, head: Head, position: Position, mapped: str | None) -> Answer:
+    """What an archive answers for the changes of a source after a position.
+
+    Args:
+        archive: The table of the archive.
+        source: The source's name.
+        log: Its log.
+        head: Where it stands.
+        position: How far the table has read it.
+        mapped: Which of its partitions a run reads, as a digest; None if it reads all.
+
+    Raises:
+        UnreadableLogError: The log of the archive cannot be read.
+    """
+    if archive.files is None or archive.why_only_spark() is not None:
+        return Unknown()
+    own = FileLog(archive.files, archive.name)
+    own_head = own.head()
+    cursor = find_cursor(own, own_head, archive.name)
+    if own_head is None or not isinstance(cursor, Known) or not is_untouched(cursor, own, own_head):
+        return Lacks()
+    begins, reached = cursor.mark.log_after, cursor.reads.get(source)
+    if begins is None or begins > position.version or reached is None or len(cursor.reads) > 1:
+        return Lacks()
+    if reached.table != head.table_id or reached.version <= position.version or reached.mapped not in (None, mapped):
+        return Lacks()
+    upto = min(head.version, reached.version)
+    columns, source_columns = own.file_schema(own_head.version), log.file_schema(upto)
+    if columns is None or source_columns is None:
+        return Unknown()
+    return Holds(upto) if columns.types.keys() == source_columns.types.keys() | set(LOG_NAMES.values()) else Lacks()

@@ -79,17 +79,19 @@ class Checked:
         own = managers[key]
         assert isinstance(own, DeltaIOManager), f"{key.to_user_string()} is written by no DeltaIOManager"
 
-        def located(of: dg.AssetKey) -> TableRef:
-            manager = managers.get(of)
+        def located(table_key: dg.AssetKey) -> TableRef:
+            manager = managers.get(table_key)
             root = manager.location if isinstance(manager, DeltaIOManager) else own.location
-            return table_ref(root, of, tables.get(of, Table()))
+            return table_ref(root, table_key, tables.get(table_key, Table()))
 
         inputs = dict[str, dg.AssetKey]() if asset is None else asset.keys_by_input_name
-        sources = {name: located(source) for name, source in inputs.items()}
-        changes = () if asset is None else [asset.keys_by_input_name[name] for name in changes_of(asset)]
-        each = tuple(Source(of, located(of), tables.get(of, Table()), partitions.get(of)) for of in changes)
-        followed = None if asset is None or not each else Followed(asset, located(key), tables[key], each)
-        return cls(asset, located(key), tables[key], sources, followed, own, seed)
+        refs = {name: located(source) for name, source in inputs.items()}
+        changes = () if asset is None else [inputs[name] for name in changes_of(asset)]
+        sources = tuple(
+            Source(source, located(source), tables.get(source, Table()), partitions.get(source)) for source in changes
+        )
+        followed = None if asset is None or not sources else Followed(asset, located(key), tables[key], sources)
+        return cls(asset, located(key), tables[key], refs, followed, own, seed)
 
     def lag(self, most: timedelta) -> Finding:
         backlogs, worst = self._backlogs, self._worst_off

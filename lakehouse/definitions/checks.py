@@ -163,7 +163,7 @@ def _checks_of(
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         selected = {check.name for check in context.selected_asset_check_keys}
         left_out = EXPENSIVE if made_by is not None and _materializes(context, made_by) else frozenset[str]()
-        managers = {of: getattr(context.resources, name) for of, name in resources.items()}
+        managers = {table: getattr(context.resources, name) for table, name in resources.items()}
         checked = Checked.of(key, made_by, tables, partitions, managers, context.run.run_id)
         with telling(context.log.info):
             for name in made:

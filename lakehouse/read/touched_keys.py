@@ -51,7 +51,7 @@ class SomeKeys:
 
     Args:
         columns: The key's columns.
-        found: Rows with the keys, perhaps repeated.
+        rows: Rows with the keys, perhaps repeated; not brought to the driver before the write if they are `Unread`.
         most: There are at most so many keys, by the metrics of the commits; None where those do not say.
         tells: What the changes tell beside the keys.
     """
@@ -131,7 +131,7 @@ class SomeKeys:
                 return distinct if few is None else few
 
 
-def key_frame(rows: KeyRows) -> DataFrame:
+def _frame_of(rows: KeyRows) -> DataFrame:
     return rows.frame if isinstance(rows, Local | Unread) else rows
 
 
@@ -155,7 +155,7 @@ def _united(left: KeyRows, right: KeyRows, columns: tuple[str, ...]) -> KeyRows:
         both = left.select(columns).union(right.select(columns))
         if both is not None:
             return both
-    one, other = (key_frame(side).select(*map(quote, columns)) for side in (left, right))
+    one, other = (_frame_of(side).select(*map(quote, columns)) for side in (left, right))
     frame = one.union(other)
     return Unread(frame) if isinstance(left, Unread) or isinstance(right, Unread) else frame
 

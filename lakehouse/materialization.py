@@ -185,15 +185,16 @@ class Materialization:
 
         Raises:
             GapError: The changes can no longer be read, and the table may not be compared instead.
-        RestateRefusedError: The history cannot be restated from the moment that a run tag names.
+            RestateRefusedError: The history cannot be restated from the moment that a run tag names.
         """
         name, cursor = source.at.ref.name, self.run.cursor
         position = position_of(self.run, name, source.head.table_id)
+        archive_ref = None if read.archive is None else archive(read.archive)
         reader = Reader(
             asset=self.asset,
             read=read,
             gap=self.gap,
-            archive=None if read.archive is None else partial(archived, archive(read.archive), source.at),
+            archive=None if archive_ref is None else partial(archived, archive_ref, source.at),
             furthest=cursor.furthest(name) if isinstance(cursor, Known) else NOTHING_READ,
             go_on_from=self.go_on_from,
             feeds=self.feeds,
@@ -201,11 +202,10 @@ class Materialization:
         )
         restate_from = self.run.restate_from
         if restate_from is not None:
-            archive_ref = None if read.archive is None else archive(read.archive)
             changes = restated(self.asset.name, source, position, archive_ref, restate_from)
         else:
             state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
-            changes = read_changes(source, self.decided(name, state, read), position, reader)
+            changes = read_changes(source, self._decision(name, state, read, position), position, reader)
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self.run = replace(self.run, changes=(*self.run.changes, changes))
@@ -217,7 +217,9 @@ class Materialization:
 
     def decided(self, source: str, state: SourceState, read: Read) -> Decision:
         """What to do with an input. An `Append` never adds everything to a table that already has rows of it."""
-        position = position_of(self.run, source, state.table)
+        return self._decision(source, state, read, position_of(self.run, source, state.table))
+
+    def _decision(self, source: str, state: SourceState, read: Read, position: Position | None) -> Decision:
         decision = of_input(self.asset, self.together, self.run.cursor, source, state, position, read)
         all_of_it = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
         if not self.asset.appends or not all_of_it or self._is_unread(position):

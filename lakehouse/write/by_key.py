@@ -63,20 +63,34 @@ def keyed(
     """
     key = run.table.key_columns
     within_key = touched is None or folded(touched.columns) <= folded(key)
-    changed = compared(run.asset, rows, touched, target, key, _few_partitions(run, head, within_key=within_key))
+    partitions = few_partitions(run, head) if within_key else ()
+    changed = compared(run.asset, rows, touched, target, key, partitions)
     same_columns, least = len(rows.columns) == len(target.columns), rest
     if not same_columns:
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
-    judge(_counts(changed))
-    return written(run, changed, target.schema, head, least, within_key=within_key, same_columns=same_columns)
+    counts = counts_of(changed)
+    judge(counts)
+    return written(
+        run,
+        changed,
+        counts,
+        target.schema,
+        head,
+        least,
+        partitions,
+        within_key=within_key,
+        same_columns=same_columns,
+    )
 
 
 def written(
     run: Run,
     changed: Local | DataFrame,
+    counts: Rows,
     schema: StructType,
     head: Head,
     rest: Statement | Skip,
+    partitions: tuple[str, ...],
     *,
     within_key: bool = True,
     same_columns: bool = True,
@@ -86,17 +100,17 @@ def written(
     Args:
         run: The run.
         changed: The rows that differ, in the form of `difference`.
+        counts: How many they are, from `counts_of`.
         schema: The table's columns.
         head: The table.
         rest: What remains to be done if no row differs.
+        partitions: The partition columns of which these rows may name few partitions, from `few_partitions`.
         within_key: Whether the keys of these rows determine where the table may hold them.
         same_columns: Whether these are the table's columns.
     """
-    counts = _counts(changed)
     if counts == NO_ROWS:
         return rest
     key = run.table.key_columns
-    partitions = _few_partitions(run, head, within_key=within_key)
     if within_key and counts.total == counts.inserted:
         return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
     differing = _without(changed, HELD)
@@ -118,12 +132,12 @@ def written(
     return MergeRows(differing, counts, within, few, nulls)
 
 
-def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
+def few_partitions(run: Run, head: Head) -> tuple[str, ...]:
     """The partition columns by which a run without partitions of its own may write into few partitions.
 
-    A key that is elsewhere must still be found.
+    Only rows whose keys determine where the table may hold them: a key that is elsewhere must still be found.
     """
-    return head.partition_columns if run.slice is None and within_key else ()
+    return head.partition_columns if run.slice is None else ()
 
 
 def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
@@ -154,7 +168,7 @@ def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *,
     """
     names = [f"{HELD_BY}.{quote(column)}" for column in key]
     if counts.deleted:
-        matched = _with_deleted(key, names, changed) if isinstance(changed, Local) else None
+        matched = _key_or_written_key(key, names, changed) if isinstance(changed, Local) else None
         if matched is None:
             return None
         names = matched
@@ -162,8 +176,11 @@ def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *,
     return " AND ".join(same(name, written, nulls=nulls) for name, written in pairs)
 
 
-def _with_deleted(key: tuple[str, ...], names: list[str], changed: Local) -> list[str] | None:
-    """The table's key columns, which give the key of a row that is written where the table's row is to be deleted."""
+def _key_or_written_key(key: tuple[str, ...], names: list[str], changed: Local) -> list[str] | None:
+    """For each key column, the SQL to match by: the column, or, for a row to delete, the key of a row that is written.
+
+    `replaceOn` removes only rows that match a written row. None if the keys have no literals, or no row is written.
+    """
     operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
     deleted = [index for index, operation in enumerate(operations) if operation == DELETE]
     others = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
@@ -204,7 +221,8 @@ def _narrow(
     return KeyPredicate(" AND ".join(terms_of_sql), is_exact=of_keys is not None and of_keys.is_exact)
 
 
-def _counts(changed: Local | DataFrame) -> Rows:
+def counts_of(changed: Local | DataFrame) -> Rows:
+    """How many rows a difference inserts, updates and deletes: a Spark job if the rows are not at the driver."""
     if isinstance(changed, Local):
         counts = Counter[str](changed.arrow.column(OPERATION).to_pylist())
     else:

@@ -25,7 +25,7 @@ from lakehouse.spark.driver_rows import Local, computed
 from lakehouse.spark.fitting import check_new, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.by_key import written
+from lakehouse.write.by_key import counts_of, few_partitions, written
 from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import difference, promised
 from lakehouse.write.history_rows import Shape
@@ -180,7 +180,9 @@ def planned(
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
     rows = fit(run.asset, rows, target.schema, may_add=True)
     changed = computed(difference(promised(run.asset, rows, None), existing, key, one_task=few), few=few)
-    return written(run, changed, target.schema, head, rest, same_columns=len(rows.columns) == len(target.columns))
+    same_columns = len(rows.columns) == len(target.columns)
+    counts, partitions = counts_of(changed), few_partitions(run, head)
+    return written(run, changed, counts, target.schema, head, rest, partitions, same_columns=same_columns)
 
 
 def _rows(

@@ -26,7 +26,7 @@ from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.aggregate import COUNT, INEXACT, Aggregate
-from lakehouse.write.by_key import written
+from lakehouse.write.by_key import counts_of, few_partitions, written
 from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.write.statements import MarkOnly, Skip, Statement
@@ -139,7 +139,7 @@ def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Stateme
     changed = computed(_operations(beside, write, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
         return Recompute("what it holds and what has changed do not fit together")
-    return written(run, changed, target.schema, head, MarkOnly())
+    return written(run, changed, counts_of(changed), target.schema, head, MarkOnly(), few_partitions(run, head))
 
 
 def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:

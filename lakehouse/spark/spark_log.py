@@ -6,9 +6,7 @@ SQL only, so it is the same on classic Spark, through Spark Connect and on a clu
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
 
 from lakehouse.errors import LakehouseError, UnreadableLogError, ViewError
 from lakehouse.log.commit_info import Commit
@@ -71,32 +69,39 @@ class SparkLog:
         return None
 
     def _detail(self) -> dict[str, Any] | None:
-        try:
-            row = self._spark.sql(f"DESCRIBE DETAIL {self._identifier}").collect()[0]
-        except LakehouseError:
-            raise
-        except PySparkException as error:
-            if Meaning.TABLE_MISSING in said_by(error):
-                return None
-            if Meaning.IS_VIEW in said_by(error):
-                raise ViewError(self._table, self._identifier) from error
-            raise self._unreadable(error) from error
-        detail = row.asDict()
+        rows = self._answer(f"DESCRIBE DETAIL {self._identifier}", "*")
+        if rows is None:
+            return None
+        detail = rows[0].asDict()
         return detail if detail["format"] == "delta" and detail["id"] is not None else None
 
     def _history(self, limit: int) -> list[Row]:
+        # As a number: a Python clock that is set back an hour has two moments with one name.
+        columns = ("* EXCEPT (timestamp)", "unix_millis(timestamp) AS timestamp")
+        rows = self._answer(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}", *columns)
+        if rows is None:
+            raise UnreadableLogError(self._table, "there is no table of this name any more", READ_IT_LATER)
+        return rows
+
+    def _answer(self, statement: str, *columns: str) -> list[Row] | None:
+        """The rows of a statement about the table; None if there is no table.
+
+        Raises:
+            ViewError: The name is that of a view.
+            UnreadableLogError: Spark cannot answer, whether Delta refuses or the connection is lost.
+        """
         try:
-            history = self._spark.sql(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}")
-            # As a number: a Python clock that is set back an hour has two moments with one name.
-            return history.withColumn("timestamp", F.unix_millis("timestamp")).collect()
+            return self._spark.sql(statement).selectExpr(*columns).collect()
         except LakehouseError:
             raise
         except Exception as error:
-            raise self._unreadable(error) from error
-
-    def _unreadable(self, error: Exception) -> UnreadableLogError:
-        missing = Meaning.LOG_BROKEN in said_by(error)
-        return UnreadableLogError(self._table, first_line(error), BRING_IT_BACK if missing else READ_IT_LATER)
+            meanings = said_by(error)
+            if Meaning.TABLE_MISSING in meanings:
+                return None
+            if Meaning.IS_VIEW in meanings:
+                raise ViewError(self._table, self._identifier) from error
+            remedy = BRING_IT_BACK if Meaning.LOG_BROKEN in meanings else READ_IT_LATER
+            raise UnreadableLogError(self._table, first_line(error), remedy) from error
 
 
 def _commit(row: Row) -> Commit:

@@ -20,7 +20,7 @@ from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.evidence import first_line
 from lakehouse.spark.phases import phase
 from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.difference import broken_promise
+from lakehouse.write.broken_promises import broken_promise
 from lakehouse.write.plan import plan
 from lakehouse.write.statements import Skip, Statement
 from lakehouse.write.writes import Append, Write

@@ -12,12 +12,12 @@ from lakehouse.limits import limits
 from lakehouse.log.rows import Rows
 from lakehouse.read.run import Run
 from lakehouse.spark.phases import phase
+from lakehouse.spark.promises import Breach, breach_text
 from lakehouse.spark.session import handed_over
 from lakehouse.sql.text import folded, literal, quote, quote_all, same
 from lakehouse.write.difference import (
     AGAIN,
     DELETE,
-    ELSEWHERE,
     INSERT,
     OPERATION,
 )
@@ -115,4 +115,4 @@ def _refused(run: Run, difference_: DataFrame) -> str:
     """An assignment that fails: the row is new among the touched keys, but its key is elsewhere in the table."""
     name = run.table.key_columns[0]
     kind = next(c.dataType for c in difference_.schema.fields if c.name.lower() == name.lower()).simpleString()
-    return f"t.{quote(name)} = CAST(raise_error({literal(ELSEWHERE)}) AS {kind})"
+    return f"t.{quote(name)} = CAST(raise_error({literal(breach_text(Breach.ELSEWHERE))}) AS {kind})"

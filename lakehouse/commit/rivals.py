@@ -24,7 +24,7 @@ from lakehouse.spark.diagnosis import Meaning, diagnose, why_unreadable
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.write.difference import broken_promise
+from lakehouse.write.broken_promises import broken_promise
 from lakehouse.write.writes import History, Merge, Write
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, DataType, StructType
 
 from lakehouse.errors import EventOptionError
 from lakehouse.scd.columns import Layout, require_order
-from lakehouse.spark.promises import BROKEN
+from lakehouse.spark.promises import BROKEN, Breach
 from lakehouse.spark.types import comparable
 from lakehouse.sql.text import folded, literal, quote, quote_all, same
 
@@ -127,6 +127,7 @@ def _where(columns: tuple[str, ...], conditions: list[str]) -> str:
 def _problem(rule: str, layout: Layout, columns: str) -> str:
     """The text of an event that breaks a rule, as SQL."""
     key = ", ".join(f"CAST({quote(name)} AS STRING) AS {quote(name)}" for name in layout.keys)
+    kind = f"{literal(Breach.EVENT.value)} AS kind, {literal(rule)} AS rule"
     of_event = f"struct({key}) AS key, {columns} AS columns, CAST({SEQUENCE} AS STRING) AS at"
-    event = f"to_json(struct('event' AS kind, {literal(rule)} AS rule, {of_event}), map('ignoreNullFields', 'false'))"
+    event = f"to_json(struct({kind}, {of_event}), map('ignoreNullFields', 'false'))"
     return f"concat({literal(BROKEN)}, {event})"

@@ -5,23 +5,17 @@ Equal rows drop out, so they are neither rewritten nor seen downstream. Broken p
 they surface while it is computed, before anything is written.
 """
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakehouse.errors import BadEventError, BrokenPromiseError
 from lakehouse.read.touched import Touched, require
 from lakehouse.spark.compare import MORE, bag_difference
-from lakehouse.spark.evidence import causes, message
 from lakehouse.spark.fitting import typed
-from lakehouse.spark.promises import BROKEN
+from lakehouse.spark.promises import Breach, breach_text
 from lakehouse.spark.types import comparable
-from lakehouse.sql.text import folded, literal, quote, same
+from lakehouse.sql.text import folded, quote, same
+from lakehouse.write.broken_promises import breach_sql
 
 OPERATION = "__lakehouse_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -29,8 +23,6 @@ AGAIN = "insert again"
 """The row of a key that the table held more than once; a `DELETE` of the key stands beside it."""
 HELD = "__lakehouse_held"
 """What the table holds in some columns, where that is asked for: an array, for a key may be there more than once."""
-ELSEWHERE = BROKEN + '{"kind": "elsewhere"}'
-_GONE = BROKEN + '{"kind": "gone"}'
 _PROBLEM = "__lakehouse_problem"
 
 
@@ -49,7 +41,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
         require(rows.columns, touched.columns, f"The result of '{asset}'")
     if touched is None or touched.is_everything:
         return _with_problem(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
-    outside = problem("outside", {column: quote(column) for column in touched.columns})
+    outside = breach_sql(Breach.OUTSIDE, {column: quote(column) for column in touched.columns})
     near = touched.predicate(rows.schema)
     if near is not None and near.is_exact:
         return _with_problem(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
@@ -116,7 +108,7 @@ def difference(
 def _operations(grouped: DataFrame, schema: StructType, named: list[str], extra: list[str]) -> DataFrame:
     """The grouped sides as rows to insert, update and delete; broken promises are raised here."""
     keys = {name: f"__key_{index}" for index, name in enumerate(named)}
-    problem_of_key = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {problem('twice', keys)} END)"
+    problem_of_key = f"coalesce(__outside, CASE WHEN __copies > 1 THEN {breach_sql(Breach.TWICE, keys)} END)"
     result, target = (comparable(schema, f"{side}.") for side in ("__result", "__target"))
     differ = [f"NOT ({same(result[name], target[name])})" for name in schema.names if name not in named]
     operations = (
@@ -140,96 +132,10 @@ def _side(named: list[str], columns: list[str], side: str) -> list[str]:
 def missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
     """The rows that `existing` lacks. If `existing` holds rows that the result lacks, the plan raises an error."""
     difference_ = bag_difference(rows, existing)
-    lacking = F.raise_error(F.lit(_GONE)).cast("boolean")
+    lacking = F.raise_error(F.lit(breach_text(Breach.GONE))).cast("boolean")
     more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(lacking))
     each = F.explode(F.sequence(F.lit(1), F.col(MORE))).alias("__n")
     return more.select(*map(quote, existing.columns), each).drop("__n")
-
-
-def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:
-    """The broken promise that an error of Spark stands for; None if it stands for something else."""
-    for cause in causes(error):
-        if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
-            return None
-        problem = _problem_in(message(cause))
-        if problem is not None:
-            return broken(asset, problem)
-    return None
-
-
-def broken(asset: str, problem: Mapping[str, Any]) -> BrokenPromiseError:
-    """A broken promise as an error.
-
-    Args:
-        asset: The asset that broke it.
-        problem: The promise's `kind` and what its sentence tells: about a key, say, the values of its columns as `key`.
-    """
-    where = ", ".join(f"{name}={value}" for name, value in problem.get("key", {}).items())
-    match problem["kind"]:
-        case "outside":
-            return BrokenPromiseError(
-                asset,
-                f"has a row with {where}, which is not among its touched keys",
-                "Compute the rows from touched.rows or touched.of(frame), so that they belong to touched keys.",
-            )
-        case "twice":
-            return BrokenPromiseError(
-                asset,
-                f"has more than one row with the key {where}",
-                "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
-            )
-        case "not appended":
-            return BrokenPromiseError(
-                asset,
-                f"is of rows appended to '{problem['source']}', whose version {problem['version']} has changed others "
-                f"({problem['change']})",
-                "Read them with touched() or net() instead of appended().",
-            )
-        case "empty":
-            return BrokenPromiseError(
-                asset,
-                f"is about a row with an empty text in column {problem['column']}, which Delta would keep as NULL, "
-                f"because the table is partitioned by it",
-                "Put another value in its place in an asset upstream of this one, or partition by another column.",
-            )
-        case "elsewhere":
-            return BrokenPromiseError(
-                asset,
-                "has a row whose key the table already holds outside the touched keys",
-                "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
-            )
-        case "gone":
-            return BrokenPromiseError(
-                asset,
-                "lacks rows that an earlier materialization appended",
-                "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
-            )
-        case "several":
-            return BrokenPromiseError(
-                asset,
-                f"follows a source that holds more than one row with {where} in one version",
-                "Name in Table(key=...) the columns that identify a row of the source.",
-            )
-        case "event":
-            return BadEventError(asset, problem["rule"], problem["key"], problem["at"], problem["columns"])
-        case kind:
-            raise AssertionError(f"no promise is called {kind}")
-
-
-def _problem_in(text: str) -> dict[str, Any] | None:
-    """What a broken promise says of itself in the text of an error; None if it is none, or a piece of its plan."""
-    _, marker, json_text = text.partition(BROKEN)
-    try:
-        return json.JSONDecoder().raw_decode(json_text)[0] if marker else None
-    except ValueError:
-        return None
-
-
-def problem(kind: str, key: Mapping[str, str]) -> str:
-    """The text of a broken promise as SQL; the key's values by their names."""
-    values = ", ".join(_as(f"CAST({value} AS STRING)", name) for name, value in key.items())
-    begin = literal(f'{BROKEN}{{"kind": "{kind}", "key": ')
-    return f"concat({begin}, to_json(struct({values}), map('ignoreNullFields', 'false')), '}}')"
 
 
 def _as(value: str, name: str) -> str:

@@ -17,9 +17,11 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, S
 
 from lakehouse.read.touched import Touched, require
 from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.promises import Breach
 from lakehouse.spark.types import comparable
 from lakehouse.sql.text import Literal, folded, quote, same
-from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, broken
+from lakehouse.write.broken_promises import broken
+from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE
 
 _NTH, _DIFFERS = "__lakehouse_nth", "__lakehouse_differs"
 
@@ -100,10 +102,10 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
     keys = set(touched.values)
     outside = next((values for values in within if values not in keys), None)
     if outside is not None:
-        raise broken(asset, {"kind": "outside", "key": dict(zip(touched.columns, outside, strict=True))})
+        raise broken(asset, Breach.OUTSIDE, {"key": dict(zip(touched.columns, outside, strict=True))})
     if len(named) < rows.rows:
         ((twice, _),) = Counter(rows.listed(key)).most_common(1)
-        raise broken(asset, {"kind": "twice", "key": dict(zip(key, twice, strict=True))})
+        raise broken(asset, Breach.TWICE, {"key": dict(zip(key, twice, strict=True))})
     return True
 
 

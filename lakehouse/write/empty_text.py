@@ -4,19 +4,18 @@ Delta: PROTOCOL.md, "Partition Value Serialization". The table would hold anothe
 under a key that nobody touched.
 """
 
-import json
 from collections.abc import Collection
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, Unread
-from lakehouse.spark.promises import BROKEN
+from lakehouse.spark.promises import Breach, breach_text
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.difference import broken
+from lakehouse.write.broken_promises import broken
 from lakehouse.write.writes import Append, Merge, Overwrite, Snapshot, Stated
 
 
@@ -53,14 +52,14 @@ def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -
     partitions = folded(partition_columns)
     for index, column in enumerate(touched.columns):
         if column.lower() in partitions and any(key[index] == "" for key in touched.values):
-            raise broken(asset, {"kind": "empty", "column": column})
+            raise broken(asset, Breach.EMPTY, {"column": column})
     return touched
 
 
 def _refusing(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
     partitions = folded(partition_columns)
     refused = {
-        field.name: F.when(F.col(quote(field.name)) == "", F.raise_error(F.lit(_problem(field.name))))
+        field.name: F.when(F.col(quote(field.name)) == "", _raised(field.name))
         .otherwise(F.col(quote(field.name)))
         .alias(field.name)
         for field in frame.schema.fields
@@ -71,5 +70,5 @@ def _refusing(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame
     return frame.select(*(refused.get(column, F.col(quote(column))) for column in frame.columns))
 
 
-def _problem(column: str) -> str:
-    return BROKEN + json.dumps({"kind": "empty", "column": column})
+def _raised(column: str) -> Column:
+    return F.raise_error(F.lit(breach_text(Breach.EMPTY, column=column)))

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.read.latest_images import AFTER, CHANGE, INSERT, TIMESTAMP, VERSION
+from lakehouse.spark.promises import Breach
 from lakehouse.spark.types import comparable
 from lakehouse.sql.text import folded, quote, same
-from lakehouse.write.difference import problem
+from lakehouse.write.broken_promises import breach_sql
 
 EARLIEST = "_EARLIEST"
 """After the name of the start or the end: a column with the moment after which the change came, where its own time is
@@ -78,7 +79,7 @@ class Shape:
         commits = each.groupBy(*self._names, "__version").agg(
             F.first("__row", ignorenulls=True).alias("__row"), F.count("__row").alias("__copies")
         )
-        several = f"raise_error({problem('several', dict(zip(self.entity, self._names, strict=True)))})"
+        several = f"raise_error({breach_sql(Breach.SEVERAL, dict(zip(self.entity, self._names, strict=True)))})"
         return (
             commits.where(f"CASE WHEN __copies > 1 THEN CAST({several} AS BOOLEAN) ELSE TRUE END")
             .join(F.broadcast(times), "__version")

@@ -3,7 +3,10 @@
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from lakehouse.errors import BrokenPromiseError
-from lakehouse.write.difference import ELSEWHERE, broken_promise
+from lakehouse.spark.promises import Breach, breach_text
+from lakehouse.write.broken_promises import broken_promise
+
+ELSEWHERE = breach_text(Breach.ELSEWHERE)
 
 
 def test_what_a_row_raises_is_a_broken_promise():

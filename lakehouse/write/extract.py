@@ -24,7 +24,7 @@ from lakehouse.read.touched import require
 from lakehouse.spark.driver_rows import computed, is_empty
 from lakehouse.spark.types import column_types
 from lakehouse.sql.text import folded, literal, quote, same
-from lakehouse.write.writes import History, Snapshot
+from lakehouse.write.writes import History, Snapshot, Write
 
 
 def opened(run: Run, write: Snapshot) -> Run:
@@ -59,11 +59,13 @@ def is_ignored(run: Run, write: Snapshot) -> bool:
     return run.extract != ExtractVersion.of(write.version)
 
 
-def of(write: Snapshot | History) -> Snapshot:
-    """The extract of a write that takes one."""
-    snapshot = write.changes if isinstance(write, History) else write
-    assert isinstance(snapshot, Snapshot)
-    return snapshot
+def ignored(run: Run, write: Write) -> Snapshot | None:
+    """The extract of a write that the table does not take, because the extract is older; None if there is none."""
+    match write:
+        case (Snapshot() as snapshot) | History(changes=Snapshot() as snapshot) if is_ignored(run, snapshot):
+            return snapshot
+        case _:
+            return None
 
 
 def _after(run: Run, write: Snapshot) -> ExtractVersion:

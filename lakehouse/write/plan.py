@@ -13,6 +13,7 @@ from lakehouse.errors import MissingKeyError
 from lakehouse.log.log import Head
 from lakehouse.read.run import Run
 from lakehouse.scd.truncates import without_mark
+from lakehouse.spark.compare import bag_difference
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.spark.phases import phase
@@ -20,7 +21,7 @@ from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write import extract, extracted_history, history
 from lakehouse.write.aggregate import Aggregate
 from lakehouse.write.by_key import keyed
-from lakehouse.write.difference import OPERATION, bag_difference, difference, missing_from, promised
+from lakehouse.write.difference import OPERATION, difference, missing_from, promised
 from lakehouse.write.empty_text import refusing_empty_texts
 from lakehouse.write.incremental_sums import Recompute, added, check
 from lakehouse.write.snapshot import extracted
@@ -46,18 +47,27 @@ def plan(
         MissingKeyError: A write by key to a table without a key.
     """
     rest = _rest(run, recompute=False)
+    older = extract.ignored(run, write)
+    if older is not None:
+        tell(f"{run.asset} holds extract {run.extract} and ignores the older extract {older.version}.")
+        return rest
     match write:
-        case Snapshot() | History(changes=Snapshot()) if extract.is_ignored(run, snapshot := extract.of(write)):
-            tell(f"{run.asset} holds extract {run.extract} and ignores the older extract {snapshot.version}.")
-            return rest
+        case Append() | Overwrite() | Merge() | Snapshot():
+            return _stated(spark, run, write, head)
+        case Aggregate():
+            return _aggregated(spark, run, write, head, tell)
         case History(changes=Snapshot() as snapshot):
             return extracted_history.extracted(spark, run, write, snapshot, head, rest)
         case History():
             return history.planned(spark, run, write, head, rest)
         case _:
-            pass
-    if not isinstance(write, Aggregate):
-        return _stated(spark, run, write, head)
+            assert_never(write)
+
+
+def _aggregated(
+    spark: SparkSession, run: Run, write: Aggregate, head: Head | None, tell: Callable[[str], None]
+) -> Statement | Skip:
+    """Adds to the sums if the table is known to hold them, and otherwise recomputes and compares them."""
     check(run, write, head)
     if head is None or write.changes.is_initial:
         return _stated(spark, run, Overwrite(write.rows), head)
@@ -72,31 +82,51 @@ def plan(
 def _stated(
     spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False
 ) -> Statement | Skip:
+    write = _checked(run, write, head)
+    if head is None:
+        return Create(_whole(run, write))
+    if not recompute and run.has_nothing_to_do(overwrites=isinstance(write, Overwrite)):
+        return Skip()
+    rows, target = _fitted(spark, run, write, head)
+    return _compared(spark, run, write, rows, target, head, _rest(run, recompute=recompute))
+
+
+def _checked(run: Run, write: Stated, head: Head | None) -> Stated:
+    """The write, refused if no table of this declaration can hold its rows; its plan fails at an empty partition."""
     check_new(run.asset, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.asset, write.rows, partition_columns)
     if isinstance(write, Merge) and not run.table.key_columns:
         raise MissingKeyError(run.asset, "Merge")
-    write = replace(write, rows=without_mark(write.rows))
-    write = refusing_empty_texts(run.asset, write, partition_columns)
-    if head is None:
-        return Create(_whole(run, write))
-    if not recompute and run.has_nothing_to_do(overwrites=isinstance(write, Overwrite)):
-        return Skip()
-    rest = _rest(run, recompute=recompute)
+    return refusing_empty_texts(run.asset, replace(write, rows=without_mark(write.rows)), partition_columns)
+
+
+def _fitted(spark: SparkSession, run: Run, write: Stated, head: Head) -> tuple[DataFrame, DataFrame]:
+    """The result in the table's columns and types, and the table's rows; both of the run's partitions."""
     target = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     result = extract.filled(write.rows, target, run.table.key_columns) if isinstance(write, Snapshot) else write.rows
     rows = fit(run.asset, result, target.schema, may_add=_may_add(write), filled=lambda: _filled(spark, run, head))
     within = run.within(target.schema)
-    if within is not None:
-        rows, target = rows.where(within), target.where(within)
+    return (rows, target) if within is None else (rows.where(within), target.where(within))
+
+
+def _compared(
+    spark: SparkSession,
+    run: Run,
+    write: Stated,
+    rows: DataFrame,
+    target: DataFrame,
+    head: Head,
+    rest: MarkOnly | Skip,
+) -> Statement | Skip:
+    """The statement that makes the table hold the fitted rows, by the kind of the write."""
     match write:
         case Append():
-            return _appended(spark, run, rows, within, rest)
+            return _appended(spark, run, rows, run.within(target.schema), rest)
         case Overwrite() if not run.table.key_columns:
             same = len(rows.columns) == len(target.columns) and is_empty(bag_difference(rows, target))
-            return rest if same else Replace(rows, within)
+            return rest if same else Replace(rows, run.within(target.schema))
         case Overwrite():
             return keyed(run, rows, None, target, head, rest)
         case Merge(touched=touched):

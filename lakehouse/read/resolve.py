@@ -74,12 +74,12 @@ def read_changes(source: Source, decision: Decision, position: Position | None, 
     match decision:
         case Reconcile(reason=reason):
             return _everything(source, reason)
-        case Refuse(reason=reason, remedy=remedy):
-            return _refused(source, position, reader, reason, remedy)
+        case Refuse():
+            return _from_named_version(source, position, reader, decision.reason, decision.remedy)
         case FirstRead():
             return _first_read(source, reader)
-        case Continue(position=position):
-            return _continue(source, position, reader)
+        case Continue():
+            return _continue(source, decision.position, reader)
         case _:
             assert_never(decision)
 
@@ -177,30 +177,31 @@ def _gap(
         reason = f"{reason}; the archive '{reader.read.archive}' does not answer for it"
     if may_compare(reader.asset, reader.read):
         return _everything(source, reason)
-    return _refused(source, position, reader, reason, remedy(reader.asset, reader.read), error)
+    return _from_named_version(source, position, reader, reason, remedy(reader.asset, reader.read), error)
 
 
-def _refused(
+def _from_named_version(
     source: Source,
     position: Position | None,
     reader: Reader,
     reason: str,
-    remedy: str,
+    what_to_do: str,
     error: BaseException | None = None,
 ) -> Changes:
-    """The changes from the version that a run tag names, if one does.
+    """The changes from the version that a run tag names, because the run's own position is refused.
 
     Raises:
-        GapError: No tag names a version, or rows of that version would be added a second time.
+        GapError: No tag names a version, or rows after that version would be added a second time.
+        StartError: The source ends before that version.
     """
     name, newest = source.at.ref.name, source.head.version
     after = NOTHING_READ if position is None or position.table != source.head.table_id else position.version
     if reader.go_on_from is None:
-        raise GapError(reader.asset.name, name, after, newest, reason, remedy) from error
+        raise GapError(reader.asset.name, name, after, newest, reason, what_to_do) from error
     start = newest if reader.go_on_from == "now" else reader.go_on_from
     if start < after:
         twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
-        raise GapError(reader.asset.name, name, after, newest, twice, remedy)
+        raise GapError(reader.asset.name, name, after, newest, twice, what_to_do)
     if start > newest:
         raise StartError(reader.asset.name, name, f"version {start}", f"ends at version {newest}")
     decided = replace(reader, go_on_from=None, gap=None)

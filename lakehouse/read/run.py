@@ -142,9 +142,18 @@ class Run:
     def application_id(self) -> str:
         return application_id(self.asset, self.partitions, self.cursor.generation)
 
-    @property
-    def moves(self) -> bool:
-        """Whether a commit is due even if no row differs, to record a position or the definition."""
+    def is_due(self, *, by_lookups: bool = False) -> bool:
+        """Whether a commit is due although no row differs: it records what a later run would otherwise do again.
+
+        That is a position that moved over rows, the definition, the version of an extract, what run tags decided, or a
+        mark that log cleanup could reach. A run that reads no changes compares its whole result every time, so snapshot
+        inputs that moved are a reason beside changes alone.
+
+        Args:
+            by_lookups: Whether snapshot inputs that moved are a reason, because the result was compared as of them.
+        """
+        if by_lookups and self.changes and self.lookups_moved:
+            return True
         if self.allowed or self.restate_from is not None:
             return True
         if not isinstance(self.cursor, Known):
@@ -161,7 +170,7 @@ class Run:
         Args:
             overwrites: Whether the result is the whole table, which snapshot inputs decide as well.
         """
-        return bool(self.changes) and not self.moves and not (overwrites and self.lookups_moved)
+        return bool(self.changes) and not self.is_due(by_lookups=overwrites)
 
     @property
     def is_redefined(self) -> bool:

@@ -88,15 +88,16 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
     reason = _why_recomputed(run.ref.log(lambda: spark), head, run, write)
     if reason is not None:
         return Recompute(reason)
-    if not run.moves:
+    if not run.is_due():
         return Skip()
+    rest = MarkOnly()
     if write.changes.is_empty:
-        return MarkOnly()
+        return rest
     target = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
     fit(run.asset, write.rows, target.schema, may_add=False)
     try:
-        return _added(run, write, target, head)
+        return _added(run, write, target, head, rest)
     except LakehouseError:
         raise
     except Exception as error:
@@ -127,11 +128,11 @@ def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | N
     return None
 
 
-def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Statement | Skip | Recompute:
+def _added(run: Run, write: Aggregate, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | Recompute:
     within = run.within(target.schema)
     summed = computed(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
     if isinstance(summed, Local) and not summed.rows:
-        return MarkOnly()
+        return rest
     if _holds(summed, INEXACT, value=True):
         return Recompute("a value of the changes may be another one in the source, or in the table")
     existing = target if within is None else target.where(within)
@@ -139,7 +140,7 @@ def _added(run: Run, write: Aggregate, target: DataFrame, head: Head) -> Stateme
     changed = computed(_operations(beside, write, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
         return Recompute("what it holds and what has changed do not fit together")
-    return written(run, changed, counts_of(changed), target.schema, head, MarkOnly(), few_partitions(run, head))
+    return written(run, changed, counts_of(changed), target.schema, head, rest, few_partitions(run, head))
 
 
 def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:

@@ -331,4 +331,4 @@ def test_a_commit_that_slipped_is_made_again_though_there_is_nothing_to_read(his
     ours = run(history)
     assert known(history, "p").stale_base
     nothing = replace(ours, changes=(replace(ours.changes[0], range=VersionRange(5, 5), content=Nothing()),))
-    assert nothing.moves
+    assert nothing.is_due()

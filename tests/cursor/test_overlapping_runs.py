@@ -132,7 +132,7 @@ class World:
     def plan(self, step: Step) -> bool:
         if superseded_by(self.history, self.history.head(), step.run, WRITE, step.done) is not None:
             return self.says_done(step)
-        if step.done is None and not step.run.moves:
+        if step.done is None and not step.run.is_due():
             return True
         upto, there = step.run.changes[0].range.upto, self.table[-1] if self.table else Rows()
         step.change = {

@@ -15,7 +15,7 @@ from lakehouse.cursor.cursor import Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import expires
+from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
 from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError
@@ -35,7 +35,7 @@ from lakehouse.read.decide import (
     of_input,
 )
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.read.positions import former_reads, mark_expires, position_of
+from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
 from lakehouse.read.remedies import append_remedy
 from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.restated import restated
@@ -268,8 +268,9 @@ class Materialization:
     def pinned(self) -> Run:
         """What has been pinned so far."""
         run = self.run
-        due = self._mark_is_old or any(expires(changes.commits, self.now) for changes in run.changes)
-        return replace(run, former_reads=former_reads(run), mark_expires=due, inputs=total(self._sizes))
+        are_old = any(passed_commits_are_old(changes.commits, self.now) for changes in run.changes)
+        must_record = self._own_mark_is_old or are_old
+        return replace(run, former_reads=former_reads(run), must_record=must_record, inputs=total(self._sizes))
 
     def commit(
         self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
@@ -297,8 +298,8 @@ class Materialization:
         return run, write
 
     @cached_property
-    def _mark_is_old(self) -> bool:
-        return mark_expires(self.run, self.asset.ref.log(self.spark), self.now)
+    def _own_mark_is_old(self) -> bool:
+        return own_mark_is_old(self.run, self.asset.ref.log(self.spark), self.now)
 
     def _prefetch(self) -> None:
         """Makes Delta replay the table's log once, ahead of the comparison and the commit."""

@@ -47,13 +47,13 @@ class Unread:
         """When the oldest unread change was committed, in milliseconds since the epoch; None where there is none."""
         return min((commit.timestamp for commit in self.changes or ()), default=None)
 
-    def expires(self, now: int) -> bool:
+    def passed_commits_are_old(self, now: int) -> bool:
         """Whether log cleanup could reach the commits after the position some day, although none of them has rows.
 
         Args:
             now: Milliseconds since the epoch.
         """
-        return expires(self.commits or (), now)
+        return passed_commits_are_old(self.commits or (), now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def stale(cursor: Cursor) -> str | None:
     return f"a rival's rows came just before version {cursor.version}, which had compared everything"
 
 
-def expires(commits: tuple[Commit, ...], now: int) -> bool:
+def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:
     """Whether commits that were read have stood behind a position for a day, so that it should be put down again.
 
     Args:

@@ -245,7 +245,7 @@ def _expires(backlog: Backlog) -> bool:
 
     It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
     """
-    return isinstance(backlog, Unread) and backlog.expires(_now())
+    return isinstance(backlog, Unread) and backlog.passed_commits_are_old(_now())
 
 
 @dataclass(frozen=True, slots=True)

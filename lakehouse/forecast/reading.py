@@ -101,7 +101,7 @@ def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest
     why = None
     if not included and changing:
         why = "the commits that it leaves out are passed"
-    elif not included and backlog.expires(now):
+    elif not included and backlog.passed_commits_are_old(now):
         why = "log cleanup could reach the commits behind the position"
     return InputForecast(
         source.name,

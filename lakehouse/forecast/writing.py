@@ -53,7 +53,7 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verd
     passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)
     if passed is not None:
         return Verdict.RECORDS, f"Of '{passed.source}' {passed.why}."
-    if run.mark_expires:
+    if run.must_record:
         return Verdict.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
     if moved and kind is Kind.OVERWRITE:
         return Verdict.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"

@@ -41,7 +41,7 @@ def former_reads(run: Run) -> dict[str, Position]:
     }
 
 
-def mark_expires(run: Run, log: Log, now: int) -> bool:
+def own_mark_is_old(run: Run, log: Log, now: int) -> bool:
     """Whether log cleanup may soon remove the last own commit: it is a week old, or others have committed after it.
 
     Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.

@@ -45,7 +45,7 @@ class Run:
         allowed: What a run tag lets through that would be refused.
         restate_from: From when a run tag asks to tell a history again: a time, or the version of an extract.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
-        mark_expires: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
+        must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
         outside: How many rows of its result its partitions left out; None if nobody counted them.
@@ -67,7 +67,7 @@ class Run:
     allowed: frozenset[Allowed] = frozenset()
     restate_from: str | None = None
     extract: ExtractVersion | None = None
-    mark_expires: bool = False
+    must_record: bool = False
     inputs: Size | None = None
     outside: int | None = None
 
@@ -160,7 +160,7 @@ class Run:
             return bool(self.changes) or self.cursor.epoch == 0
         if self.extract != self.cursor.mark.extract:
             return True
-        if self.mark_expires or self.decided is not None or self.cursor.stale_base or self.is_redefined:
+        if self.must_record or self.decided is not None or self.cursor.stale_base or self.is_redefined:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.definition import changed, read_in
+from lakehouse.cursor.definition import read_in, why_redefined
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import broken_off, stale
 from lakehouse.declare.read import Read
@@ -175,7 +175,7 @@ def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str |
         return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
     if mark.definition is None:
         return None  # an earlier version wrote the mark without one, and is believed once
-    return changed(mark.definition, definition, appends=asset.appends, ignored=asset.table.ignored_config)
+    return why_redefined(mark.definition, definition, appends=asset.appends, ignored=asset.table.ignored_config)
 
 
 def _why_not_on(cursor: Cursor, source: str, state: SourceState, position: Position) -> str | None:

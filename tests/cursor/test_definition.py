@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.definition import LONGEST, changed, definition, left_out, read_in
+from lakehouse.cursor.definition import LONGEST, definition, left_out, read_in, why_redefined
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.sql.partitions import PartitionKey, Slice, Window
@@ -53,7 +53,7 @@ def test_a_partition_is_its_windows_and_values(
     before: Slice | None, now: Slice | None, said: str | None, *, appends: bool
 ) -> None:
     """A position of the whole table holds for each partition that the table has got since."""
-    reason = changed(of(before), of(now), appends=appends)
+    reason = why_redefined(of(before), of(now), appends=appends)
     assert reason == said if said is None else said in str(reason)
 
 
@@ -61,21 +61,21 @@ def test_the_order_and_the_case_of_columns_decide_nothing() -> None:
     before = definition(Table(key=("id", "Day"), partition_by="G"), None, {}, {})
     assert before == definition(Table(key=("day", "ID"), partition_by="g"), None, {}, {})
     other = definition(Table(key="id", partition_by="g"), None, {}, {})
-    assert changed(before, other, appends=False) == "its key changed from day, id to id"
+    assert why_redefined(before, other, appends=False) == "its key changed from day, id to id"
 
 
 def test_a_field_that_is_ignored_decides_nothing() -> None:
     table = Table(ignore_config=("threads",))
     one, two = ({"limit": 1, "threads": threads} for threads in (1, 2))
     assert definition(table, None, {}, one) == definition(table, None, {}, two)
-    assert changed(definition(table, None, {}, one), definition(table, None, {}, {}), appends=False) is not None
+    assert why_redefined(definition(table, None, {}, one), definition(table, None, {}, {}), appends=False) is not None
 
 
 def test_a_field_that_is_ignored_from_now_on_decides_nothing_although_the_mark_has_its_value() -> None:
     before = definition(Table(), None, {}, {"limit": 1, "threads": 1})
     now = definition(Table(ignore_config="threads"), None, {}, {"limit": 1, "threads": 2})
-    assert changed(before, now, appends=False) is not None
-    assert changed(before, now, appends=False, ignored=("threads",)) is None
+    assert why_redefined(before, now, appends=False) is not None
+    assert why_redefined(before, now, appends=False, ignored=("threads",)) is None
 
 
 SOME = st.builds(

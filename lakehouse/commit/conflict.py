@@ -47,7 +47,7 @@ _BY_CONDITION = {
     "DELTA_TABLE_ALREADY_EXISTS": Kind.PROTOCOL,
     "DELTA_PATH_EXISTS": Kind.PROTOCOL,
 }
-_MAY_PASS = {Meaning.ANSWER_LOST, Meaning.ROWS_LOST}
+_OUTCOME_UNKNOWN = {Meaning.ANSWER_LOST, Meaning.ROWS_LOST}
 """After these the log is searched for the attempt, and the write is planned again from its inputs."""
 _PARTITION = re.compile(r"partition(?:\(s\))? (\[[^\]]+\])")
 _METADATA_DOMAIN = "conflicting metadata domain"
@@ -70,7 +70,7 @@ class Conflict:
 
 def classify(error: BaseException) -> Conflict:
     """What an exception from a write means. The first cause that says something decides."""
-    may_pass = False
+    is_unknown = False
     first_condition: str | None = None
     for cause in causes(error):
         evidence = Evidence.of(cause)
@@ -83,8 +83,8 @@ def classify(error: BaseException) -> Conflict:
             kind = Kind.METADATA
         if kind is not None:
             return Conflict(kind, _partition(evidence.sentence), evidence.condition)
-        may_pass = may_pass or not said_by(cause).keys().isdisjoint(_MAY_PASS)
-    return Conflict(Kind.UNKNOWN if may_pass else Kind.NOT_A_CONFLICT, condition=first_condition)
+        is_unknown = is_unknown or not said_by(cause).keys().isdisjoint(_OUTCOME_UNKNOWN)
+    return Conflict(Kind.UNKNOWN if is_unknown else Kind.NOT_A_CONFLICT, condition=first_condition)
 
 
 def _named_in(text: str) -> Kind | None:

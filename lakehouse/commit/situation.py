@@ -62,7 +62,7 @@ def of_run(run: Run, evidence: Evidence) -> Situation:
     if by is None:
         return RolledBack()
     # What a commit says of itself need not hold: the cursor knows a stale base, and a position that was rolled back.
-    return Superseded(by) if newest is not None and _settles(run, newest, done) else Overtaken(by)
+    return Superseded(by) if newest is not None and _supersedes(run, newest, done) else Overtaken(by)
 
 
 def of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
@@ -107,7 +107,7 @@ def _repeats(run: Run, newest: Known) -> bool:
     return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.extract
 
 
-def _settles(run: Run, newest: Known, done: int | None) -> bool:
+def _supersedes(run: Run, newest: Known, done: int | None) -> bool:
     """Whether the newest commit leaves the run nothing to do.
 
     After the run's own commit it does if the table holds the rows of its position. After a reconciliation no position

@@ -21,7 +21,11 @@ def step_key(execution: dg.AssetExecutionContext) -> Any:
 
 def config_of(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
     """The step's resolved config, field by field."""
-    config: Any = execution.op_execution_context.op_config
+    return by_field(execution.op_execution_context.op_config)
+
+
+def by_field(config: Any) -> Mapping[str, Any]:
+    """A resolved config, field by field; a config that is one value is a field without a name."""
     return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
 
 

@@ -17,7 +17,7 @@ from lakehouse.spark.snapshot import TableRef
 DRIVER = "lakehouse/driver"
 """Run tag: the Spark application that writes the run's tables on S3. Set by that run."""
 SILENT = 3600.0
-"""Seconds without an event after which a run counts as dead, as for the sensor."""
+"""Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
 _WRITING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 
 

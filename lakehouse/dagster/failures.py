@@ -39,7 +39,7 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
-        raise dg.Failure(description=str(error), allow_retries=may_pass(error)) from error
+        raise dg.Failure(description=str(error), allow_retries=is_worth_another_try(error)) from error
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def as_ended_session(asset: str) -> Generator[None]:
         raise SessionEndedError(asset, first_line(error)) from error
 
 
-def may_pass(error: LakehouseError) -> bool:
+def is_worth_another_try(error: LakehouseError) -> bool:
     """Whether the next try may succeed: with another server, other rivals, other executors.
 
     An error about the asset or its table would only be raised again.

@@ -22,6 +22,7 @@ from lakehouse.dagster.code_location import (
     write_kind,
     writes_nothing,
 )
+from lakehouse.dagster.contexts import by_field
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
@@ -203,8 +204,7 @@ def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, An
     """The resolved config of the step, with its defaults."""
     job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset({subject.key}))
     resolved: Any = dg.validate_run_config(job, dict(run_config))
-    config = resolved["ops"][subject.asset.op.name].get("config")
-    return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
+    return by_field(resolved["ops"][subject.asset.op.name].get("config"))
 
 
 def _planned(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from lakehouse.dagster.drivers import SILENT
 from lakehouse.follow.followed import LeftOut
 from lakehouse.follow.watch import Behind, Look, Watch
 
@@ -21,8 +22,6 @@ _UNDER_WAY = [
     DagsterRunStatus.SUSPENDED,
     DagsterRunStatus.CANCELING,
 ]
-SILENT = 3600.0
-"""Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def _tail(changes: Changes, log: Log, head: Head, commits: tuple[Commit, ...]) -
     """The first commit's rows as inserted by that commit, and what the later ones changed; None if unreadable."""
     first, at = commits[0], changes.source_at
     since = commits if first.is_first else commits[1:]
-    if _misleads(log, head, at, commits, since):
+    if _is_unreliable(log, head, at, commits, since):
         return None
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in since)
     try:
@@ -83,7 +83,9 @@ def _tail(changes: Changes, log: Log, head: Head, commits: tuple[Commit, ...]) -
     return replace(changes, content=feed, commits=commits, times=Times(None, times[changes.range.upto], times))
 
 
-def _misleads(log: Log, head: Head, at: TableVersion, commits: tuple[Commit, ...], since: tuple[Commit, ...]) -> bool:
+def _is_unreliable(
+    log: Log, head: Head, at: TableVersion, commits: tuple[Commit, ...], since: tuple[Commit, ...]
+) -> bool:
     """Whether the feed of the commits, or the rows of the first one, may be other rows than there were."""
     freed = any(commit.freed for commit in since)
     if freed and not commits[0].is_first:  # its rows have columns by other names

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakehouse.spark.driver_rows import Local
-from lakehouse.spark.exactness import is_told_exactly
+from lakehouse.spark.exactness import are_exact
 
 CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
@@ -60,4 +60,4 @@ def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
 def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
     """Whether the values of the feed equal those of the source."""
     kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
-    return all(is_told_exactly(images.arrow.column(column), kinds[column.lower()]) for column in columns)
+    return all(are_exact(images.arrow.column(column), kinds[column.lower()]) for column in columns)

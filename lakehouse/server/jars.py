@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,17 +99,17 @@ def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = JARS) -> str:
     return ":".join(str(directory / jar.file_name) for jar in jars)
 
 
-def fetch(
-    directory: Path = DIRECTORY, variables: Mapping[str, str] = os.environ, jars: Sequence[Jar] = JARS
-) -> str | None:
-    """Fetches every missing jar. None on success, otherwise what failed.
+def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = JARS) -> str | None:
+    """Fetches every missing jar, from the repository that the environment names (`REPOSITORY`).
 
     A jar with the right content stays, so the files can be copied by hand if the machine reaches no repository.
 
     Args:
         directory: Where the jars are to be.
-        variables: The environment, which may name the repository (`REPOSITORY`).
         jars: Which jars.
+
+    Returns:
+        What failed; None on success.
     """
     missing = [jar for jar in jars if not _is_pinned(jar, directory)]
     if not missing:
@@ -118,7 +118,7 @@ def fetch(
         directory.mkdir(parents=True, exist_ok=True)
         # Beside the target, so that a jar appears under its name whole and checked, or not at all.
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
-            answer = _retrieve(missing, Path(scratch), variables.get(REPOSITORY))
+            answer = _retrieve(missing, Path(scratch), os.environ.get(REPOSITORY))
             for jar in missing:
                 if not _is_pinned(jar, Path(scratch)):
                     return (

@@ -99,7 +99,7 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
             assert_never(when)
 
 
-def is_told_exactly(values: Any, kind: DataType) -> bool:
+def are_exact(values: Any, kind: DataType) -> bool:
     """Whether every value of a column of the feed is exact; a type with parts counts as inexact.
 
     Args:

@@ -23,12 +23,10 @@ from lakehouse.sql.text import folded, literal, quote
 from lakehouse.write import extract
 from lakehouse.write.by_key import keyed
 from lakehouse.write.extract import filled, matching, refuse_deletions, scoped
-from lakehouse.write.history_rows import Shape
+from lakehouse.write.history_rows import NEVER, Shape
 from lakehouse.write.history_table import check_columns, laid_out, shape_of
 from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.write.writes import History, Snapshot
-
-_NEVER = "CAST(NULL AS TIMESTAMP)"
 
 
 def opened(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) -> Run:
@@ -92,7 +90,7 @@ def extracted(
     version = _literal(run.extract.value)
     at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
     if head is None:
-        states = shape.states(_images(snapshot.rows, INSERT), at, _NEVER)
+        states = shape.states(_images(snapshot.rows, INSERT), at, NEVER)
         rows = shape.rows(states, one_task=False).drop(*shape.earliest)
         check_new(run.asset, rows, run.table)
         return Create(rows)
@@ -132,7 +130,7 @@ def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) 
         if column.name.lower() not in folded(before.columns):
             before = before.withColumn(column.name, F.lit(None).cast(column.dataType))
     ended = _images(before.select(*map(quote, columns)), DELETE)
-    states = shape.states(_images(delivered, INSERT).unionByName(ended), at, _NEVER)
+    states = shape.states(_images(delivered, INSERT).unionByName(ended), at, NEVER)
     rows = shape.rows(shape.states_before(before, columns).unionByName(states), one_task=False)
     return rows.drop(*shape.earliest)
 

@@ -28,12 +28,10 @@ from lakehouse.sql.text import folded, quote
 from lakehouse.write.by_key import counts_of, few_partitions, written
 from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import difference, promised
-from lakehouse.write.history_rows import Shape
+from lakehouse.write.history_rows import NEVER, Shape
 from lakehouse.write.history_table import check_columns, laid_out, shape_of
 from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.write.writes import History
-
-_NEVER = "CAST(NULL AS TIMESTAMP)"
 
 
 def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]:
@@ -159,7 +157,7 @@ def planned(
     shape, times = Shape(key[:-1], write.start_at, write.end_at, write.tracked), changes.times
     assert times is not None, "opened() has told the times"
     if head is None:
-        states = shape.states(changes.feed, _frame_of(spark, times), _NEVER)
+        states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
         rows = shape.rows(states, one_task=False).drop(*shape.earliest)
         check_new(run.asset, rows, run.table)
         return Create(rows)
@@ -215,11 +213,11 @@ def _rows(
     for name in columns:
         if name.lower() not in folded(existing.columns):
             before = before.withColumn(name, F.lit(None).cast(images.schema[name].dataType))
-    earliest = _NEVER
+    earliest = NEVER
     if isinstance(changes.content, Everything) and since is not None:
         earliest = since
         ended = before.select(*map(quote, columns)).withColumns(
-            {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(_NEVER)}
+            {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(NEVER)}
         )
         images = images.unionByName(ended)
     states = shape.states(images, _frame_of(spark, changes.times), earliest)

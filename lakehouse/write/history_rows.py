@@ -20,6 +20,7 @@ from lakehouse.write.broken_promises import breach_sql
 EARLIEST = "_EARLIEST"
 """After the name of the start or the end: a column with the moment after which the change came, where its own time is
 not known. It is there once a history has been compared with its source, for want of the source's changes."""
+NEVER = "CAST(NULL AS TIMESTAMP)"
 BEFORE_ALL = -1
 """In place of a version: the state in which the changes found the entity."""
 _STATE = ("__version", "__at", "__earliest", "__row")
@@ -94,9 +95,7 @@ class Shape:
             columns: The source's columns.
         """
         values = ", ".join(map(quote, columns))
-        earliest = (
-            quote(self.earliest[0]) if self.earliest[0].lower() in folded(rows.columns) else "CAST(NULL AS TIMESTAMP)"
-        )
+        earliest = quote(self.earliest[0]) if self.earliest[0].lower() in folded(rows.columns) else NEVER
         return rows.selectExpr(
             *self._keys,
             f"CAST({BEFORE_ALL} AS BIGINT) AS __version",

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor, checks, incremental, validate
-from lakehouse.dagster.failures import as_ended_session, may_pass
+from lakehouse.dagster.failures import as_ended_session, is_worth_another_try
 from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
 
 PROJECT = Path(__file__).parents[2]
@@ -164,7 +164,7 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
         as_ended_session("orders"),
     ):
         raise gone
-    assert may_pass(told.value)
+    assert is_worth_another_try(told.value)
     other = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] orders")
     with pytest.raises(PySparkException) as same, as_ended_session("orders"):
         raise other

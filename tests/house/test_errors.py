@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from lakehouse import errors
-from lakehouse.dagster.failures import may_pass
+from lakehouse.dagster.failures import is_worth_another_try
 from lakehouse.errors import LakehouseError
 from lakehouse.server import errors as setup_errors
 from tests.support.sentences import reading, results, tables
@@ -56,7 +56,7 @@ def test_once_is_not_said_as_1_times():
 
 def test_a_retry_policy_repeats_what_another_try_may_do_better():
     """Another session, other rivals, other executors; all else would only be said again."""
-    assert {case.error for case in CASES if may_pass(case.raised())} == {
+    assert {case.error for case in CASES if is_worth_another_try(case.raised())} == {
         errors.SessionEndedError,
         errors.ConflictError,
         errors.UnsettledError,
@@ -65,8 +65,8 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better():
         errors.ComputeError,
         errors.SecondDriverError,
     }
-    assert may_pass(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
-    assert not may_pass(setup_errors.ServerError(Path("/lake"), "it does not start."))
+    assert is_worth_another_try(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
+    assert not is_worth_another_try(setup_errors.ServerError(Path("/lake"), "it does not start."))
 
 
 def test_the_page_on_errors_has_each_and_says_which_a_retry_policy_tries_again():

@@ -14,7 +14,7 @@ from lakehouse import Aggregate, Append, Changes, Merge, Table
 from lakehouse.read.feed_reader import fitted
 from lakehouse.read.latest_images import AFTER, BEFORE, CHANGE, DELETE, INSERT
 from lakehouse.spark.driver_rows import small
-from lakehouse.spark.exactness import inexact_in_sql, is_told_exactly
+from lakehouse.spark.exactness import are_exact, inexact_in_sql
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import quote
 from tests.support.lake import Lake
@@ -126,7 +126,7 @@ def _check_renderings(feed: DataFrame, flags: list[tuple[bool, ...]], names: lis
     local = small(feed.select(*map(quote, atoms)))
     assert local is not None
     for name in atoms:
-        exact = is_told_exactly(local.column(name), local.schema[name].dataType)
+        exact = are_exact(local.column(name), local.schema[name].dataType)
         assert exact == (not any(row[names.index(name)] for row in flags)), name
 
 

@@ -37,7 +37,7 @@ def report(
     """Adds the materialization's metadata and data version, and says in one line what happened."""
     log = run.ref.log(spark)
     head = log.head()
-    metadata, sentence = _outcome(run, outcome, log)
+    metadata, sentence = _outcome(run, outcome, log, head)
     metadata["read"] = _reads(run)
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
@@ -50,7 +50,7 @@ def report(
             sentence += (
                 f" {counted(run.outside, 'row')} of the result belong to no partition of the run and were left out."
             )
-    metadata |= _extent(log) | _sample(run, outcome, head, spark)
+    metadata |= _extent(log, head) | _sample(run, outcome, head, spark)
     if head is not None:
         declared = log.file_schema(head.version)
         schema = TableVersion.of(spark(), run.ref, head).rows().schema if declared is None else as_struct(declared)
@@ -102,7 +102,7 @@ def column_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
-def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log) -> tuple[dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> tuple[dict[str, Any], str]:
     match outcome:
         case Unchanged(version=version):
             return (
@@ -123,7 +123,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log) -> tuple[dict[s
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
-            how = outcome.statement.describe() + _among(outcome, log)
+            how = outcome.statement.describe() + _among(outcome, log, head)
             metadata = _counts(commit.version, rows) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
@@ -144,9 +144,9 @@ def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
     return {"seconds": round(seconds, 2)} | ({"phases": listed} if listed else {})
 
 
-def _extent(log: Log) -> dict[str, Any]:
+def _extent(log: Log, head: Head | None) -> dict[str, Any]:
     """How much the table holds, deleted rows left out."""
-    size, rows = log.size(), log.live_rows()
+    size, rows = log.size(), None if head is None else log.live_rows(head.version)
     extent = {} if size is None else {"bytes": size.bytes}
     return extent | ({} if rows is None else {"dagster/row_count": rows})
 
@@ -179,12 +179,12 @@ def _rows(outcome: Committed) -> Rows:
             return outcome.commit.rows
 
 
-def _among(outcome: Committed, log: Log) -> str:
+def _among(outcome: Committed, log: Log, head: Head | None) -> str:
     """Of how many rows and files a change was."""
     size = None if outcome.statement.counts is None else log.size()
-    if size is None:
+    if size is None or head is None:
         return ""
-    rows = log.live_rows()
+    rows = log.live_rows(head.version)
     of = f"at most {size.rows:,}" if rows is None else f"{rows:,}"
     return f", of {of} in {counted(size.files, 'file')}"
 

@@ -209,8 +209,8 @@ class _Walked:
     def size(self) -> Size | None:
         return self.log.size()
 
-    def live_rows(self) -> int | None:
-        return self.log.live_rows()
+    def live_rows(self, version: int) -> int | None:
+        return self.log.live_rows(version)
 
     def file_schema(self, version: int) -> FileSchema | None:
         return self.log.file_schema(version)

@@ -39,7 +39,8 @@ class SourceAt:
 
     def whole(self, reading: Reading, why: str | None) -> InputForecast:
         """All rows are read."""
-        return InputForecast(self.name, reading, self.head.version, table_rows=self.log.live_rows(), why=why)
+        version = self.head.version
+        return InputForecast(self.name, reading, version, table_rows=self.log.live_rows(version), why=why)
 
     def refused(self, why: str) -> InputForecast:
         """Nothing is read."""

@@ -62,8 +62,8 @@ class FileLog:
         opened = self._opened()
         return Size(0, 0) if opened is None else opened.size
 
-    def live_rows(self) -> int | None:
-        delta = self._newest
+    def live_rows(self, version: int) -> int | None:
+        delta = self._at(version)
         if delta is None:
             return None
         counts = pa.table(delta.get_add_actions()).column("num_records")
@@ -119,9 +119,8 @@ class FileLog:
 
     def epoch(self, application_id: str, version: int) -> int | None:
         # As of the version whose marks the cursor reads: a concurrent run may have committed since.
-        if self._newest is None or self._newest.version() != version:
-            self._newest = self._open(version)
-        return 0 if self._newest is None else self._newest.transaction_version(application_id) or 0
+        delta = self._at(version)
+        return 0 if delta is None else delta.transaction_version(application_id) or 0
 
     def _pages(self, newest: int, oldest: int) -> Iterator[Iterator[Commit | None]]:
         """The commits from `newest` down to `oldest` in growing pages, each asked for at once; mostly the first do."""
@@ -151,6 +150,12 @@ class FileLog:
         """The versions in `[oldest, below)` that have a file, newest first."""
         names = (name.removesuffix(".json") for name in self._files.names() if name.endswith(".json"))
         return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
+
+    def _at(self, version: int) -> DeltaTable | None:
+        """The table at a version, opened once more only if the log has last opened another version."""
+        if self._newest is None or self._newest.version() != version:
+            self._newest = self._open(version)
+        return self._newest
 
     def _open(self, version: int | None = None) -> DeltaTable | None:
         opened = self._opened(version)

@@ -120,8 +120,8 @@ class Log(Protocol):
         """How much the table holds now, nothing if there is none. None: this log does not know."""
         ...
 
-    def live_rows(self) -> int | None:
-        """How many rows the table holds as of the last `head`; None: this log cannot say, or only by reading much."""
+    def live_rows(self, version: int) -> int | None:
+        """How many rows the table holds at a version; None: this log cannot say, or only by reading much."""
         ...
 
     def file_schema(self, version: int) -> FileSchema | None:

@@ -200,7 +200,7 @@ class Listed:
     def commits(self, newest: int, oldest: int = 0):
         return iter([commit("MERGE", version=v) for v in sorted(self.versions, reverse=True) if oldest <= v <= newest])
 
-    def live_rows(self) -> int | None:
+    def live_rows(self, version: int) -> int | None:
         return None
 
     def size(self) -> Size | None:

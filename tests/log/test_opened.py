@@ -9,6 +9,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from lakehouse.log.file_log import FileLog
+from lakehouse.log.location import Location
 from lakehouse.log.opened import KEPT, newest
 
 
@@ -75,3 +77,11 @@ def test_no_more_tables_stay_open_than_a_run_needs(tmp_path: Path):
     first = newest(paths[0])
     assert [newest(path).delta.version() for path in paths] == [0] * len(paths)
     assert newest(paths[0]) is not first
+
+
+def test_the_rows_of_a_version_are_counted_whoever_has_asked_for_the_head(table: Path):
+    assert [FileLog(Location(str(table)), "t").live_rows(version) for version in (0, 1)] == [1, 2]
+    log = FileLog(Location(str(table)), "t")
+    head = log.head()
+    _write(table, 3)
+    assert head is not None and log.live_rows(head.version) == 2

@@ -41,7 +41,7 @@ class History:
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         return newest_first(self._page, newest, oldest)
 
-    def live_rows(self) -> int | None:
+    def live_rows(self, version: int) -> int | None:
         return None
 
     def file_schema(self, version: int) -> FileSchema | None:

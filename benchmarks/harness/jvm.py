@@ -62,7 +62,7 @@ class Counters:
         )
 
     def _ran(self, stage: int) -> Any | None:
-        """What was counted of a stage; None where it was skipped, which Spark forgets first where it keeps few."""
+        """What was counted of a stage; None if it was skipped, which Spark forgets first where it keeps few."""
         try:
             attempt: Any = self._context.statusStore().lastStageAttempt(stage)
         except Py4JJavaError as error:

@@ -27,7 +27,7 @@ class Goal:
     Args:
         what: The goal.
         measured: What was measured, in words.
-        reached: Whether that reaches it; None where it is only reported.
+        reached: Whether that reaches it; None if it is only reported.
     """
 
     what: str

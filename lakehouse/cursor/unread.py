@@ -20,7 +20,7 @@ class Unread:
         source: The source's name.
         position: How far it has read.
         head: Where the source stands.
-        commits: The unread commits, oldest first, those without rows among them; None where the log no longer has all
+        commits: The unread commits, oldest first, those without rows among them; None if the log no longer has all
             the commits after the position. Empty where the source is replaced or behind.
         gap: Why the next run cannot read on commit by commit, as the second half of a sentence; None if it can.
     """
@@ -33,7 +33,7 @@ class Unread:
 
     @property
     def changes(self) -> tuple[Commit, ...] | None:
-        """The unread commits that may have changed a row; None where the log cannot tell."""
+        """The unread commits that may have changed a row; None if the log cannot tell."""
         return None if self.commits is None else tuple(commit for commit in self.commits if not commit.is_quiet)
 
     @property
@@ -44,7 +44,7 @@ class Unread:
 
     @property
     def since(self) -> int | None:
-        """When the oldest unread change was committed, in milliseconds since the epoch; None where there is none."""
+        """When the oldest unread change was committed, in milliseconds since the epoch; None if there is none."""
         return min((commit.timestamp for commit in self.changes or ()), default=None)
 
     def passed_commits_are_old(self, now: int) -> bool:

@@ -135,7 +135,7 @@ class FileLog:
             newest, page = versions[-1] - 1, min(4 * page, self._files.at_once)
 
     def _commit(self, version: int) -> Commit | None:
-        """A commit by its own file; None where there is none."""
+        """A commit by its own file; None if there is none."""
         try:
             lines = (line for line in self._files.lines(f"{version:020}.json") if "commitInfo" in line)
             actions: Iterator[dict[str, Any]] = (json.loads(line) for line in lines)

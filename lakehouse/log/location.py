@@ -75,7 +75,7 @@ class Location:
         return re.sub("^file:(//)?", "", self.address)
 
     def unreadable(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """Why this process cannot read a log there itself, as the end of a sentence; None where it can.
+        """Why this process cannot read a log there itself, as the end of a sentence; None if it can.
 
         An object store is read with options, or with the credentials that the environment names. Options may be
         empty: a machine's own role needs none, and nothing but the user's word tells that there is one.
@@ -95,7 +95,7 @@ class Location:
                 )
 
     def misfit(self) -> str | None:
-        """Which of the options cannot be meant for this storage, as a clause; None where none is."""
+        """Which of the options cannot be meant for this storage, as a clause; None if none is."""
         if not self.options or self.storage is not Storage.OBJECTS:
             return None  # a table may be in a store although its manager's root is not: Table(path=...)
         provider = _PROVIDERS[str(scheme_of(self.address))]

@@ -70,7 +70,7 @@ def newest(path: str) -> Opened:
 
 
 def _stamp(path: str, version: int) -> _Stamp | None:
-    """What changes whenever a commit is added, removed or replaced; None where a newer one is there, or this is not.
+    """What changes whenever a commit is added, removed or replaced; None if the version is not the newest.
 
     The next commit's file is looked for as well: a file system may give two changes of a directory one time.
     """

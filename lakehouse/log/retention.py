@@ -19,7 +19,7 @@ _PART = re.compile(r"(-?\d+)\s+([a-z]+?)s?\b")
 
 
 def interval(text: str) -> timedelta | None:
-    """A duration as Delta writes one ("interval 30 days"); None where it is not written so.
+    """A duration as Delta writes one ("interval 30 days"); None if it is not written so.
 
     Delta: `DeltaConfigs.parseCalendarInterval`; months and years are refused there.
     """

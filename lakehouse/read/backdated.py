@@ -29,7 +29,7 @@ def backdated(changes: Changes, log: Log) -> Changes | None:
         log: The source's log.
 
     Returns:
-        The same range as a feed, with its times; None where nothing before its last version can be read.
+        The same range as a feed, with its times; None if nothing before its last version can be read.
     """
     head, commits = log.head(), _contiguous(log, changes.range.upto)
     if head is None or not commits:

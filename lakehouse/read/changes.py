@@ -264,7 +264,7 @@ class Changes:
 
     @property
     def are_of_the_feed(self) -> bool:
-        """Whether Delta's feed tells them: where it cannot, there is another way."""
+        """Whether the changes come from Delta's feed; an archive, or the whole source, needs another way."""
         return isinstance(self.content, Feed) and not self.content.archived
 
     @property

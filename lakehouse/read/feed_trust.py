@@ -56,7 +56,7 @@ def why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, .
     Args:
         source: The source.
         at: The source at the end of the batch.
-        later: The commits behind the batch that were read; others may follow, which only a difference makes worth it.
+        later: The commits after the batch, as far as they have been read. The rest is read only if the layout differs.
     """
     newest = later[-1].version if later else at.version
     if newest < source.head.version:

@@ -14,7 +14,7 @@ class Times:
     """The times of a range of versions, in milliseconds since the epoch.
 
     Args:
-        since: The time of the version after which the range begins; None where nothing was read before.
+        since: The time of the version after which the range begins; None if nothing was read before.
         of: The time of each version of the range; where everything is compared, that of the last one alone.
         upto: The time of its last version.
     """
@@ -29,7 +29,7 @@ def times_of(commits: Iterable[tuple[int, int]], before: tuple[int, int] | None 
 
     Args:
         commits: Versions and what their commits say, in the order of the versions; some may be missing.
-        before: The version before them, and its time; None where nothing was read before.
+        before: The version before them, and its time; None if nothing was read before.
     """
     times: dict[int, int] = {}
     for version, timestamp in commits:

@@ -23,7 +23,7 @@ class Touched:
     Args:
         columns: The key's columns, as the target names them too.
         touched: Which keys they are.
-        source: The rows that `rows` restricts: the source at the end of the range, with the key's columns; None where
+        source: The rows that `rows` restricts: the source at the end of the range, with the key's columns; None if
             the keys of two sources were united.
         inputs: The sources whose changes touched the keys.
         also: The conditions on rows of the source that are among `rows` whatever their key.
@@ -118,7 +118,7 @@ class Touched:
         return self.touched.sent if isinstance(self.touched, SomeKeys) else self.keys
 
     def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
-        """That a row of the frame has the key that a row of `keys` is, whose columns go by the aliases of `renamed`."""
+        """The join condition that a row of the frame has a key; see `SomeKeys.same_key`."""
         assert isinstance(self.touched, SomeKeys), "nothing is joined with every key"
         return self.touched.same_key(frame, renamed)
 

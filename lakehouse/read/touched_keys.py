@@ -20,8 +20,8 @@ from lakehouse.sql.text import Literal, quote
 class Tells(Enum):
     """What changes tell beside the keys that they touched.
 
-    KEYS: Nothing. ROWS: The rows with these keys, for the columns identify a row of the source in every version of the
-    range. NEW_ROWS: Those, and that the range only added them, as its commits say; then few tables hold the keys.
+    KEYS: Nothing. ROWS: The rows with these keys, because the columns identify a row of the source in every version of
+    the range. NEW_ROWS: Those, and that the range only added them, as its commits say; then few tables hold the keys.
     """
 
     KEYS = "keys"
@@ -52,7 +52,7 @@ class SomeKeys:
     Args:
         columns: The key's columns.
         rows: Rows with the keys, perhaps repeated; not brought to the driver before the write if they are `Unread`.
-        most: There are at most so many keys, by the metrics of the commits; None where those do not say.
+        most: There are at most so many keys, by the metrics of the commits; None if those do not say.
         tells: What the changes tell beside the keys.
     """
 
@@ -95,11 +95,11 @@ class SomeKeys:
         return self._predicate
 
     def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
-        """That a row of the frame has the key that a row of the keys is, whose columns go by aliases.
+        """The join condition that a row of the frame has a key.
 
         Args:
             frame: Rows with the key's columns.
-            renamed: The column for each alias.
+            renamed: The aliases of the key's columns, each with the name of its column.
         """
         nulls = not isinstance(self._rows, Local) or self._rows.has_nulls(self.columns)
         pairs = zip(as_keys(frame, tuple(renamed.values())), map(F.col, renamed), strict=True)

@@ -11,12 +11,12 @@ from lakehouse.sql.text import folded
 def unique_key(
     log: Log, head: Head, asset: str, declared: tuple[str, ...], commits: tuple[Commit, ...]
 ) -> tuple[str, ...]:
-    """The columns of which every value that the commits touched is a single row after them; none where none are known.
+    """The columns by which each row that the commits touched is unique after them; empty if no such columns are known.
 
-    On an asset's own table they are those by which every commit of the range was compared with the version just before
-    it, if the asset made them all, by one key. That need not be the key which is declared: the rows of a `History` are
-    identified by the entity and the start. On a table that no asset has ever written the declared key is a promise of
-    those who write it. In a partitioned table nothing is assumed: a key may be in several partitions.
+    On an asset's own table they are the columns by which every commit of the range was compared with the version just
+    before it, if the asset made them all, by one key. That need not be the key which is declared: the rows of a
+    `History` are identified by the entity and the start. On a table that no asset has ever written the declared key is
+    a promise of those who write it. In a partitioned table nothing is assumed: a key may be in several partitions.
 
     Args:
         log: The source's log.

@@ -33,8 +33,8 @@ class ColumnChoice:
     Args:
         option: The name of the option that lists columns.
         except_option: The name of the option that leaves columns out.
-        only: The columns of the first; None where the option is not given.
-        without: The columns of the second; None where the option is not given.
+        only: The columns of the first; None if the option is not given.
+        without: The columns of the second; None if the option is not given.
     """
 
     option: str

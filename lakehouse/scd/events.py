@@ -32,8 +32,8 @@ def marked(
         events: The events.
         layout: The columns of the result.
         sequence_by: What orders the events of a key: a column, or an expression over the events' columns.
-        conditions: By the name of the new column the option's name, and an expression over the events' columns of which
-            NULL counts as false.
+        conditions: For each new column, the name of the option and its condition: a column, or an expression over the
+            events' columns. NULL counts as false.
 
     Raises:
         EventOptionError: The sequence has no order, or a condition is no BOOLEAN.

@@ -56,8 +56,8 @@ def session_on(server: Server) -> SparkSession:
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions choose by it
         channel = Channel(server, state, session_id)
         session: Any = ConnectSession.builder.channelBuilder(channel).create()
-        # Ahead of what PySpark does at the end of a process for a session that is still open: a query without a time
-        # limit, for which a server that hangs would keep the process, and the process the server's lock.
+        # Registered last, `leave_all` runs before PySpark's own handler, which sends the server a query without a time
+        # limit. If the server hangs, that handler would keep the process, and the process would keep the server's lock.
         atexit.unregister(leave_all)
         atexit.register(leave_all)
         _connected[server.root] = _Connected(session, channel, state, used)

@@ -14,7 +14,10 @@ from lakehouse.server.rendezvous import Lock, Rendezvous
 from lakehouse.spark.session import is_connect
 
 _locks_here: dict[Path, Any] = {}
-"""The locks that the JVM of this process's classic session has, until it ends. Let go here, Java may let go of them."""
+"""The locks that the JVM of this process's classic session holds until that JVM ends.
+
+They are referenced here, because Java may release a lock that nothing refers to.
+"""
 
 
 def guard(session: SparkSession, root: Path) -> None:
@@ -56,7 +59,7 @@ def _locked_by(session: SparkSession) -> list[Path]:
 def _take(session: SparkSession, root: Path) -> None:
     rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()
-    if not lock.take(1):  # while it is had, no other process looks for or takes Java's lock
+    if not lock.take(1):  # while this process holds the lock, no other process looks for Java's lock, or takes that
         raise ServerError(root, _has_it(lock))
     try:
         jvm = cast("Any", session.sparkContext)._jvm  # noqa: SLF001

@@ -37,7 +37,10 @@ class Lock:
         return self._fd
 
     def take(self, seconds: float = 0, *, shared: bool = False) -> bool:
-        """Whether the lock was taken within a time limit; a shared lock together with other processes."""
+        """Takes the lock within a time limit, and says whether it did. Alone, or shared with other processes.
+
+        If it fails, this object holds nothing any more.
+        """
         if self._fd is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -22,7 +22,7 @@ INSERT, UPDATE, DELETE = "insert", "update", "delete"
 AGAIN = "insert again"
 """The row of a key that the table held more than once; a `DELETE` of the key stands beside it."""
 HELD = "__lakehouse_held"
-"""What the table holds in some columns, where that is asked for: an array, for a key may be there more than once."""
+"""What the table holds in some columns, if they are asked for: an array, because a key may be there more than once."""
 _PROBLEM = "__lakehouse_problem"
 
 

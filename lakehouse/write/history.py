@@ -134,7 +134,7 @@ def _of_range(spark: SparkSession, changes: Changes, position: Position, time: i
 
 
 def _latest(rows: DataFrame, shape: Shape) -> int | None:
-    """The latest moment that the history speaks of; None where it has no row."""
+    """The latest moment that the history speaks of; None if it has no row."""
     latest = f"unix_millis(max(greatest({quote(shape.start)}, {quote(shape.end)})))"
     latest_moment: int | None = rows.selectExpr(latest).collect()[0][0]
     return latest_moment
@@ -149,7 +149,7 @@ def planned(
         spark: The session.
         run: The run, from `opened`.
         write: The write, from `opened`.
-        head: The table as the attempt finds it; None where there is none.
+        head: The table as the attempt finds it; None if there is none.
         rest: What remains to be done where no row differs.
     """
     changes, key = write.changes, run.table.key_columns
@@ -201,7 +201,7 @@ def _rows(
         changes: The changes since the position, with their times.
         shape: The columns of the history.
         existing: The table's rows of these entities that reach beyond the position.
-        since: SQL of the position's time; None where nothing was read before.
+        since: SQL of the position's time; None if nothing was read before.
         one_task: Whether they are few.
     """
     assert changes.times is not None

@@ -131,7 +131,7 @@ class Shape:
         return bounded.where("__row IS NOT NULL").selectExpr(*self._columns(schema.names))
 
     def _columns(self, names: list[str]) -> list[str]:
-        """The history's columns: what finds its rows comes first, for Delta keeps statistics of the first ones."""
+        """The history's columns: what finds its rows comes first, because Delta keeps statistics of the first ones."""
         entity = folded(self.entity)
         start, end = self.earliest
         return [

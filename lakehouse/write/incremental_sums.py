@@ -103,7 +103,7 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
     except Exception as error:
         if not is_of_the_asset(error) or why_unreadable(error) is not None:
             raise
-        # The images before may say what no row says any more: if it is wrong still, the recompute says so.
+        # A pre-image may hold a value that no row holds any more. If a row does hold it, the recompute fails too.
         return Recompute(f"the changes cannot be added ({first_line(error)[:160]})")
 
 

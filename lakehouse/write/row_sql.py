@@ -91,7 +91,7 @@ def names_in(sql: str) -> str:
 
 
 def why_not_of_the_row(sql: str) -> str | None:
-    """Why SQL may go by more than the columns of one row, as a sentence; None where it does not."""
+    """Why SQL may go by more than the columns of one row, as a sentence; None if it does not."""
     if any(token["comment"] for token in _TOKEN.finditer(sql)):
         return f"An Aggregate's SQL is put into other SQL, so it has no comments: {sql!r}."
     names = names_in(sql)

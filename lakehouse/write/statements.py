@@ -136,7 +136,11 @@ Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatche
 """Each has `compared` (it follows from a comparison with the table, and so holds only for what was compared), `counts`
 (the rows that differ, where a comparison has counted them) and `describe()`."""
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
-"""Delta's own `replaceOn` deletes so; elsewhere it is off, for a source that is not computed alike twice. Ours is."""
+"""Allows a `DELETE` with an `EXISTS` subquery, as Delta's own `replaceOn` uses.
+
+Off by default, because a source that gives other rows the second time would delete wrong rows; ours gives the same rows
+twice.
+"""
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 """What the condition of a `ReplaceMatched` calls the table and the rows."""
 

@@ -67,8 +67,9 @@ class Snapshot:
     Args:
         rows: The extract: one row for each key of the table.
         version: The version of the extract: an int, a date or a datetime (UTC if it has no zone), of one type for ever.
-        scope: The columns whose values in the extract say of which rows the extract is all that there is; or a mapping
-            from these columns to the delivered values, so that a value without rows counts. Empty: all rows.
+        scope: Columns. The extract is all that there is of the rows with values that it contains in these columns, and
+            says nothing of other rows. As a mapping, the delivered values are given for each column, so that a value
+            without rows counts. Empty: the extract is all that there is.
         max_deleted: The largest share of the stored rows in scope that one extract may delete, from 0 to 1; None for
             any. An extract without rows is held back unless the share is 1.
         on_older: What to do with an extract that is older than the table's.

@@ -49,7 +49,7 @@ class Step:
     Args:
         run: What it has pinned.
         keys: The keys that it writes.
-        base: The version at which it has compared; None where it is to look at the log first.
+        base: The version at which it has compared; None if it is to look at the log first.
         change: What differed there: the value that each key is to have, None for a key that is to go.
         blind: Whether all of it is new to the table, so that it is appended.
         done: Its own commit, where it has one and is to mend it.

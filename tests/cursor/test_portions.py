@@ -156,7 +156,7 @@ def ms(millis: float) -> dt.datetime:
 
 
 def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | None:
-    """The version after which a first read starts; None where it is refused."""
+    """The version after which a first read starts; None if it is refused."""
     try:
         return start_version("asset", "src", source.log, source.head, Read(start=start, clamp=clamp))
     except StartError:

@@ -14,7 +14,7 @@ class Span:
 
     Args:
         history: The source.
-        after: The last version that the table had read before; None where this commit starts anew.
+        after: The last version that the table had read before; None if this commit starts anew.
         upto: The last version that it has read.
     """
 
@@ -116,7 +116,7 @@ def continued(rows: list[Row], state: list[Row], at: Any, tracked: Sequence[str]
 
 
 def differs(expected: list[Row], rows: list[Row]) -> str | None:
-    """How the rows differ from the expected ones; None where they are the same bag."""
+    """How the rows differ from the expected ones; None if they are the same bag."""
     lacks, extra = bag(expected) - bag(rows), bag(rows) - bag(expected)
     if not lacks and not extra:
         return None

@@ -79,7 +79,7 @@ class Victim:
     Args:
         process: It.
         pipe: What it says.
-        jvm: The process id of its own JVM; None where it uses the caller's.
+        jvm: The process id of its own JVM; None if it uses the caller's.
     """
 
     process: Any

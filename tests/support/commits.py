@@ -98,7 +98,7 @@ class History:
         return landed
 
     def land(self, mark: Mark) -> int | None:
-        """The version of an own commit; None where Delta skips it, because the application id has got so far."""
+        """The version of an own commit; None if Delta skips it, because the application id has got so far."""
         if self.transactions.get(mark.application_id, 0) >= mark.epoch:
             return None
         self.transactions[mark.application_id] = mark.epoch

@@ -41,7 +41,7 @@ def insert(path: Path, rows: Iterable[tuple[Any, ...]]) -> bool:
 
 
 def rows(path: Path) -> list[tuple[Any, ...]] | None:
-    """The table's rows; None where the table is not plain."""
+    """The table's rows; None if the table is not plain."""
     found = _described(path)
     if found is None:
         return None

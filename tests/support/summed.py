@@ -33,7 +33,7 @@ def rows(lake: Lake) -> Lake:
 
 @pytest.fixture
 def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """Why all sums were recomputed and compared, for each time; None where everything was read anyway."""
+    """Why all sums were recomputed and compared, for each time; None if everything was read anyway."""
     found: list[str | None] = []
     add = lakehouse.write.plan.added
 

@@ -110,7 +110,7 @@ def begin(
     parts = definition(asset.table, slice, reads or {}, config or {})
     together = of_all(asset, cursor, parts, None if compare is None else Reconcile(compare, on_request=True))
     run = Run(
-        of=asset,
+        asset=asset,
         run_id=run_id,
         cursor=cursor,
         head=head,
@@ -167,7 +167,7 @@ class Materialization:
 
     @property
     def asset(self) -> Asset:
-        return self.run.of
+        return self.run.asset
 
     def lookup(self, source: Source) -> DataFrame:
         """The source at its pinned version. Rows that were already written are not updated when it changes."""
@@ -232,7 +232,7 @@ class Materialization:
         run = self.run
         match run.cursor:
             case Fresh(foreign=None):  # other partitions may have been other keys, with these rows among theirs
-                return run.slice is None or holds_nothing(self.spark, run.of, run.head, run.slice)
+                return run.slice is None or holds_nothing(self.spark, run.asset, run.head, run.slice)
             case Known():
                 return position is None
             case _:

@@ -77,7 +77,7 @@ def head_of(writing: Writing) -> Head | None:
     """
     head, was = writing.log.head(), writing.run.table_id
     if was is not None and (head is None or head.table_id != was):
-        raise RolledBackError(writing.run.asset, head and head.version)
+        raise RolledBackError(writing.run.name, head and head.version)
     return head
 
 
@@ -100,7 +100,7 @@ def planned(writing: Writing, head: Head | None) -> Statement | Skip:
             if Meaning.ROWS_LOST not in diagnose(error) or not writing.retry.allows(plans, writing.elapsed):
                 raise explained(writing.run, error) from error
             writing.tell(
-                f"Rows computed for {writing.run.asset} were lost with their executor. They are computed again."
+                f"Rows computed for {writing.run.name} were lost with their executor. They are computed again."
             )
             plans += 1
 
@@ -172,7 +172,7 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
             if commit.user_metadata and mark.attempt in commit.user_metadata and commit.operation not in COMPACTING:
                 return commit
     except Exception as unreadable:
-        raise UnknownOutcomeError(run.asset, mark.attempt, first_line(unreadable)) from (error or unreadable)
+        raise UnknownOutcomeError(run.name, mark.attempt, first_line(unreadable)) from (error or unreadable)
     return None
 
 
@@ -180,6 +180,6 @@ def _classified(run: Run, error: Exception) -> Conflict:
     if isinstance(error, LakehouseError):
         raise error
     conflict = classify(error)
-    if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.asset, error) is not None:
+    if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.name, error) is not None:
         raise explained(run, error) from error
     return conflict

@@ -116,12 +116,12 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
             commit_ = next(writing.log.commits(other.version, other.version))
             return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
         with interpreted(writing.spark, total((writing.run.inputs, writing.log.size()))):
-            doing(f"comparing its result with {writing.run.asset}")
+            doing(f"comparing its result with {writing.run.name}")
             statement = plan.statement if plan is not None and plan.head == head else planned(writing, head)
             if isinstance(statement, Skip):
                 assert head is not None
                 return Unchanged(head.version)
-            doing(f"writing {writing.run.asset}")
+            doing(f"writing {writing.run.name}")
             attempt = tried(writing, statement, head)
         if attempt.own is not None:
             recovered = attempt.error is not None
@@ -154,21 +154,21 @@ def _mend(writing: Writing, landed: _Landed) -> Committed:
                 return landed.committed
             times, rows = times + 1, stale
             if is_disputed(writing.run, stale) or not writing.retry.allows(times, writing.elapsed):
-                raise UnsettledError(writing.run.asset, version, times, stale.value)
+                raise UnsettledError(writing.run.name, version, times, stale.value)
             writing = _behind(writing, landed, times)
             match _land(writing, version):
                 case _Landed() as again:
                     landed = again
                 case _Defeated(last=last, error=error):
                     lost = len(writing.lost)
-                    raise UnsettledError(writing.run.asset, version, lost, last.changed.value) from error
+                    raise UnsettledError(writing.run.name, version, lost, last.changed.value) from error
                 case AlreadyApplied() | Unchanged():
                     return landed.committed
         except (UnsettledError, StaleInputsError, LateGapError):
             raise
         except LakehouseError as error:
             # What it says is true now holds of the second commit alone; what happened, of the run.
-            raise UnsettledError(writing.run.asset, version, max(1, times), rows.value, error.happened) from error
+            raise UnsettledError(writing.run.name, version, max(1, times), rows.value, error.happened) from error
 
 
 def _is_the_last(writing: Writing, lost: LostAttempt) -> bool:
@@ -192,10 +192,10 @@ def _wait(writing: Writing, lost: LostAttempt) -> None:
 def _defeat(writing: Writing, defeat: _Defeated) -> LakehouseError:
     run, last = writing.run, defeat.last
     if last.conflict.kind is Kind.SAME_ASSET and defeat.error is None and _is_skipped(writing):
-        return ForeignApplicationIdError(run.asset, run.application_id, run.cursor.epoch + 1)
+        return ForeignApplicationIdError(run.name, run.application_id, run.cursor.epoch + 1)
     unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
     inputs = unread or "its inputs are as they were"
-    return ConflictError(run.asset, len(writing.lost), writing.elapsed, describe(last), inputs, advice(run, last))
+    return ConflictError(run.name, len(writing.lost), writing.elapsed, describe(last), inputs, advice(run, last))
 
 
 def _is_skipped(writing: Writing) -> bool:
@@ -220,7 +220,7 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
     if not mark.compared:
         return None
     rivals = writing.log.commits(own.version - 1, mark.base + 1)
-    between = tuple(rival for rival in rivals if may_concern(rival, run.asset, run.partitions))
+    between = tuple(rival for rival in rivals if may_concern(rival, run.name, run.partitions))
     judged = changed_by(writing.spark, run, writing.write, between) if between else Changed.OTHER_ROWS
     return None if judged is Changed.OTHER_ROWS else judged
 
@@ -228,7 +228,7 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
 def _behind(writing: Writing, landed: _Landed, times: int) -> Writing:
     """The same write, to be compared with the table after our own commit."""
     run, version = writing.run, landed.committed.commit.version
-    writing.tell(f"A rival changed rows of {run.asset} just before version {version}; writing them again.")
+    writing.tell(f"A rival changed rows of {run.name} just before version {version}; writing them again.")
     writing.clock.sleep(writing.retry.wait(times, writing.clock.random))
     # Our own commit's epoch, so that a concurrent run is noticed; the positions before it, so that nothing is skipped.
     cursor = replace(Known.of(landed.mark, version), reads=run.cursor.reads)

@@ -30,7 +30,7 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
     if table.maps_columns:
         _create_mapped(described, run, mark)
         return
-    table_properties = {**table.all_properties, OWNER: run.asset}
+    table_properties = {**table.all_properties, OWNER: run.name}
     properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table_properties.items())
     layout = ""
     if table.partition_columns:
@@ -82,9 +82,9 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     where = (error.getMessageParameters() or {}).get("tableLocation")
     if run.ref.path is not None or where is None:
         return
-    head = TableRef.at_path(run.asset, where).log(lambda: spark).head()
+    head = TableRef.at_path(run.name, where).log(lambda: spark).head()
     if head is not None:
-        raise UnregisteredTableError(run.asset, run.ref.identifier, where, head.version) from error
+        raise UnregisteredTableError(run.name, run.ref.identifier, where, head.version) from error
 
 
 def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> None:
@@ -93,12 +93,12 @@ def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> N
     Raises:
         OtherFileSystemError: The path means another file system to Spark.
     """
-    head = SparkLog(spark, run.ref.identifier, run.asset).head()
+    head = SparkLog(spark, run.ref.identifier, run.name).head()
     if head is None:
         return
     if run.ref.log(lambda: spark).head() is not None:  # a concurrent run made it this moment
         raise error
-    raise OtherFileSystemError(run.asset, run.ref.location, head.version) from error
+    raise OtherFileSystemError(run.name, run.ref.location, head.version) from error
 
 
 def _described(column: StructField, table: Table) -> Column:

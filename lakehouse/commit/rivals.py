@@ -95,7 +95,7 @@ def describe(attempt: LostAttempt) -> str:
 
 def sentence(run: Run, attempt: LostAttempt, number: int) -> str:
     """The line about the attempt in the run's log."""
-    return f"Attempt {number} to commit {run.asset} lost to {describe(attempt)}."
+    return f"Attempt {number} to commit {run.name} lost to {describe(attempt)}."
 
 
 def advice(run: Run, attempt: LostAttempt) -> str:
@@ -112,20 +112,20 @@ def advice(run: Run, attempt: LostAttempt) -> str:
 
 def explained(run: Run, error: Exception) -> LakehouseError:
     """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
-    broken = broken_promise(run.asset, error)
+    broken = broken_promise(run.name, error)
     if broken is not None:
         return broken
     meanings = diagnose(error)
     if Meaning.SESSION_ENDED in meanings:
-        return SessionEndedError(run.asset, first_line(error))
+        return SessionEndedError(run.name, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
-        return LateGapError(run.asset, reason)
+        return LateGapError(run.name, reason)
     if reason is not None and Meaning.FILE_GONE in meanings:
-        return MissingFileError(run.asset, first_line(error))
+        return MissingFileError(run.name, first_line(error))
     level = run.table.isolation
     if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
-        return IsolationLevelError(run.asset, level.value)  # only Delta knows: on Databricks the definition works
+        return IsolationLevelError(run.name, level.value)  # only Delta knows: on Databricks the definition works
     of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
     at_fault = of_the_asset and Meaning.VERSION_EXPIRED not in meanings  # the next run pins the version of that time
-    return (PlanError if at_fault else ComputeError)(run.asset, first_line(error))
+    return (PlanError if at_fault else ComputeError)(run.name, first_line(error))

@@ -37,7 +37,7 @@ def refuse_unsafe(run: Run, head: Head | None) -> None:
     """
     for key, why in UNSAFE_PROPERTIES.items():
         if head is not None and key in head.properties:
-            raise UnsafeTableError(run.asset, run.ref.identifier, key, head.properties[key], why)
+            raise UnsafeTableError(run.name, run.ref.identifier, key, head.properties[key], why)
 
 
 def refuse_foreign(run: Run, cursor: Cursor) -> None:
@@ -47,7 +47,7 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
         ForeignTableError: It is one. Nothing was written.
     """
     if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.adopts:
-        raise ForeignTableError(run.asset, run.ref.location, cursor.foreign, run.of.adoption)
+        raise ForeignTableError(run.name, run.ref.location, cursor.foreign, run.asset.adoption)
 
 
 @phase("look at the cursor")
@@ -66,7 +66,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
         RolledBackError: The position from which this run began is no longer in the table.
         ForeignTableError: The table now belongs to another program.
     """
-    now = find_cursor(log, head, run.asset, run.partitions, positions=bool(run.changes), on_request=run.on_request)
+    now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), on_request=run.on_request)
     refuse_foreign(run, now)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         situation = of_append(run, now, _repeated(log, head, run))
@@ -78,9 +78,9 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
         case Superseded(by=other):
             return other
         case Overtaken(by=other):
-            raise OvertakenError(run.asset, other.mark.run, other.version, written=done)
+            raise OvertakenError(run.name, other.mark.run, other.version, written=done)
         case RolledBack():
-            raise RolledBackError(run.asset, head and head.version)
+            raise RolledBackError(run.name, head and head.version)
         case _:
             assert_never(situation)
 
@@ -89,7 +89,7 @@ def _repeated(log: Log, head: Head | None, run: Run) -> Known | None:
     """The newest commit of a run that this run repeats, after which others may have added their rows."""
     if not run.aliases or head is None:
         return None
-    return newest_of_runs(log, head, run.asset, {run.run_id, *run.aliases})
+    return newest_of_runs(log, head, run.name, {run.run_id, *run.aliases})
 
 
 def _evidence(log: Log, head: Head | None, run: Run, now: Cursor, done: int | None) -> Evidence:
@@ -99,7 +99,7 @@ def _evidence(log: Log, head: Head | None, run: Run, now: Cursor, done: int | No
     if is_undisturbed(run, evidence):
         return evidence
     # `now` was found without positions.
-    return replace(evidence, newest=newest_covering(log, head, run.asset, run.partitions))
+    return replace(evidence, newest=newest_covering(log, head, run.name, run.partitions))
 
 
 def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
@@ -137,13 +137,13 @@ def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
     for other in _of_other_sequences(between, run):
         if has_read_further(other, run) or not whole:
-            raise OvertakenError(run.asset, other.mark.run, other.version, written=own.version)
+            raise OvertakenError(run.name, other.mark.run, other.version, written=own.version)
 
 
 def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
     """Commits of other runs, in another generation or set of partitions, that wrote partitions of this run."""
     for commit in standing(commits):
-        mark = readable_mark(commit, run.asset)
+        mark = readable_mark(commit, run.name)
         if mark is None or run.is_own(mark) or not mark.meets(run.partitions):
             continue
         if (mark.partitions, mark.generation) != (run.partitions, run.cursor.generation):

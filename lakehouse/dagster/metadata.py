@@ -78,7 +78,7 @@ def data_version_of(log: Log, version: int, run: Run) -> int | None:
     None if the log of that version was cleaned up. (The oldest remaining version would change with each cleanup.)
     """
     for commit in log.commits(version):
-        if commit.is_first or may_concern(commit, run.asset, run.partitions):
+        if commit.is_first or may_concern(commit, run.name, run.partitions):
             return commit.version
     return None
 
@@ -107,19 +107,19 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log, head: Head | No
         case Unchanged(version=version):
             return (
                 _counts(version, NO_ROWS) | {"write": "nothing: no row differs", "attempts": 0},
-                f"{run.asset} is unchanged at version {version}: its sources changed no row of it.",
+                f"{run.name} is unchanged at version {version}: its sources changed no row of it.",
             )
         case NothingToDo(version=version):
             return (
                 _counts(version, NO_ROWS) | {"write": "nothing: no source has changes", "attempts": 0},
-                f"{run.asset} is unchanged at version {version}: no source has changes, so nothing was computed.",
+                f"{run.name} is unchanged at version {version}: no source has changes, so nothing was computed.",
             )
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
             return (
                 _counts(commit.version, commit.rows)
                 | {"write": f"already applied by run {mark.run}, version {commit.version}", "attempts": len(lost)}
                 | _rivals(lost),
-                f"The changes were already applied to {run.asset} by run {mark.run} in version {commit.version}.",
+                f"The changes were already applied to {run.name} by run {mark.run} in version {commit.version}.",
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
@@ -130,7 +130,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log, head: Head | No
                 "attempts": len(lost) + 1,
             }
             after = f" after {counted(len(lost), 'lost attempt')}" if lost else ""
-            return metadata | _rivals(lost), f"{run.asset} is at version {commit.version}{after}: {rows} ({how})."
+            return metadata | _rivals(lost), f"{run.name} is at version {commit.version}{after}: {rows} ({how})."
 
 
 def _counts(version: int, rows: Rows) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verd
         return Verdict.REFUSED, f"'{refused[0].source}' cannot be read on, and nothing would be written."
     if run.head is None:
         return Verdict.WRITES, "Its first commit creates the table."
-    if not run.of.incremental:
+    if not run.asset.incremental:
         return Verdict.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
     if changed:
         return Verdict.WRITES, f"{counted(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
@@ -67,7 +67,7 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verd
 
 def strategy(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> str:
     """What a write would do to the table, by its kind and by how its inputs would be read."""
-    incremental, keyed = run.of.incremental, bool(run.table.key_columns)
+    incremental, keyed = run.asset.incremental, bool(run.table.key_columns)
     whole = not incremental or any(each.reading in _ALL for each in inputs)
     archived = any(each.reading is Reading.ARCHIVE for each in inputs)
     where = "the partition" if run.slice is not None else "the table"

@@ -22,15 +22,15 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
         table_id: The id of its table.
     """
     reads = run.cursor.reads
-    if source in reads or not run.of.appends:
+    if source in reads or not run.asset.appends:
         return reads.get(source)
-    former = [at for was, at in reads.items() if was not in run.of.inputs]
+    former = [at for was, at in reads.items() if was not in run.asset.inputs]
     return next((at for at in former if at.table == table_id and not at.lookup), None)
 
 
 def former_reads(run: Run) -> dict[str, Position]:
     """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
-    if not run.of.appends:
+    if not run.asset.appends:
         return {}
     read = {changes.name for changes in run.changes} | run.lookups.keys()
     tables = {changes.source_at.table_id for changes in run.changes}
@@ -54,7 +54,7 @@ def own_mark_is_old(run: Run, log: Log, now: int) -> bool:
     cursor, head = run.cursor, run.head
     if not isinstance(cursor, Known) or head is None:
         return False
-    if not run.of.incremental and cursor.mark.extract is None:
+    if not run.asset.incremental and cursor.mark.extract is None:
         return False
     times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
     # Without times the table is gone, which the commit finds out.

@@ -29,7 +29,7 @@ class Run:
     """One materialization of one asset, up to its commit.
 
     Args:
-        of: The asset.
+        asset: The asset.
         run_id: Dagster's id of the run.
         aliases: Ids of unacknowledged runs that this run repeats; a commit of such a run is ours.
         cursor: How far the table had read when the run began.
@@ -51,7 +51,7 @@ class Run:
         outside: How many rows of its result its partitions left out; None if nobody counted them.
     """
 
-    of: Asset
+    asset: Asset
     run_id: str
     cursor: Cursor
     head: Head | None = None
@@ -73,20 +73,20 @@ class Run:
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
-        return replace(self, of=replace(self.of, table=table))
+        return replace(self, asset=replace(self.asset, table=table))
 
     @property
-    def asset(self) -> str:
+    def name(self) -> str:
         """The asset key, its parts joined by "/"."""
-        return self.of.name
+        return self.asset.name
 
     @property
     def table(self) -> Table:
-        return self.of.table
+        return self.asset.table
 
     @property
     def ref(self) -> TableRef:
-        return self.of.ref
+        return self.asset.ref
 
     @property
     def began_at(self) -> int:
@@ -104,7 +104,7 @@ class Run:
     @property
     def adopts(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
-        taken = "version" in self.allowed and self.of.takes_extracts
+        taken = "version" in self.allowed and self.asset.takes_extracts
         return taken or self.reconcile is not None or self.decided is not None
 
     @property
@@ -140,7 +140,7 @@ class Run:
 
     @property
     def application_id(self) -> str:
-        return application_id(self.asset, self.partitions, self.cursor.generation)
+        return application_id(self.name, self.partitions, self.cursor.generation)
 
     def is_due(self, *, by_lookups: bool = False) -> bool:
         """Whether a commit is due although no row differs: it records what a later run would otherwise do again.
@@ -178,8 +178,8 @@ class Run:
         if not isinstance(self.cursor, Known):
             return False
         mark = self.cursor.mark
-        reads_changes = bool(self.changes) or self.of.incremental
-        return mark.code_version != self.of.code_version or (reads_changes and mark.definition != self.definition)
+        reads_changes = bool(self.changes) or self.asset.incremental
+        return mark.code_version != self.asset.code_version or (reads_changes and mark.definition != self.definition)
 
     @property
     def lookups_moved(self) -> bool:
@@ -193,14 +193,14 @@ class Run:
         self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None, log_after: int | None = None
     ) -> Mark:
         return Mark(
-            asset=self.asset,
+            asset=self.name,
             partitions=self.partitions,
             generation=self.cursor.generation,
             epoch=self.cursor.epoch + 1,
             run=self.run_id,
             attempt=attempt,
             base=base,
-            code_version=self.of.code_version,
+            code_version=self.asset.code_version,
             reads=self.reads,
             compared=compared,
             key=self.table.key_columns if compared or TRACK in self.definition else (),

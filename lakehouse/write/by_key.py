@@ -64,7 +64,7 @@ def keyed(
     key = run.table.key_columns
     within_key = touched is None or folded(touched.columns) <= folded(key)
     partitions = few_partitions(run, head) if within_key else ()
-    changed = compared(run.asset, rows, touched, target, key, partitions)
+    changed = compared(run.name, rows, touched, target, key, partitions)
     same_columns, least = len(rows.columns) == len(target.columns), rest
     if not same_columns:
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)

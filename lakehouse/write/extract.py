@@ -41,10 +41,10 @@ def opened(run: Run, write: Snapshot) -> Run:
         ColumnMissingError, EmptyExtractError, OutOfScopeError: The extract is not what it says.
     """
     if not run.table.key_columns:
-        raise MissingKeyError(run.asset, "Snapshot")
+        raise MissingKeyError(run.name, "Snapshot")
     if run.slice is not None or run.changes:
         raise WriteError(
-            f"'{run.asset}' returns a Snapshot, but it has partitions or reads Changes.",
+            f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
             "Nothing was written. An extract is all that there is: leave partitions_def out, give Snapshot(scope=...), "
             "and annotate inputs with DataFrame.",
         )
@@ -79,35 +79,35 @@ def _after(run: Run, write: Snapshot) -> ExtractVersion:
         case Known(mark=mark) if mark.extract is not None:
             newest = mark.extract
         case Known(version=at):
-            raise UnknownExtractError(run.asset, str(version), f"its version {at} was not made of an extract")
+            raise UnknownExtractError(run.name, str(version), f"its version {at} was not made of an extract")
         case lost:
-            raise UnknownExtractError(run.asset, str(version), lost.reason)
+            raise UnknownExtractError(run.name, str(version), lost.reason)
     if newest.kind != version.kind:
         raise UnknownExtractError(
-            run.asset, str(version), f"it holds extract {newest}, of type {newest.kind}, not {version.kind}"
+            run.name, str(version), f"it holds extract {newest}, of type {newest.kind}, not {version.kind}"
         )
     if run.restate_from is not None and not version.is_named(run.restate_from):
         raise WriteError(
-            f"'{run.asset}' is to be restated from {run.restate_from}, but its extract is {version}.",
+            f"'{run.name}' is to be restated from {run.restate_from}, but its extract is {version}.",
             f"Nothing was written. Deliver that extract, or materialize with the run tag "
-            f"{RESTATE_FROM}{run.asset}={version}.",
+            f"{RESTATE_FROM}{run.name}={version}.",
         )
     if not version.is_before(newest) or run.restate_from is not None:
         return version
     if write.on_older == "fail":
-        raise OlderExtractError(run.asset, str(version), str(newest))
+        raise OlderExtractError(run.name, str(version), str(newest))
     return newest
 
 
 def _refuse_misfit(run: Run, write: Snapshot) -> None:
     """Refuses an extract that is not what it says, before it is compared."""
-    require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.asset}'")
+    require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
     if write.max_deleted != 1 and "max_deleted" not in run.allowed and is_empty(write.rows):
-        raise EmptyExtractError(run.asset, str(run.extract))
+        raise EmptyExtractError(run.name, str(run.extract))
     if isinstance(write.scope, Mapping):
         beyond = write.rows.where(f"NOT ({_named(write, write.rows)})")
         for row in beyond.select(*map(quote, write.scope_columns)).take(1):
-            raise OutOfScopeError(run.asset, str(run.extract), {name: str(row[name]) for name in write.scope_columns})
+            raise OutOfScopeError(run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns})
 
 
 def filled(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
@@ -186,4 +186,4 @@ def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame)
         return
     rows = stored.count()
     if deleted > Fraction(str(write.max_deleted)) * rows:
-        raise DeletionsHeldBackError(run.asset, str(run.extract), deleted, rows, write.max_deleted)
+        raise DeletionsHeldBackError(run.name, str(run.extract), deleted, rows, write.max_deleted)

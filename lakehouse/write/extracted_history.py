@@ -45,12 +45,12 @@ def opened(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) ->
     run = extract.opened(run, snapshot)
     stored = None if run.head is None else TableVersion.of(spark, run.ref, run.head).rows()
     columns = () if stored is None else stored.columns
-    check_columns(run.asset, shape, f"The extract of '{run.asset}'", snapshot.rows.columns, columns)
+    check_columns(run.name, shape, f"The extract of '{run.name}'", snapshot.rows.columns, columns)
     if stored is not None and "version" in run.allowed and run.restate_from is None:
         _refuse_later(run, shape, stored)
     if snapshot.scope_columns and run.restate_from is not None:
         raise WriteError(
-            f"'{run.asset}' is to be restated from extract {run.extract}, but the extract has a scope, and the rows of "
+            f"'{run.name}' is to be restated from extract {run.extract}, but the extract has a scope, and the rows of "
             f"other scopes would lose what came later.",
             "Nothing was written. Restate it from an extract without a scope.",
         )
@@ -63,9 +63,9 @@ def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
     version = _literal(run.extract.value)
     if not is_empty(stored.where(f"{quote(shape.start)} > {version} OR {quote(shape.end)} > {version}")):
         raise WriteError(
-            f"The history '{run.asset}' holds rows that begin or end after {run.extract}.",
+            f"The history '{run.name}' holds rows that begin or end after {run.extract}.",
             f"Nothing was written. To drop what came after extract {run.extract}, add the run tag "
-            f"{RESTATE_FROM}{run.asset}={run.extract}.",
+            f"{RESTATE_FROM}{run.name}={run.extract}.",
         )
 
 
@@ -92,7 +92,7 @@ def extracted(
     if head is None:
         states = shape.states(_images(snapshot.rows, INSERT), at, NEVER)
         rows = shape.rows(states, one_task=False).drop(*shape.earliest)
-        check_new(run.asset, rows, run.table)
+        check_new(run.name, rows, run.table)
         return Create(rows)
     stored = TableVersion.of(spark, run.ref, head).rows()
     end, start = quote(shape.end), quote(shape.start)
@@ -100,7 +100,7 @@ def extracted(
     values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
     before = reaching.where(f"{start} < {version}")
     delivered = filled(snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
-    delivered = fit(run.asset, delivered, values, may_add=True)
+    delivered = fit(run.name, delivered, values, may_add=True)
     within = scoped(snapshot, delivered, reaching.where(f"{end} IS NULL"))
     _judge(run, snapshot, shape, delivered, within)
     if snapshot.scope_columns:
@@ -108,7 +108,7 @@ def extracted(
         concerned = delivered.select(*entity).unionByName(within.select(*entity))
         reaching, before = (matching(rows, concerned, shape.entity) for rows in (reaching, before))
     rows = _rows(shape, delivered, before, at)
-    return keyed(run, fit(run.asset, rows, stored.schema, may_add=True), None, reaching, head, rest)
+    return keyed(run, fit(run.name, rows, stored.schema, may_add=True), None, reaching, head, rest)
 
 
 def _judge(run: Run, snapshot: Snapshot, shape: Shape, delivered: DataFrame, within: DataFrame) -> None:

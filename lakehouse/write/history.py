@@ -48,7 +48,7 @@ def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]
     """
     assert isinstance(write.changes, Changes)
     run, shape = described(run, write)
-    check_columns(run.asset, shape, f"'{write.changes.name}'", write.changes.source.columns)
+    check_columns(run.name, shape, f"'{write.changes.name}'", write.changes.source.columns)
     changes = _timed(spark, run, write.changes, shape)
     return replace(run, changes=(changes,)), replace(write, changes=changes)
 
@@ -83,13 +83,13 @@ def _check(run: Run, changes: Changes) -> None:
     """Refuses other changes beside those of the history, and a table that was kept from extracts."""
     if [read.name for read in run.changes] != [changes.name]:
         raise WriteError(
-            f"'{run.asset}' returns the History of '{changes.name}', but reads the changes of "
+            f"'{run.name}' returns the History of '{changes.name}', but reads the changes of "
             f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}. Nothing was written. A history "
             f"has one source: join the others in an asset upstream, and keep the history of that."
         )
     if isinstance(run.cursor, Known) and run.cursor.mark.extract is not None:
         raise WriteError(
-            f"The table of '{run.asset}' was kept from extracts, whose versions are the times of its rows.",
+            f"The table of '{run.name}' was kept from extracts, whose versions are the times of its rows.",
             "Nothing was written. Write the history to another asset.",
         )
 
@@ -113,7 +113,7 @@ def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Cha
         case Feed() | Nothing():
             if position is None or position.time is None:
                 raise WriteError(
-                    f"The table of '{run.asset}' was not kept by a History: its position has no time. Nothing was "
+                    f"The table of '{run.name}' was not kept by a History: its position has no time. Nothing was "
                     f"written. Write the history to another asset."
                 )
             times = _of_range(spark, changes, position, position.time)
@@ -159,7 +159,7 @@ def planned(
     if head is None:
         states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
         rows = shape.rows(states, one_task=False).drop(*shape.earliest)
-        check_new(run.asset, rows, run.table)
+        check_new(run.name, rows, run.table)
         return Create(rows)
     if isinstance(changes.content, Nothing):
         return rest
@@ -172,12 +172,12 @@ def planned(
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
     reached = computed(reaching if restates else touched.of(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run.asset, changes, shape, existing, since, one_task=few)
+    rows = _rows(spark, run.name, changes, shape, existing, since, one_task=few)
     columns = folded(target.columns)
     if not isinstance(changes.content, Everything):
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
-    rows = fit(run.asset, rows, target.schema, may_add=True)
-    changed = computed(difference(promised(run.asset, rows, None), existing, key, one_task=few), few=few)
+    rows = fit(run.name, rows, target.schema, may_add=True)
+    changed = computed(difference(promised(run.name, rows, None), existing, key, one_task=few), few=few)
     same_columns = len(rows.columns) == len(target.columns)
     counts, partitions = counts_of(changed), few_partitions(run, head)
     return written(run, changed, counts, target.schema, head, rest, partitions, same_columns=same_columns)

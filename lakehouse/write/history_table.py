@@ -21,22 +21,22 @@ def shape_of(run: Run, write: History) -> Shape:
         WriteError: The table has another layout, or was not kept by a `History`.
     """
     if not run.table.key_columns:
-        raise MissingKeyError(run.asset, "History")
+        raise MissingKeyError(run.name, "History")
     if run.slice is not None or run.table.partition_columns:
         raise WriteError(
-            f"The history '{run.asset}' cannot be partitioned: its rows lie by their end, so that the current ones are "
+            f"The history '{run.name}' cannot be partitioned: its rows lie by their end, so that the current ones are "
             f"found without reading the past. Nothing was written. Leave partitions_def and partition_by out."
         )
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and mark.definition is not None:
         if mark.extract is not None and TRACK not in mark.definition:
             raise WriteError(
-                f"The table of '{run.asset}' was kept by a Snapshot, not by a History.",
+                f"The table of '{run.name}' was kept by a Snapshot, not by a History.",
                 "Nothing was written. Write the history to another asset.",
             )
         was, now = mark.definition.get(TRACK, ""), short(write.digest)
         if was != now:
-            raise TrackChangedError(run.asset, was, now)
+            raise TrackChangedError(run.name, was, now)
     return Shape(run.table.key_columns, write.start_at, write.end_at, write.tracked)
 
 

@@ -58,19 +58,19 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
     """
     groups, key = folded(write.groups), run.table.key_columns
     if not key:
-        raise MissingKeyError(run.asset, "Aggregate")
+        raise MissingKeyError(run.name, "Aggregate")
     if groups != folded(key):
         raise WriteError(
-            f"'{run.asset}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}. Nothing "
+            f"'{run.name}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}. Nothing "
             f"was written. Make them the same."
         )
     partitions = run.table.partitioned_by(head)
     if not groups >= folded(partitions):
         raise WriteError(
-            f"The table of '{run.asset}' is partitioned by {', '.join(partitions)}, and its groups are by "
+            f"The table of '{run.name}' is partitioned by {', '.join(partitions)}, and its groups are by "
             f"{', '.join(write.groups)}. Nothing was written. Partition it by columns of the groups."
         )
-    write.check(run.asset)
+    write.check(run.name)
 
 
 def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Recompute:
@@ -94,8 +94,8 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
     if write.changes.is_empty:
         return rest
     target = TableVersion.of(spark, run.ref, head).rows()
-    check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
-    fit(run.asset, write.rows, target.schema, may_add=False)
+    check_padding(run.name, write.rows, target.schema, run.table.key_columns)
+    fit(run.name, write.rows, target.schema, may_add=False)
     try:
         return _added(run, write, target, head, rest)
     except LakehouseError:
@@ -117,13 +117,13 @@ def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | N
         return "what its last commit had read is to be read again"
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
-    since = commits_between(log, run.asset, cursor.mark.base, head.version)
+    since = commits_between(log, run.name, cursor.mark.base, head.version)
     if since is None:
         return "the log was cleaned up to its last commit"
     for commit in reversed(since):
         if commit.operation in _OF_COLUMNS:
             return f"version {commit.version} ({commit.operation}) changed its columns"
-        if commit.version != cursor.version and may_concern(commit, run.asset, run.partitions):
+        if commit.version != cursor.version and may_concern(commit, run.name, run.partitions):
             return f"version {commit.version} ({commit.operation}) has written to it since"
     return None
 

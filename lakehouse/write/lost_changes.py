@@ -20,12 +20,12 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
     for changes in run.changes:
         if not changes.is_empty and not _answers_for(write, changes):
             raise LostChangesError(
-                run.asset, changes.name, str(changes.range), type(write).__name__, _answered(run, write)
+                run.name, changes.name, str(changes.range), type(write).__name__, _answered(run, write)
             )
     if isinstance(write, Merge):
         condition = truncates_of(write.rows.schema)
         if condition is not None and condition not in write.touched.also:
-            raise TruncatesMissingError(run.asset, write.touched.columns, condition)
+            raise TruncatesMissingError(run.name, write.touched.columns, condition)
 
 
 def _answered(run: Run, write: Write) -> tuple[str, ...]:

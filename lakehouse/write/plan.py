@@ -49,7 +49,7 @@ def plan(
     rest = _rest(run, recompute=False)
     older = extract.ignored(run, write)
     if older is not None:
-        tell(f"{run.asset} holds extract {run.extract} and ignores the older extract {older.version}.")
+        tell(f"{run.name} holds extract {run.extract} and ignores the older extract {older.version}.")
         return rest
     match write:
         case Append() | Overwrite() | Merge() | Snapshot():
@@ -73,7 +73,7 @@ def _aggregated(
         return _stated(spark, run, Overwrite(write.rows), head)
     match added(spark, run, write, head):
         case Recompute(reason=reason):
-            tell(f"{run.asset} recomputes all its sums: {reason}.")
+            tell(f"{run.name} recomputes all its sums: {reason}.")
             return _stated(spark, run, Overwrite(write.rows), head, recompute=True)
         case statement:
             return statement
@@ -93,20 +93,20 @@ def _stated(
 
 def _checked(run: Run, write: Stated, head: Head | None) -> Stated:
     """The write, refused if no table of this declaration can hold its rows; its plan fails at an empty partition."""
-    check_new(run.asset, write.rows, run.table)
+    check_new(run.name, write.rows, run.table)
     partition_columns = run.table.partitioned_by(head)
-    check_zone(run.asset, write.rows, partition_columns)
+    check_zone(run.name, write.rows, partition_columns)
     if isinstance(write, Merge) and not run.table.key_columns:
-        raise MissingKeyError(run.asset, "Merge")
-    return refusing_empty_texts(run.asset, replace(write, rows=without_mark(write.rows)), partition_columns)
+        raise MissingKeyError(run.name, "Merge")
+    return refusing_empty_texts(run.name, replace(write, rows=without_mark(write.rows)), partition_columns)
 
 
 def _fitted(spark: SparkSession, run: Run, write: Stated, head: Head) -> tuple[DataFrame, DataFrame]:
     """The result in the table's columns and types, and the table's rows; both of the run's partitions."""
     target = TableVersion.of(spark, run.ref, head).rows()
-    check_padding(run.asset, write.rows, target.schema, run.table.key_columns)
+    check_padding(run.name, write.rows, target.schema, run.table.key_columns)
     result = extract.filled(write.rows, target, run.table.key_columns) if isinstance(write, Snapshot) else write.rows
-    rows = fit(run.asset, result, target.schema, may_add=_may_add(write), filled=lambda: _filled(spark, run, head))
+    rows = fit(run.name, result, target.schema, may_add=_may_add(write), filled=lambda: _filled(spark, run, head))
     within = run.within(target.schema)
     return (rows, target) if within is None else (rows.where(within), target.where(within))
 
@@ -164,9 +164,9 @@ def _whole(run: Run, write: Stated) -> DataFrame:
     within, key = run.within(write.rows.schema), run.table.key_columns
     match write:
         case Merge(rows=rows, touched=touched):
-            whole = difference(promised(run.asset, rows, touched), None, key).drop(OPERATION)
+            whole = difference(promised(run.name, rows, touched), None, key).drop(OPERATION)
         case Overwrite(rows=rows) | Snapshot(rows=rows) if key:
-            whole = difference(promised(run.asset, rows, None), None, key).drop(OPERATION)
+            whole = difference(promised(run.name, rows, None), None, key).drop(OPERATION)
         case Overwrite(rows=rows) | Append(rows=rows) | Snapshot(rows=rows):
             whole = rows
         case _:

@@ -24,7 +24,7 @@ def opened(run: Run, write: Snapshot) -> Run:
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and TRACK in (mark.definition or {}):
         raise WriteError(
-            f"The table of '{run.asset}' was kept by a History, and a Snapshot would leave its current rows alone.",
+            f"The table of '{run.name}' was kept by a History, and a Snapshot would leave its current rows alone.",
             "Nothing was written. Return History(Snapshot(...)), or write the Snapshot to another asset.",
         )
     return extract.opened(run, write)

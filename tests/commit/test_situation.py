@@ -29,7 +29,7 @@ def cursor(epoch: int, upto: int, run: str = "another", **parts: Any) -> Known:
 
 BEGAN = cursor(1, 5)
 READING = Run(
-    of=Asset("copies", Table(key="id"), TableRef.at_path("copies", "/copies"), appends=False, incremental=True),
+    asset=Asset("copies", Table(key="id"), TableRef.at_path("copies", "/copies"), appends=False, incremental=True),
     run_id="own",
     cursor=BEGAN,
     changes=(Changes(TableVersion(NO_SPARK, SRC, "s", 8), VersionRange(5, 8), Nothing()),),

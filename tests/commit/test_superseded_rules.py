@@ -47,7 +47,7 @@ def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[s
     nothing = Feed(Local(None, None, None))  # type: ignore[arg-type]
     keys = tuple(PartitionKey(partition, {"g": partition}, {}) for partition in partitions)
     return Run(
-        of=asset_of(history),
+        asset=asset_of(history),
         run_id="ours",
         cursor=find_cursor(history, head, history.asset, partitions),
         changes=(Changes(source, VersionRange(after, upto), nothing),),

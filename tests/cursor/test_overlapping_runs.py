@@ -101,7 +101,7 @@ class World:
         changed = set(KEYS) if compare else set(self.changed[after + 1 : upto + 1])
         self.begun += 1
         run = Run(
-            of=ASSET,
+            asset=ASSET,
             run_id=f"run {self.begun}",
             cursor=cursor,
             changes=(
@@ -169,7 +169,7 @@ class World:
             return True
         refuse_unseen(self.history, run, mark, self.history.entries[version])
         between = self.history.commits(version - 1, base + 1)
-        if not any(may_concern(commit, run.asset, run.partitions) for commit in between):
+        if not any(may_concern(commit, run.name, run.partitions) for commit in between):
             return self.says_done(step)
         step.done = version
         step.run = replace(run, cursor=replace(Known.of(mark, version), reads=run.cursor.reads))

@@ -48,9 +48,7 @@ def definition(
     return {name: short(text) for name, text in parts.items() if text}
 
 
-def why_redefined(
-    before: Definition, now: Definition, *, appends: bool, ignored: Collection[str] = ()
-) -> str | None:
+def why_redefined(before: Definition, now: Definition, *, appends: bool, ignored: Collection[str] = ()) -> str | None:
     """Why the key, the partitions or the config of a mark differ, as half a sentence; None if they agree.
 
     What inputs leave out is compared by `read_in`, and what a history tracks by `history_table.shape_of`.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import after
+from lakehouse.cursor.unread import Unread, after
 from lakehouse.declare.read import Read
 from lakehouse.forecast.archive import Answer, Holds, Lacks, Unknown, answer
 from lakehouse.forecast.forecast import InputForecast, Reading
@@ -93,7 +93,7 @@ def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest
     if gap is None and backlog.versions and not source.head.keeps_feed:
         gap = "its change data feed was switched off"
     if gap is not None:
-        return _instead(asset, source, read, position, gap, furthest)
+        return _instead(asset, source, read, backlog, gap, furthest)
     batch = capped(backlog.commits or (), read, furthest)
     upto = batch[-1].version if batch else source.head.version
     changing = [commit for commit in batch if not commit.is_quiet]
@@ -116,16 +116,16 @@ def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest
     )
 
 
-def _instead(asset: Asset, source: SourceAt, read: Read, position: Position, gap: str, furthest: int) -> InputForecast:
+def _instead(asset: Asset, source: SourceAt, read: Read, backlog: Unread, gap: str, furthest: int) -> InputForecast:
     """What is read if the feed has a gap: the archive that the input names, or everything."""
     reason = gap
     if source.archive is not None:
         name = source.archive.name
-        match _archived(source, source.archive, read, position, furthest):
+        match _archived(source, source.archive, read, backlog, furthest):
             case Holds(upto=upto):
                 why = f"{gap}, and the archive '{name}' holds the changes"
-                behind = source.head.version - upto
-                return InputForecast(source.name, Reading.ARCHIVE, upto, position.version, behind=behind, why=why)
+                begin, behind = backlog.position.version, source.head.version - upto
+                return InputForecast(source.name, Reading.ARCHIVE, upto, begin, behind=behind, why=why)
             case Lacks():
                 reason = f"{gap}, and the archive '{name}' does not hold the changes either"
             case Unknown():
@@ -137,11 +137,11 @@ def _instead(asset: Asset, source: SourceAt, read: Read, position: Position, gap
     return source.refused(f"{reason}. {remedy(asset, read)}")
 
 
-def _archived(source: SourceAt, archive: TableRef, read: Read, position: Position, furthest: int) -> Answer | str:
+def _archived(source: SourceAt, archive: TableRef, read: Read, backlog: Unread, furthest: int) -> Answer | str:
     """What the archive answers; why the run does not ask it, as half a sentence, if it does not."""
     if read.excludes:
         return "the input leaves commits out"
-    if source.head.maps_columns:
+    if backlog.commits is None and source.head.maps_columns:
         return "columns of the source may have changed their names"
-    archived = answer(archive, source.name, source.log, source.head, position, source.mapped)
+    archived = answer(archive, source.name, source.log, source.head, backlog.position, source.mapped)
     return Lacks() if isinstance(archived, Holds) and archived.upto < furthest else archived

@@ -20,6 +20,7 @@ from lakehouse.declare.table import Table
 from lakehouse.definitions.checked import Checked
 from lakehouse.definitions.recomputed import is_recomputable, may_be_archive
 from lakehouse.errors import DefinitionError, UnreadableLogError
+from lakehouse.follow.partitions import is_dynamic
 from lakehouse.spark.progress import telling
 
 CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys", "feed", "archive"]
@@ -134,8 +135,7 @@ def _can_be_made(name: CheckName, asset: dg.AssetsDefinition | dg.AssetSpec, tab
         case "schema":
             return bool(changes_of(asset) or len(table))
         case "lag" | "staleness" | "feed":
-            dynamic = isinstance(asset.partitions_def, dg.DynamicPartitionsDefinition)
-            return not dynamic and bool(changes_of(asset))
+            return not is_dynamic(asset.partitions_def) and bool(changes_of(asset))
         case "archive":
             return may_be_archive(asset)
 

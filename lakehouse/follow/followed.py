@@ -4,7 +4,7 @@ The sensor, the automation condition and the checks ask here; a run goes by the 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -15,7 +15,8 @@ from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
 from lakehouse.declare.table import Table
-from lakehouse.follow.partitions import SourcePartitions, rows_of
+from lakehouse.errors import LakehouseError
+from lakehouse.follow.partitions import SourcePartitions, is_dynamic, names_partitions, rows_of
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import FileSchema, Head, Log
@@ -37,6 +38,16 @@ class LeftOut:
 
     reason: str
     missing: frozenset[dg.AssetKey] = frozenset()
+
+
+def first_line(error: Exception) -> str:
+    """What an unexpected error says, without what it says at length."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+
+
+def can_follow(look: object, selected: Collection[dg.AssetKey]) -> bool:
+    """Whether a table can run behind those that are selected: all that it misses is made by them."""
+    return not isinstance(look, LeftOut) or bool(look.missing and look.missing <= frozenset(selected))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +162,22 @@ class Followed:
 
     def _mapped(self, logs: Logs) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's partitions the rows of each source belong."""
-        if isinstance(self.asset.partitions_def, dg.DynamicPartitionsDefinition):
+        if is_dynamic(self.asset.partitions_def):
             return LeftOut("its partitions are dynamic, and logs do not name them")
         mapped = list[SourcePartitions]()
         for source in self.sources:
             log, head = logs(source.ref)
             if not isinstance(log, FileLog) or head is None:
                 return LeftOut(f"the log of {source.ref.name} is out of reach: {source.ref.why_only_spark()}")
-            mapped.append(
-                SourcePartitions.of(self.asset, source.key, source.partitions_def, source.declared, log, head)
-            )
+            if is_dynamic(source.partitions_def) and names_partitions(source.declared, head):
+                return LeftOut(f"the partitions of {source.ref.name} are dynamic, and logs do not name them")
+            try:
+                of = SourcePartitions.of(self.asset, source.key, source.partitions_def, source.declared, log, head)
+            except LakehouseError:
+                raise
+            except Exception as error:  # a mapping may be anybody's
+                return LeftOut(f"which of its partitions {source.ref.name} maps to, is not known: {first_line(error)}")
+            mapped.append(of)
         return tuple(mapped)
 
     def _standing(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:

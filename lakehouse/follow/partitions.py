@@ -49,8 +49,7 @@ class SourcePartitions:
         own_def = asset.partitions_def
         assert own_def is not None
         own, name = frozenset(own_def.get_partition_keys()), source.to_user_string()
-        by_column = table.partition_columns and set(table.partition_columns) <= set(head.partition_columns)
-        if source_def is None or not by_column or head.maps_columns:  # mapped, the log has other names than the table
+        if source_def is None or not names_partitions(table, head):
             note = (
                 f"Its log does not say to which partitions the rows of {name} belong, so each of them may be concerned."
             )
@@ -85,6 +84,19 @@ class _Mapped:
     def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
         keys = (key_of(self.definition, self.columns, values) for values in combinations)
         return frozenset(own for key in keys if key is not None for own in self.mapped.get(key, ()))
+
+
+def is_dynamic(definition: Definition | None) -> bool:
+    """Whether its keys, or those of one of its dimensions, are in Dagster's storage and not in the definition."""
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        return any(is_dynamic(dimension.partitions_def) for dimension in definition.partitions_defs)
+    return isinstance(definition, dg.DynamicPartitionsDefinition)
+
+
+def names_partitions(table: Table, head: Head) -> bool:
+    """Whether a table's log has the values of the columns that it declares; of mapped columns it has other names."""
+    declared = set(table.partition_columns)
+    return bool(declared) and declared <= set(head.partition_columns) and not head.maps_columns
 
 
 def rows_of(asset: dg.AssetsDefinition, table: Table, log: FileLog) -> frozenset[str]:

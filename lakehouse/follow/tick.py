@@ -10,7 +10,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.dagster.drivers import SILENT
-from lakehouse.follow.followed import LeftOut
+from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.watch import Behind, Look, Watch
 
 SENSOR = "lakehouse/change_sensor"
@@ -205,7 +205,7 @@ class Tick:
                 for key, table in able.items()
                 if key not in selected
                 and not selected.isdisjoint(table.source_keys)
-                and _can_follow(looks[key], selected)
+                and can_follow(looks[key], selected)
             }
             if not more:
                 return sorted(selected)
@@ -222,11 +222,6 @@ class Tick:
         written = event.asset_materialization.metadata.get("dagster/uri")
         here = self._watch.tables[key].ref
         return event.run_id if written is None or written.value in (here.location, here.identifier) else None
-
-
-def _can_follow(look: Look, selected: Collection[dg.AssetKey]) -> bool:
-    """Whether a table can run behind those that are selected: all that it misses is made by them."""
-    return not isinstance(look, LeftOut) or bool(look.missing and look.missing <= frozenset(selected))
 
 
 _SHOWN = 10

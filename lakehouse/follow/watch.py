@@ -25,7 +25,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
-from lakehouse.follow.followed import Followed, LeftOut, Source
+from lakehouse.follow.followed import Followed, LeftOut, Source, first_line
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
@@ -167,16 +167,16 @@ class Looks:
 class _Logs:
     """The logs that one look has opened."""
 
-    opened: dict[str, tuple[FileLog, Head | LakehouseError | None]] = field(
-        default_factory=dict[str, tuple[FileLog, Head | LakehouseError | None]]
+    opened: dict[str, tuple[FileLog, Head | Exception | None]] = field(
+        default_factory=dict[str, tuple[FileLog, Head | Exception | None]]
     )
 
     def open(self, ref: TableRef) -> None:
         assert ref.files is not None
         log = FileLog(ref.files, ref.name)
         try:
-            head: Head | LakehouseError | None = log.head()
-        except LakehouseError as error:
+            head: Head | Exception | None = log.head()
+        except Exception as error:  # it is that of the tables that read this log
             head = error
         self.opened[ref.location] = (log, head)
 
@@ -184,10 +184,10 @@ class _Logs:
         """The log of a table, and where it stands.
 
         Raises:
-            LakehouseError: The log cannot be read.
+            Exception: The log cannot be read.
         """
         log, head = self.opened[ref.location]
-        if isinstance(head, LakehouseError):
+        if isinstance(head, Exception):
             raise head
         return log, head
 
@@ -199,7 +199,7 @@ class _Logs:
         try:
             changing = (c.version for c in log.commits(head.version) if c.is_first or not c.is_quiet)
             return f"{head.table_id}@{next(changing, head.version)}"
-        except LakehouseError:
+        except Exception:  # the look at a table that reads this log says what is wrong with it
             return None
 
 
@@ -233,6 +233,8 @@ def _looked(table: Followed, logs: _Logs) -> Look:
         return _behind(spans, logs(table.ref)[1], partitions, all_of.note) if spans else UpToDate()
     except LakehouseError as error:
         return LeftOut(str(error))
+    except Exception as error:  # one table may be odd, and all the others wait for this look
+        return LeftOut(first_line(error))
 
 
 def _waits(backlog: Backlog) -> bool:

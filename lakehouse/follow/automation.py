@@ -15,7 +15,7 @@ from dagster import AutomationContext, AutomationResult
 
 from lakehouse.dagster.remade import with_parts
 from lakehouse.errors import DefinitionError
-from lakehouse.follow.followed import LeftOut
+from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.watch import Behind, Look, Looks, Watch, by_manager
 
 SENSOR = "lakehouse_automation"
@@ -119,13 +119,14 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
             why = self.glances.watch.left_out.get(context.key, "it reads no changes")
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
             return AutomationResult(context, nothing, cursor=requests.to_text())
+        requested = _requested(context, table.source_keys)
         match look:
             case Behind(state=state, partitions=partitions) if requests.allows(state, now):
                 wanted = _subset(context, partitions)
                 return AutomationResult(context, wanted, cursor=requests.again(state, now).to_text())
-            case LeftOut(reason=reason) if not _follows(context, table.source_keys):
-                context.log.warning(f"{context.key.to_user_string()} is left out: {reason}.")
-            case _ if context.partitions_def is None and _follows(context, table.source_keys):
+            case LeftOut(reason=reason) if not can_follow(look, requested):
+                context.log.warning(f"{context.key.to_user_string()} is left out: {reason.rstrip('.')}.")
+            case _ if context.partitions_def is None and requested:
                 return AutomationResult(context, context.candidate_subset, cursor=requests.to_text())
             case _:
                 pass
@@ -141,11 +142,11 @@ def _subset(context: AutomationContext[dg.AssetKey], partitions: Sequence[str]) 
     return context.candidate_subset.compute_intersection(wanted)
 
 
-def _follows(context: AutomationContext[dg.AssetKey], sources: Collection[dg.AssetKey]) -> bool:
-    """Whether this tick requests a run of one of the sources: the table then reads in the same run what it wrote."""
-    requested = cast("Any", context).request_subsets_by_key
-    subsets = [requested[key] for key in sources if key in requested]
-    return any(not subset.is_empty and subset.partitions_def is None for subset in subsets)
+def _requested(context: AutomationContext[dg.AssetKey], sources: Collection[dg.AssetKey]) -> frozenset[dg.AssetKey]:
+    """The sources of which this tick requests a run: the table then reads in the same run what it wrote."""
+    subsets = cast("Any", context).request_subsets_by_key
+    each = {key: subsets[key] for key in sources if key in subsets}
+    return frozenset(key for key, subset in each.items() if not subset.is_empty and subset.partitions_def is None)
 
 
 def automated(definitions: dg.Definitions) -> dg.Definitions:

@@ -32,6 +32,14 @@ def totals(copies: Changes) -> Merge: ...
 def daily(orders: Changes) -> Merge: ...
 
 
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def joined(copies: Changes, nowhere: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def behind(joined: Changes, copies: Changes) -> Merge: ...
+
+
 @dataclass
 class Place:
     """Tables below a root, and the evaluations of the conditions on them."""
@@ -135,6 +143,12 @@ def test_a_lost_cursor_loses_no_change(settled: Place) -> None:
     assert settled.ticks() == {"copies", "totals"}
     settled.cursor = None
     assert settled.ticks() == {"copies", "totals"}, "at worst a run is requested twice"
+
+
+def test_what_cannot_run_is_not_requested_behind_what_can(place: Place) -> None:
+    """A run of it would fail, at each change of what it reads besides; nor can a table run that only it could make."""
+    place.assets = [orders, dg.AssetSpec("nowhere"), copies, totals, joined, behind]
+    assert place.ticks() == {"copies", "totals"}
 
 
 def test_of_a_partitioned_table_the_partitions_are_requested_whose_rows_changed(place: Place) -> None:

@@ -127,6 +127,9 @@ def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[s
 
 
 def _key_of(definition: Definition, value: str | None) -> str | None:
+    if isinstance(definition, dg.StaticPartitionsDefinition) and value is not None and value.isdecimal():
+        keys = definition.get_partition_keys()  # a column of numbers holds 1 for the key "01"
+        return value if value in keys else next((k for k in keys if k.isdecimal() and int(k) == int(value)), value)
     if value is None or not isinstance(definition, dg.TimeWindowPartitionsDefinition):
         return value
     try:

@@ -167,6 +167,9 @@ def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that
         (DAYS, {"day": None}, None),
         (dg.StaticPartitionsDefinition(["a", "b"]), {"day": "b"}, "b"),
         (dg.StaticPartitionsDefinition(["a", "b"]), {}, None),
+        (dg.StaticPartitionsDefinition(["01", "02"]), {"day": "2"}, "02"),
+        (dg.StaticPartitionsDefinition(["01", "1"]), {"day": "1"}, "1"),
+        (dg.StaticPartitionsDefinition(["01", "b"]), {"day": "b"}, "b"),
     ],
 )
 def test_the_values_of_a_log_name_a_partition(

@@ -133,7 +133,7 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
         return AutomationResult(context, nothing, cursor=requests.to_text())
 
 
-def _subset(context: AutomationContext[dg.AssetKey], partitions: Sequence[str]) -> Any:
+def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]) -> Any:
     """What is requested: the asset, or those of its partitions that are candidates."""
     if context.partitions_def is None:
         return context.candidate_subset

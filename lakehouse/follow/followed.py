@@ -3,25 +3,26 @@
 The sensor, the automation condition and the checks ask here; a run goes by the same `lakehouse.cursor.unread`.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakehouse.cursor.cursor import Cursor
+from lakehouse.cursor.definition import digest
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.unread import Backlog, Unread, backlog
+from lakehouse.cursor.unread import Backlog, backlog
+from lakehouse.dagster.code_location import changes_of
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
+from lakehouse.follow.backlogs import begins_anew, has_rows, of_each, recent
 from lakehouse.follow.partitions import SourcePartitions, is_dynamic, names_partitions, rows_of
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
-from lakehouse.log.log import FileSchema, Head, Log
-from lakehouse.log.size import Size
+from lakehouse.log.log import Head, Log
 from lakehouse.spark.snapshot import TableRef
+from lakehouse.write.writes import Append
 
 Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
 """Gives the log of a table, and where the table stands; None if there is none."""
@@ -56,11 +57,14 @@ class Backlogs:
 
     Args:
         by_partition: What is left of each source, in order, for each partition that rows of the tables are in; a table
-            without partitions has the one key None.
+            without partitions has the one key None. The newest partitions come first.
+        newest: The last commit of each source that makes another run worth while, if all of the source is read: it may
+            have changed rows. None if it is not among the newest, or if no commit does.
         note: What is worth knowing beside that, as a sentence; empty if nothing is.
     """
 
     by_partition: Mapping[str | None, tuple[Backlog, ...]]
+    newest: Mapping[str | None, tuple[Commit | None, ...]]
     note: str = ""
 
 
@@ -110,6 +114,13 @@ class Followed:
     def source_keys(self) -> frozenset[dg.AssetKey]:
         return frozenset(source.key for source in self.sources)
 
+    @property
+    def declaration(self) -> str:
+        """What the asset declares, in short: of its table, its inputs, and its code version."""
+        reads = {name: dict(read) for name, read in changes_of(self.asset).items()}
+        declared = [dict(self.declared), reads, self.asset.code_versions_by_key.get(self.asset.key)]
+        return digest(declared)
+
     def found_at(self, addresses: Mapping[str, str]) -> "Followed":
         """The same, with the tables that have a catalog name where they are known to be, by the names of the assets."""
 
@@ -140,30 +151,50 @@ class Followed:
         if self.is_partitioned:
             return self._by_partition(logs)
         cursor = find_cursor(*logs(self.ref), self.ref.name)
-        return Backlogs({None: tuple(backlog(cursor, log, name, head) for name, log, head in self._standing(logs))})
+        standing = list(self._standing(logs))
+        each = tuple(backlog(cursor, log, name, head) for name, log, head in standing)
+        newest = tuple(
+            next(filter(has_rows, recent(log, head)), None) if begins_anew(of) else None
+            for of, (_, log, head) in zip(each, standing, strict=True)
+        )
+        return Backlogs({None: each}, {None: newest})
 
     def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
-        mapped = self._mapped(logs)
+        if self.asset.partitions_def is None or is_dynamic(self.asset.partitions_def):
+            return LeftOut("its partitions are dynamic, and logs do not name them")
+        listed = self.asset.partitions_def.get_partition_keys()
+        own = frozenset(listed)
+        mapped = self._mapped(logs, own)
         if isinstance(mapped, LeftOut):
             return mapped
         log, head = logs(self.ref)
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
-            candidates |= rows_of(self.asset, self.declared, log)
+            candidates |= rows_of(self.asset, own, self.declared, log)
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
         each = [
-            _of_each(cursors, source_log, name, source_head, partitions)
-            for (name, source_log, source_head), partitions in zip(self._standing(logs), mapped, strict=True)
+            of_each(cursors, source_log, name, source_head, partitions, refuses_gaps=self._refuses_gaps(source.key))
+            for source, (name, source_log, source_head), partitions in zip(
+                self.sources, self._standing(logs), mapped, strict=True
+            )
         ]
-        by_partition: dict[str | None, tuple[Backlog, ...]] = {
-            partition: tuple(backlogs[partition] for backlogs in each) for partition in sorted(candidates)
-        }
-        return Backlogs(by_partition, " ".join(partitions.note for partitions in mapped if partitions.note))
+        newest_first = [partition for partition in reversed(listed) if partition in candidates]
+        return Backlogs(
+            {partition: tuple(backlogs[partition][0] for backlogs in each) for partition in newest_first},
+            {partition: tuple(backlogs[partition][1] for backlogs in each) for partition in newest_first},
+            " ".join(partitions.note for partitions in mapped if partitions.note),
+        )
 
-    def _mapped(self, logs: Logs) -> tuple[SourcePartitions, ...] | LeftOut:
-        """To which of the table's partitions the rows of each source belong."""
-        if is_dynamic(self.asset.partitions_def):
-            return LeftOut("its partitions are dynamic, and logs do not name them")
+    def _refuses_gaps(self, source: dg.AssetKey) -> bool:
+        """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
+        names = [name for name, key in self.asset.keys_by_input_name.items() if key == source]
+        reads = [read for name, read in changes_of(self.asset).items() if name in names]
+        appends = any(output.dagster_type.typing_type is Append for output in self.asset.op.output_defs)
+        refuses = appends or self.declared.on_gap == "fail"
+        return all(read.archive is None and (refuses or not read.is_whole) for read in reads)
+
+    def _mapped(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:
+        """To which of the table's own partitions the rows of each source belong."""
         mapped = list[SourcePartitions]()
         for source in self.sources:
             log, head = logs(source.ref)
@@ -172,7 +203,7 @@ class Followed:
             if is_dynamic(source.partitions_def) and names_partitions(source.declared, head):
                 return LeftOut(f"the partitions of {source.ref.name} are dynamic, and logs do not name them")
             try:
-                of = SourcePartitions.of(self.asset, source.key, source.partitions_def, source.declared, log, head)
+                of = SourcePartitions.of(self.asset, own, source.key, source.partitions_def, source.declared, log, head)
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's
@@ -185,60 +216,3 @@ class Followed:
             log, head = logs(source.ref)
             if head is not None:
                 yield source.ref.name, log, head
-
-
-def _of_each(
-    cursors: Mapping[str, Cursor], log: Log, name: str, head: Head, partitions: SourcePartitions
-) -> Mapping[str, Backlog]:
-    """What each partition has not read of a source: the commits that may have changed its rows. Each is read once."""
-    walked, by_cursor = _Walked(log), dict[int, Backlog]()
-    for cursor in cursors.values():  # many partitions may have one
-        if id(cursor) not in by_cursor:
-            by_cursor[id(cursor)] = backlog(cursor, walked, name, head)
-    unread = [of for of in by_cursor.values() if isinstance(of, Unread) and of.gap is None]
-    longest = max((of.commits or () for of in unread), key=len, default=())
-    with_rows = [commit for commit in longest if not commit.is_quiet]
-    changed = partitions.changed_by(with_rows)
-    backlogs = dict[str, Backlog]()
-    for partition, cursor in cursors.items():
-        of = by_cursor[id(cursor)]
-        if isinstance(of, Unread) and of.gap is None:
-            commits = with_rows if changed is None else changed.get(partition, ())
-            of = replace(of, commits=tuple(commits[bisect_right(commits, of.position.version, key=_version) :]))
-        backlogs[partition] = of
-    return backlogs
-
-
-def _version(commit: Commit) -> int:
-    return commit.version
-
-
-@dataclass
-class _Walked:
-    """A log whose commits are read once, however often they are walked back over: once for each partition."""
-
-    log: Log
-    _read: list[Commit] = field(default_factory=list[Commit])
-
-    def head(self) -> Head | None:
-        return self.log.head()
-
-    def size(self) -> Size | None:
-        return self.log.size()
-
-    def live_rows(self, version: int) -> int | None:
-        return self.log.live_rows(version)
-
-    def file_schema(self, version: int) -> FileSchema | None:
-        return self.log.file_schema(version)
-
-    def epoch(self, application_id: str, version: int) -> int | None:
-        return self.log.epoch(application_id, version)
-
-    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        first = self._read[0].version if self._read else newest
-        yield from self._read[first - newest : first - oldest + 1]
-        unread = self._read[-1].version - 1 if self._read else newest
-        for commit in self.log.commits(unread, oldest) if unread >= oldest else ():
-            self._read.append(commit)
-            yield commit

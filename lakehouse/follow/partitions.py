@@ -39,6 +39,7 @@ class SourcePartitions:
     def of(
         cls,
         asset: dg.AssetsDefinition,
+        own: frozenset[str],
         source: dg.AssetKey,
         source_def: Definition | None,
         table: Table,
@@ -46,9 +47,8 @@ class SourcePartitions:
         head: Head,
     ) -> Self:
         """As Dagster maps them, where the source's files are partitioned by the columns that it declares."""
-        own_def = asset.partitions_def
+        own_def, name = asset.partitions_def, source.to_user_string()
         assert own_def is not None
-        own, name = frozenset(own_def.get_partition_keys()), source.to_user_string()
         if source_def is None or not names_partitions(table, head):
             note = (
                 f"Its log does not say to which partitions the rows of {name} belong, so each of them may be concerned."
@@ -99,13 +99,13 @@ def names_partitions(table: Table, head: Head) -> bool:
     return bool(declared) and declared <= set(head.partition_columns) and not head.maps_columns
 
 
-def rows_of(asset: dg.AssetsDefinition, table: Table, log: FileLog) -> frozenset[str]:
-    """The partitions of an asset that its table has rows of."""
+def rows_of(asset: dg.AssetsDefinition, own: frozenset[str], table: Table, log: FileLog) -> frozenset[str]:
+    """The partitions of an asset, out of all its own, that its table has rows of."""
     definition = asset.partitions_def
     assert definition is not None
     columns = partition_columns(asset.key.to_user_string(), table, definition)
     keys = (key_of(definition, columns, values) for values in log.partition_values())
-    return frozenset(key for key in keys if key is not None) & frozenset(definition.get_partition_keys())
+    return frozenset(key for key in keys if key is not None) & own
 
 
 def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[str, str | None]) -> str | None:

@@ -1,19 +1,20 @@
 """One tick of the sensor: which runs it asks for, and what it says of the tables that it looked at."""
 
-import hashlib
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.dagster.drivers import SILENT
+from lakehouse.follow.asked import SENSOR, Request, Started, ending, for_cursor, from_cursor, short
 from lakehouse.follow.followed import LeftOut, can_follow
-from lakehouse.follow.watch import Behind, Look, Watch
+from lakehouse.follow.sentences import left_out, listed, names, some, tables, waiting
+from lakehouse.follow.watch import Behind, Look, UpToDate, Watch
 
-SENSOR = "lakehouse/change_sensor"
 _UNDER_WAY = [
     DagsterRunStatus.QUEUED,
     DagsterRunStatus.NOT_STARTED,
@@ -74,6 +75,10 @@ class Tick:
         self._name, self._pace, self._requested = name, pace, requested
         self._now = time.time()
         self._dead = list[str]()
+        cursor: dict[str, Any] = json.loads(context.cursor or "{}")
+        self._observed: dict[str, str] = cursor.get("observed", {})
+        self._before = from_cursor(cursor.get("asked", {}))
+        self._started = Started(self._instance, name)
 
     def result(self) -> dg.SensorResult:
         """The runs that are asked for, or why none is, and what was observed."""
@@ -90,20 +95,24 @@ class Tick:
             run_requests=requests,
             skip_reason=None if requests else sentence,
             asset_events=self._observations(looked.data_versions),
-            cursor=self._cursor(looked.data_versions),
+            cursor=self._cursor(looked.data_versions, looks),
         )
 
     def _observations(self, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetObservation]:
         """An observation of each foreign table whose data version is another than at the last tick."""
-        observed: dict[str, str] = json.loads(self._context.cursor or "{}")
         return [
             dg.AssetObservation(key, tags={"dagster/data_version": version})
             for key, version in sorted(versions.items())
-            if observed.get(key.to_user_string()) != version
+            if self._observed.get(key.to_user_string()) != version
         ]
 
-    def _cursor(self, versions: Mapping[dg.AssetKey, str]) -> str:
-        return json.dumps({key.to_user_string(): version for key, version in sorted(versions.items())})
+    def _cursor(self, versions: Mapping[dg.AssetKey, str], looks: Mapping[dg.AssetKey, Look]) -> str:
+        """What was observed, and for which state each table that is not up to date was asked for last."""
+        observed = {key.to_user_string(): version for key, version in sorted(versions.items())}
+        before = {
+            key: each for key, each in self._before.items() if not isinstance(looks.get(key, UpToDate()), UpToDate)
+        }
+        return json.dumps({"observed": observed, "asked": for_cursor(before)})
 
     def _sentence(
         self,
@@ -115,9 +124,9 @@ class Tick:
         """What was looked at, what was asked for, and what was left out and why."""
         unread = {key: look for key, look in looks.items() if isinstance(look, Behind)}
         out = {key: look.reason for key, look in looks.items() if isinstance(look, LeftOut)} | self._watch.left_out
-        parts = [f"Looked at {_tables(len(looks))}."] if looks else ["This sensor can look at no table."]
+        parts = [f"Looked at {tables(len(looks))}."] if looks else ["This sensor can look at no table."]
         if unread:
-            parts.append(f"Unread changes: {_listed(unread)}.")
+            parts.append(f"Unread changes: {listed(unread)}.")
         elif looks and len(out) < len(looks) + len(self._watch.left_out):
             parts.append("Every table that could be looked at has read every change of its sources.")
         if runs and len(runs) >= self._pace.max_runs:
@@ -129,11 +138,11 @@ class Tick:
             parts.append(f"Asks for {len(requests)} run{'s' if len(requests) > 1 else ''}.")
         conditions = sorted(key for key in unread if key not in self._requested)
         if conditions:
-            parts.append(f"Left to their automation conditions: {_listed(conditions)}.")
-        parts += [f"{key.to_user_string()} waits: {why}." for key, why in sorted(waits.items())]
+            parts.append(f"Left to their automation conditions: {listed(conditions)}.")
+        parts += waiting(waits)
         parts += self._dead
         parts += sorted({look.note for look in unread.values() if look.note})
-        parts += _left_out(out)
+        parts += left_out(out)
         return " ".join(parts)
 
     def _under_way(self) -> list[dg.DagsterRun]:
@@ -166,27 +175,73 @@ class Tick:
             elif self._pace.is_early(look, self._now):
                 waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             else:
-                ready[key] = replace(look, state=f"{look.state} after {self._last_run(key)}")
-        whole = {key: unread for key, unread in ready.items() if not unread.partitions}
-        requests = [self._request(whole, self._downstream(whole, looks, taken))] if whole else []
-        for key, unread in ready.items():
-            wanted = unread.partitions[: self._pace.max_partitions]
-            if len(wanted) < len(unread.partitions):
-                waits[key] = f"{len(unread.partitions) - len(wanted)} of its partitions are left to the next tick"
-            requests += [self._request({key: unread}, [key], partition) for partition in wanted]
+                ready[key] = look
+        whole = {key: short(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions}
+        requests = self._of_tables(whole, looks, taken, waits)
+        for key, look in ready.items():
+            requests += self._of_partitions(key, look.partitions, waits)
         return requests
 
+    def _of_tables(
+        self,
+        states: Mapping[dg.AssetKey, str],
+        looks: Mapping[dg.AssetKey, Look],
+        taken: Collection[dg.AssetKey],
+        waits: dict[dg.AssetKey, str],
+    ) -> list[dg.RunRequest]:
+        """One run of all tables of which none was started for the state that they are in, and of all that follow."""
+        before = {key: self._before[key].run_key for key, state in states.items() if self._was_asked(key, state)}
+        started = {run_key: self._started.run(run_key) for run_key in set(before.values())}
+        runs = {key: run for key, run_key in before.items() if (run := started[run_key]) is not None}
+        waits |= {key: ending(run) for key, run in runs.items()}
+        wanted = {key: state for key, state in states.items() if key not in runs}
+        if not wanted:
+            return []
+        run_key = short(self._name, *sorted(wanted.items()))
+        self._before |= {key: Request(state, run_key) for key, state in wanted.items()}
+        run = self._started.run(run_key)  # of a sensor that has lost its cursor
+        if run is not None:
+            waits |= dict.fromkeys(wanted, ending(run))
+            return []
+        return [self._request(run_key, wanted, self._downstream(wanted, looks, taken))]
+
+    def _was_asked(self, key: dg.AssetKey, state: str) -> bool:
+        before = self._before.get(key)
+        return before is not None and before.state == state
+
+    def _of_partitions(
+        self, key: dg.AssetKey, states: Mapping[str, str], waits: dict[dg.AssetKey, str]
+    ) -> list[dg.RunRequest]:
+        """A run of each partition of which none was started for the state that it is in; at most so many."""
+        if not states:
+            return []
+        after, started = self._last_materializations(key), self._started.keys(key)
+        keys = {
+            partition: self._started.key(key, partition, f"{state} after {after.get(partition)}")
+            for partition, state in states.items()
+        }
+        wanted = [partition for partition, run_key in keys.items() if run_key not in started]
+        before = [partition for partition, run_key in keys.items() if run_key in started]
+        now = wanted[: self._pace.max_partitions]
+        whys = [f"{len(wanted) - len(now)} of its partitions are left to the next tick"] if wanted[len(now) :] else []
+        whys += [f"some of its partitions were asked for before, and not read since: {some(before)}"] if before else []
+        if whys:
+            waits[key] = ", and ".join(whys)
+        return [self._request(keys[partition], [key], [key], partition) for partition in now]
+
     def _request(
-        self, unread: Mapping[dg.AssetKey, Behind], selection: Sequence[dg.AssetKey], partition: str | None = None
+        self,
+        run_key: str,
+        unread: Collection[dg.AssetKey],
+        selection: Sequence[dg.AssetKey],
+        partition: str | None = None,
     ) -> dg.RunRequest:
-        names = sorted(key.to_user_string() for key in unread)
-        state = ";".join(f"{key.to_user_string()}:{each.state}" for key, each in sorted(unread.items()))
         return dg.RunRequest(
-            run_key=hashlib.sha256(f"{state} {partition}".encode()).hexdigest()[:16],
+            run_key=run_key,
             asset_selection=list(selection),
             partition_key=partition,
             asset_check_keys=[],  # a full recompute after every step is not what incremental means
-            tags={SENSOR: self._name, "lakehouse/unread": ", ".join(names)[:200]},
+            tags={SENSOR: self._name, "lakehouse/unread": ", ".join(names(unread))[:200]},
         )
 
     def _downstream(
@@ -223,21 +278,8 @@ class Tick:
         here = self._watch.tables[key].ref
         return event.run_id if written is None or written.value in (here.location, here.identifier) else None
 
-
-_SHOWN = 10
-
-
-def _tables(count: int) -> str:
-    return "1 table" if count == 1 else f"{count} tables"
-
-
-def _listed(keys: Collection[dg.AssetKey]) -> str:
-    names = sorted(key.to_user_string() for key in keys)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
-
-
-def _left_out(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
-    """A sentence for each table that is left out, up to so many; a tick's text is for people."""
-    sentences = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
-    return sentences[:_SHOWN] + ([f"And {len(sentences) - _SHOWN} more."] if len(sentences) > _SHOWN else [])
+    def _last_materializations(self, key: dg.AssetKey) -> Mapping[str, int]:
+        """The same of each partition, as the number of the event; of none if they are written in another place."""
+        if self._last_run(key) is None:
+            return {}
+        return self._instance.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import dagster as dg
 
-from lakehouse.cursor.unread import DAY, Backlog, Unbegun, Unread
+from lakehouse.cursor.unread import Backlog, Unbegun, Unread
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
@@ -25,8 +25,10 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
-from lakehouse.follow.followed import Followed, LeftOut, Source, first_line
-from lakehouse.log.commit_info import Commit
+from lakehouse.follow.asked import short
+from lakehouse.follow.backlogs import begins_anew
+from lakehouse.follow.followed import Backlogs, Followed, LeftOut, Source, first_line
+from lakehouse.follow.state import Span, standing, standing_for_all, state_of
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.log.log import Head, Log
@@ -42,14 +44,15 @@ class Behind:
 
     Args:
         state: A text that changes when what is unread does, by the ids and versions of the tables.
-        partitions: The partitions that have; none for a table without partitions.
+        partitions: The partitions that have, the newest first, and the state of each; none for a table without
+            partitions.
         oldest: When the oldest of the changes was committed, in milliseconds since the epoch; None: not known.
         newest: When the newest was.
         note: What is worth knowing beside that, as a sentence.
     """
 
     state: str
-    partitions: tuple[str, ...] = ()
+    partitions: Mapping[str, str] = field(default_factory=dict[str, str])
     oldest: int | None = None
     newest: int | None = None
     note: str = ""
@@ -220,26 +223,45 @@ def _looked(table: Followed, logs: _Logs) -> Look:
         all_of = table.backlogs(logs)
         if isinstance(all_of, LeftOut):
             return all_of
-        due = {
-            partition: waiting
-            for partition, backlogs in all_of.by_partition.items()
-            if (waiting := tuple(filter(_waits, backlogs)))
-        }
+        due = _due(all_of, _waits)
         if not due and not table.is_partitioned:
-            due = {None: ending} if (ending := tuple(filter(_expires, all_of.by_partition[None]))) else {}
-        partitions = tuple(partition for partition in due if partition is not None)
-        refs = {source.ref.name: source.ref for source in table.sources}
-        spans = [_Span.of(each, logs(refs[each.source])[0]) for backlogs in due.values() for each in backlogs]
-        return _behind(spans, logs(table.ref)[1], partitions, all_of.note) if spans else UpToDate()
+            due = _due(all_of, _expires)
+        return _behind(table, due, *logs(table.ref), all_of.note) if due else UpToDate()
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
         return LeftOut(first_line(error))
 
 
+def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str | None, list[Span]]:
+    """What is unread of the sources that want a run, for the table or for each of its partitions."""
+    now = _now()
+    each = {
+        partition: [
+            Span.of(of, newest, now)
+            for of, newest in zip(backlogs, all_of.newest[partition], strict=True)
+            if wanted(of)
+        ]
+        for partition, backlogs in all_of.by_partition.items()
+    }
+    return {partition: spans for partition, spans in each.items() if spans}
+
+
+def _behind(
+    table: Followed, due: Mapping[str | None, Sequence[Span]], log: Log, head: Head | None, note: str
+) -> Behind:
+    times = [commit.timestamp for spans in due.values() for span in spans for commit in span.commits]
+    own = standing_for_all(log, head, table.ref.name) if table.is_partitioned else standing(head)
+    declaration = table.declaration
+    states = {partition: state_of(spans, declaration, own) for partition, spans in due.items()}
+    partitions = {partition: state for partition, state in states.items() if partition is not None}
+    state = states[None] if None in states else short(*partitions.items())
+    return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
+
+
 def _waits(backlog: Backlog) -> bool:
     """Whether there is something to read: all of a source, or commits that may have changed a row."""
-    return isinstance(backlog, Unbegun) or backlog.gap is not None or bool(backlog.changes)
+    return isinstance(backlog, Unbegun) or begins_anew(backlog) or bool(backlog.changes)
 
 
 def _expires(backlog: Backlog) -> bool:
@@ -248,36 +270,6 @@ def _expires(backlog: Backlog) -> bool:
     It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
     """
     return isinstance(backlog, Unread) and backlog.passed_commits_are_old(_now())
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """What is unread of one source.
-
-    Args:
-        state: By the source's id and versions, as a text. A table that was replaced may stand at the same version.
-        commits: The commits that are unread; of a whole source the newest.
-    """
-
-    state: str
-    commits: tuple[Commit, ...] = ()
-
-    @classmethod
-    def of(cls, backlog: Backlog, log: Log) -> "_Span":
-        head, source = backlog.head, f"{backlog.source} {backlog.head.table_id}"
-        if isinstance(backlog, Unbegun) or backlog.gap is not None:
-            return cls(f"{source}@{head.version}", tuple(log.commits(head.version, head.version)))
-        after = f"{source}@{backlog.position.version}"
-        if backlog.changes:
-            return cls(f"{after}-{backlog.changes[-1].version}", backlog.changes)
-        return cls(f"{after} day {_now() // DAY}", backlog.commits or ())
-
-
-def _behind(spans: Sequence[_Span], own: Head | None, partitions: tuple[str, ...], note: str) -> Behind:
-    times = [commit.timestamp for span in spans for commit in span.commits]
-    at = "none" if own is None else f"{own.table_id}@{own.version}"
-    state = f"{','.join(span.state for span in spans)} by {at}"
-    return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
 
 
 def _now() -> int:

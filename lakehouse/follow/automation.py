@@ -13,8 +13,10 @@ from typing import Any, TypeGuard, cast
 import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
+from lakehouse.dagster.drivers import SILENT
 from lakehouse.dagster.remade import with_parts
 from lakehouse.errors import DefinitionError
+from lakehouse.follow.alive import silence
 from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.watch import Behind, Look, Looks, Watch, by_manager
 
@@ -27,13 +29,46 @@ FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
 def automation() -> dg.AutomationCondition[Any]:
     """A condition that requests a run of a table with unread changes, and of the tables that follow in the same run.
 
-    It is true while a source holds changes that the table has not read, and no run of the table is in progress. Commits
-    that changed no row request nothing. After a failed run it requests another after a pause of one minute, then two,
-    up to an hour. Of a partitioned asset it requests the partitions whose rows changed.
+    It is true while a source holds changes that the table has not read, and no run of the table is in progress; a run
+    without an event for an hour counts as dead, and is not waited for. Commits that changed no row request nothing.
+    After a failed run it requests another after a pause of one minute, then two, up to an hour. Of a partitioned asset
+    it requests the partitions whose rows changed.
 
     `validate` gives it the tables, and adds a sensor that evaluates it in the code server.
     """
-    return ~dg.AutomationCondition.in_progress() & ChangesUnread()
+    return ~(dg.AutomationCondition.in_progress() & RunAlive()) & ChangesUnread()
+
+
+class RunAlive(dg.AutomationCondition[dg.AssetKey]):
+    """True unless the last run that was to materialize a table, or a partition, has not ended and is not heard of."""
+
+    @property
+    def name(self) -> str:
+        return "run_alive"
+
+    @property
+    def description(self) -> str:
+        return "The run in progress has been heard of within the last hour."
+
+    def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
+        candidates: Any = context.candidate_subset
+        view: Any = context.asset_graph_view
+        now = context.evaluation_time.timestamp()
+        if candidates.is_empty:
+            return AutomationResult(context, candidates)
+        if context.partitions_def is None:
+            dead = _is_dead(view.instance, context.key, None, now)
+            return AutomationResult(context, context.get_empty_subset() if dead else candidates)
+        keys = candidates.expensively_compute_partition_keys()
+        alive = {key for key in keys if not _is_dead(view.instance, context.key, key, now)}
+        return AutomationResult(context, candidates.compute_intersection_with_partition_keys(alive))
+
+
+def _is_dead(instance: Any, key: dg.AssetKey, partition: str | None, now: float) -> bool:
+    """Whether the last run that was to materialize a table, or a partition of it, has not ended and is not heard of."""
+    planned = instance.get_latest_planned_materialization_info(key, partition)
+    record = None if planned is None else instance.get_run_record_by_id(planned.run_id)
+    return record is not None and not record.dagster_run.is_finished and silence(instance, record, now) > SILENT
 
 
 @dataclass

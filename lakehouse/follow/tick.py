@@ -10,6 +10,7 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.dagster.drivers import SILENT
+from lakehouse.follow.alive import silence
 from lakehouse.follow.asked import SENSOR, Request, Started, ending, for_cursor, from_cursor, short
 from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.sentences import left_out, listed, names, some, tables, waiting
@@ -149,11 +150,9 @@ class Tick:
         """The sensor's runs that are under way; those without a sign of life are only named."""
         alive: list[dg.DagsterRun] = []
         for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=_UNDER_WAY)):
-            run = record.dagster_run
-            last = self._instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
-            heard = max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in last)])
-            if run.status is not DagsterRunStatus.QUEUED and self._now - heard > self._pace.silent:
-                hours = (self._now - heard) / 3600
+            run, seconds = record.dagster_run, silence(self._instance, record, self._now)
+            if seconds > self._pace.silent:
+                hours = seconds / 3600
                 self._dead.append(
                     f"Run {run.run_id[:8]} has not been heard of for {hours:.1f} h and is not waited for: terminate it."
                 )

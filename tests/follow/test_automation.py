@@ -8,6 +8,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.events import AssetMaterializationPlannedData
+from dagster._core.utils import make_new_run_id
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
@@ -128,6 +130,33 @@ def test_a_run_that_fails_once_is_requested_again_after_a_pause_and_not_at_each_
     assert settled.ticks() == set(), "the run failed and left nothing; the pause is not over"
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)
     assert "copies" in settled.ticks()
+
+
+def started(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None = None) -> None:
+    """A run that is to materialize a table, or a partition of it, and has not ended."""
+    tags = {} if partition is None else {"dagster/partition": partition}
+    run = instance.add_run(dg.DagsterRun("any", make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
+    planned = AssetMaterializationPlannedData(key, partition)
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
+    instance.report_dagster_event(dg.DagsterEvent(kind, "any", event_specific_data=planned), run.run_id)
+
+
+def test_a_run_of_a_partition_that_died_is_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.assets = [orders, daily]
+    started(place.instance, daily.key, "2013-01-02")
+    assert place.ticks() == {f"daily 2013-01-0{day}" for day in (1, 3, 4)}
+    place.cursor = None
+    monkeypatch.setattr(module, "SILENT", 0.0)
+    assert place.ticks() == {f"daily 2013-01-0{day}" for day in (1, 2, 3, 4)}
+
+
+def test_a_run_that_died_is_not_waited_for(settled: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed code server leaves its runs started."""
+    settled.append("orders", 3)
+    started(settled.instance, COPIES)
+    assert settled.ticks() == set(), "a living run says every half minute how far it is"
+    monkeypatch.setattr(module, "SILENT", 0.0)
+    assert settled.ticks() == {"copies", "totals"}
 
 
 def test_a_change_that_comes_while_a_failed_run_pauses_is_requested_at_once(settled: Place) -> None:

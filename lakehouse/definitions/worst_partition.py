@@ -45,7 +45,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
             for partition, of_sources in backlogs.by_partition.items()
             if partition is not None and isinstance(backlog := of_sources[place], Unbegun)
         }
-        since = _oldest_changes(table, source, logs) if unbegun else {}
+        since = _oldest_changes(table, frozenset(map(str, backlogs.by_partition)), source, logs) if unbegun else {}
         partitions += [
             WithoutPosition(backlog.source, partition, backlog.head, backlog.reason, since.get(partition))
             for partition, backlog in unbegun.items()
@@ -53,7 +53,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
     return tuple(sorted(partitions, key=lambda partition: float("inf") if partition.since is None else partition.since))
 
 
-def _oldest_changes(table: Followed, source: Source, logs: Logs) -> dict[str, int]:
+def _oldest_changes(table: Followed, own: frozenset[str], source: Source, logs: Logs) -> dict[str, int]:
     """When the oldest change of each partition's rows was committed, as far as the source's log goes back.
 
     Empty if the log does not say to which partitions the rows belong.
@@ -61,7 +61,7 @@ def _oldest_changes(table: Followed, source: Source, logs: Logs) -> dict[str, in
     log, head = logs(source.ref)
     if not isinstance(log, FileLog) or head is None:
         return {}
-    partitions = SourcePartitions.of(table.asset, source.key, source.partitions_def, source.declared, log, head)
+    partitions = SourcePartitions.of(table.asset, own, source.key, source.partitions_def, source.declared, log, head)
     commits = list(log.commits(head.version))[::-1]
     changed = partitions.changed_by(commit for commit in commits if not commit.is_quiet)
     if changed is None or not commits:

@@ -31,6 +31,9 @@ class Limits:
     """Bytes that come to the driver: the nth row has at most this many bytes divided by n (ADR 8)."""
     driver_row_bytes: int = 1 << 14
     """Bytes of each row that comes to the driver (ADR 8)."""
+    tried_keys: int = 25_000
+    """Touched keys whose rows are asked for without being kept. The rows of more keys may be too many for the driver
+    and would then be computed twice: 100,000 keys of 30 million events took 122 million rows read instead of 91."""
     kept_feed_bytes: int = 1 << 26
     """Bytes of feeds that stay at the driver for other assets of the run. Not measured alone."""
     decoded_rows: int = 20_000

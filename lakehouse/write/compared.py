@@ -35,18 +35,30 @@ def compared(
         return computed(changed, few=True)
     # One column is read, not all of them.
     new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
-    local = small(rows) if touched.few else None  # else they are not worth a try
-    if local is not None:
+    result = _result(rows, touched)
+    if isinstance(result, Local):
         changed = (
-            insertions(asset, local, key, touched)
+            insertions(asset, result, key, touched)
             if new
-            else local_difference(asset, local, target, key, touched, partition_columns=partitions)
+            else local_difference(asset, result, target, key, touched, partition_columns=partitions)
         )
         if changed is not None:
             return changed
-        rows = local.frame
+    rows = result.frame if isinstance(result, Local) else result
     existing = target.limit(0) if new else touched.of(target)
     return computed(difference(promised(asset, rows, touched), existing, key, partition_columns=partitions))
+
+
+def _result(rows: DataFrame, touched: Touched) -> Local | DataFrame:
+    """The result, at the driver if it is small. A result that may not be small is kept, and not computed a second time.
+
+    Many changes are not worth the try: their result is computed while it is compared.
+    """
+    if not touched.few:
+        return rows
+    if touched.values is not None and len(touched.values) > limits().tried_keys:
+        return computed(rows)
+    return small(rows) or rows
 
 
 def is_one_task(touched: Touched) -> bool:

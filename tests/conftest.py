@@ -7,6 +7,7 @@ LAKEHOUSE_EXAMPLES says how long the tests without Spark look for a counterexamp
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 
 os.environ["LAKEHOUSE_SPARK"] = os.environ.get("LAKEHOUSE_TEST_SPARK") or "process"  # before assets are imported
 
@@ -18,6 +19,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from lakehouse.dagster.resources import LocalSpark, Where
+from lakehouse.server.errors import ServerError
 from lakehouse.server.lifecycle import stop
 from lakehouse.server.settings import local_settings
 from lakehouse.spark.codegen import FACTORY_MODE
@@ -46,10 +48,11 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
     The garbage collector has one thread. The second compiler, which took a quarter of the CPU, waits ten times as long:
     the tests of `write` and `scd` took 266 s instead of 297.
     """
-    root = tmp_path_factory.getbasetemp()  # above the roots of all tests, so that its JVM may write to each
-    settings = local_settings(root)
+    where, root = Where(os.environ["LAKEHOUSE_SPARK"]), tmp_path_factory.getbasetemp()
+    if where is Where.SERVER and "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # one server for all workers, so one JVM becomes warm
+    settings = local_settings(root)  # above the roots of all tests, so that its JVM may write to each
     settings[JAVA] = f"{settings.get(JAVA, '')} {JVM_OF_TESTS}".strip()
-    where = Where(os.environ["LAKEHOUSE_SPARK"])
     if where is Where.SERVER:
         # Compiled, as where there are many rows; in this process few rows are interpreted.
         settings[FACTORY_MODE] = "FALLBACK"
@@ -58,7 +61,8 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
         from lakehouse.server.connect import leave_all
 
         leave_all()
-        assert stop(root, now=True)
+        with suppress(ServerError):  # another worker uses it, and ends it when that one is done
+            stop(root)
 
 
 @pytest.fixture

@@ -14,14 +14,12 @@ from lakehouse.read.changes import Changes
 from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.partitions import PartitionKey, Slice, Window
-from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
+from lakehouse.write.kind import Kind
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
-WriteKind: TypeAlias = type[Append] | type[Overwrite] | type[Merge] | type[Aggregate] | type[History] | type[Snapshot]
 
 _READS = ("Changes", "pyspark.sql.DataFrame")
-_WRITES = ("Append", "Overwrite", "Merge", "Aggregate", "History", "Snapshot", "pyspark.sql.DataFrame")
+_WRITES = (*(kind.value.__name__ for kind in Kind), "pyspark.sql.DataFrame")
 
 
 def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
@@ -37,17 +35,32 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
     raise UnsupportedAnnotationError(asset, f"its input '{name}'", _named(annotation), _READS)
 
 
-def write_kind(asset: str, annotation: Any) -> WriteKind:
+def write_kind(asset: str, annotation: Any) -> Kind:
     """How the result is written; a plain `DataFrame` is an `Overwrite`.
 
     Raises:
         UnsupportedAnnotationError: The annotation is not a write, or is missing.
     """
-    if annotation in (Append, Overwrite, Merge, Aggregate, History, Snapshot):
-        return annotation
+    for kind in Kind:
+        if annotation is kind.value:
+            return kind
     if _is_frame(annotation):
-        return Overwrite
+        return Kind.OVERWRITE
     raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
+
+
+def result_annotation(asset: dg.AssetsDefinition) -> Any:
+    """What the function of an asset is annotated to return, whether or not that is a write."""
+    return asset.op.output_defs[0].dagster_type.typing_type
+
+
+def kind_of(asset: dg.AssetsDefinition) -> Kind:
+    """How the result of an asset is written.
+
+    Raises:
+        UnsupportedAnnotationError: The annotation is not a write, or is missing.
+    """
+    return write_kind(asset.key.to_user_string(), result_annotation(asset))
 
 
 def writes_nothing(asset: dg.AssetsDefinition) -> bool:

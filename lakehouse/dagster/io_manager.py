@@ -14,6 +14,7 @@ from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code_location import (
     changes_of,
     input_kind,
+    result_annotation,
     slice_of,
     table_ref,
     write_kind,
@@ -49,7 +50,8 @@ from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.snapshot import TableRef
-from lakehouse.write.writes import Append, History, Overwrite, Snapshot, Write
+from lakehouse.write.kind import Kind
+from lakehouse.write.writes import Overwrite, Write
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -195,14 +197,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """What the definition of an asset that this manager writes says about its table."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata)
-        kind = write_kind(name, definition.op.output_defs[0].dagster_type.typing_type)
+        kind = write_kind(name, result_annotation(definition))
         return Asset(
             name=name,
             table=table,
             ref=table_ref(self.location, key, table),
-            appends=kind is Append,
-            keeps_past=kind is History,
-            takes_extracts=kind is Snapshot,
+            appends=kind is Kind.APPEND,
+            keeps_past=kind is Kind.HISTORY,
+            takes_extracts=kind is Kind.SNAPSHOT,
             incremental=bool(changes_of(definition)),
             inputs=frozenset(source.to_user_string() for source in definition.keys_by_input_name.values()),
             code_version=spec.code_version,

@@ -8,15 +8,15 @@ from lakehouse.dagster.code_location import (
     asset_definitions,
     changes_of,
     is_function,
+    kind_of,
     manager_keys,
     table_ref,
     tables_of,
-    write_kind,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
-from lakehouse.write.writes import Append
+from lakehouse.write.kind import Kind
 
 
 def refuse_lost_archives(definitions: dg.Definitions) -> None:
@@ -46,7 +46,7 @@ def refuse_lost_archives(definitions: dg.Definitions) -> None:
                 f"Table(path=...)."
             )
         writer = made.get(key)
-        if writer is not None and is_function(writer) and _kind(writer) is not Append:
+        if writer is not None and is_function(writer) and kind_of(writer) is not Kind.APPEND:
             raise DefinitionError(
                 f"{where}, which is no Append, so it keeps no feed. Return Append(changes.log()) there, or name "
                 f"another asset."
@@ -73,7 +73,3 @@ def _is_found(
     if its_own is None:
         return False
     return table_ref(its_own.location, archive, table) == table_ref(manager.location, archive, Table())
-
-
-def _kind(asset: dg.AssetsDefinition) -> type:
-    return write_kind(asset.key.to_user_string(), asset.op.output_defs[0].dagster_type.typing_type)

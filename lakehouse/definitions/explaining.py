@@ -14,12 +14,12 @@ from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
+    kind_of,
     maps_partitions,
     partitions_of,
     slice_of,
     table_ref,
     tables_of,
-    write_kind,
     writes_nothing,
 )
 from lakehouse.dagster.contexts import by_field
@@ -31,7 +31,7 @@ from lakehouse.follow.partitions import upstream_keys
 from lakehouse.follow.watch import by_manager
 from lakehouse.forecast.forecast import Forecast, InputForecast, Verdict, WriteForecast
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
-from lakehouse.forecast.writing import Kind, strategy, verdict
+from lakehouse.forecast.writing import strategy, verdict
 from lakehouse.log.log import version_of
 from lakehouse.log.versions import NOTHING_READ
 from lakehouse.materialization import Materialization, begin
@@ -40,6 +40,7 @@ from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
+from lakehouse.write.kind import Kind
 from lakehouse.write.statements import Skip
 from lakehouse.write.writes import Overwrite, Write
 
@@ -126,7 +127,7 @@ class _Subject:
 
     @property
     def kind(self) -> Kind:
-        return Kind(write_kind(self.name, self.asset.op.output_defs[0].dagster_type.typing_type))
+        return kind_of(self.asset)
 
     @property
     def slice(self) -> Slice | None:

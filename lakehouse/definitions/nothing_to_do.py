@@ -14,13 +14,13 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.commit.outcome import NothingToDo
-from lakehouse.dagster.code_location import changes_of, input_kind, is_function, write_kind
+from lakehouse.dagster.code_location import changes_of, input_kind, is_function, kind_of
 from lakehouse.dagster.contexts import asset_context
 from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.io_manager import writer_of
 from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.remade import remade
-from lakehouse.write.writes import Append, Merge, Overwrite
+from lakehouse.write.kind import Kind
 
 
 def may_rest(asset: Any) -> bool:
@@ -34,7 +34,7 @@ def may_rest(asset: Any) -> bool:
     function = getattr(asset.op.compute_fn, "decorated_fn", None)
     if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
-    return _write_of(asset) in (Append, Merge, Overwrite)
+    return kind_of(asset) in (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE)
 
 
 def resting(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
@@ -49,12 +49,8 @@ def resting(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         for input_ in op.input_defs
     }
     outs = {output.name: _optional(dg.Out.from_definition(output)) for output in op.output_defs}
-    function = _resting(compute.decorated_fn, overwrites=_write_of(asset) is Overwrite)
+    function = _resting(compute.decorated_fn, overwrites=kind_of(asset) is Kind.OVERWRITE)
     return remade(asset, compute_fn=type(compute)(function), ins=ins, outs=outs)
-
-
-def _write_of(asset: dg.AssetsDefinition) -> Any:
-    return write_kind(asset.key.to_user_string(), asset.op.output_defs[0].dagster_type.typing_type)
 
 
 def _resting(function: Callable[..., Any], *, overwrites: bool) -> Callable[..., Any]:

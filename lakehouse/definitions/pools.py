@@ -9,12 +9,11 @@ import dagster as dg
 from lakehouse.conflicts.operations import Operation, Verdict
 from lakehouse.conflicts.pairs import ConflictPair, Writer, conflict_pairs, in_one_line, pool_name, pools, warnings
 from lakehouse.dagster.code_location import (
-    WriteKind,
     asset_definitions,
     changes_of,
     is_function,
+    kind_of,
     table_ref,
-    write_kind,
     writes_nothing,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
@@ -22,7 +21,7 @@ from lakehouse.dagster.remade import remade, with_assets
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
 from lakehouse.log.location import Location
-from lakehouse.write.writes import Append, Merge
+from lakehouse.write.kind import Kind
 
 RIVALS = "possible_rivals"
 """Definition metadata: the conflict pairs of an asset, in one line."""
@@ -102,22 +101,21 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
 def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Writer:
     name, table = key.to_user_string(), Table.from_metadata(asset.specs_by_key[key].metadata)
     sliced = asset.partitions_def is not None
-    kind = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
     return Writer(
         name=name,
         location=table_ref(root, key, table).location,
         declared=table,
-        operation=_operation(kind, table, compares=sliced and not changes_of(asset)),
+        operation=_operation(kind_of(asset), table, compares=sliced and not changes_of(asset)),
         sliced=sliced,
         pool=asset.op.pool,
     )
 
 
-def _operation(kind: WriteKind, table: Table, *, compares: bool) -> Operation:
+def _operation(kind: Kind, table: Table, *, compares: bool) -> Operation:
     """The operation of a write that conflicts most. If all rows are new, the write is a blind append instead."""
-    if kind is Append:
+    if kind is Kind.APPEND:
         return Operation.READING_APPEND if compares else Operation.BLIND_APPEND
-    return Operation.CHANGE if kind is Merge or table.key_columns else Operation.OVERWRITE
+    return Operation.CHANGE if kind is Kind.MERGE or table.key_columns else Operation.OVERWRITE
 
 
 def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinition:

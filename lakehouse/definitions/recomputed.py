@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.cursor.mark import Position
-from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, writes_nothing
+from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, result_annotation, writes_nothing
 from lakehouse.log.commit_info import SCHEMA_CHANGES
 from lakehouse.log.log import Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
@@ -25,12 +25,12 @@ Returned: TypeAlias = Stated | Aggregate | History | DataFrame
 
 def keeps_history(asset: dg.AssetsDefinition) -> bool:
     """Whether the asset writes a `History`, whose rows are identified by the declared key and their start."""
-    return asset.op.output_defs[0].dagster_type.typing_type is History
+    return result_annotation(asset) is History
 
 
 def may_be_archive(asset: dg.AssetsDefinition) -> bool:
     """Whether the asset appends what it makes of the changes of one source and no other; only a run shows the rest."""
-    appends = asset.op.output_defs[0].dagster_type.typing_type is Append
+    appends = result_annotation(asset) is Append
     changes = changes_of(asset)
     alone = len(changes) == 1 == len(asset.op.input_defs)
     return appends and alone and asset.partitions_def is None and all(read.is_whole for read in changes.values())
@@ -43,10 +43,9 @@ def is_recomputable(asset: Any) -> bool:
     if any(maps_partitions(asset, key) for key in asset.keys_by_input_name.values()):
         return False
     inputs, changes = {input_.name for input_ in asset.op.input_defs}, changes_of(asset)
-    write = asset.op.output_defs[0].dagster_type.typing_type
     only_inputs = set(signature(_function(asset)).parameters) == inputs
     only_changes = inputs == changes.keys() and all(read.is_whole for read in changes.values())
-    return bool(inputs) and only_changes and only_inputs and write not in (Append, Snapshot)
+    return bool(inputs) and only_changes and only_inputs and result_annotation(asset) not in (Append, Snapshot)
 
 
 def whole(spark: SparkSession, source: TableRef, at: Position) -> Changes:

@@ -10,10 +10,10 @@ from lakehouse.dagster.code_location import (
     changes_of,
     input_kind,
     is_function,
+    kind_of,
     manager_keys,
     partition_columns,
     table_ref,
-    write_kind,
 )
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.read import Read
@@ -26,8 +26,8 @@ from lakehouse.log.location import Location
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.snapshot import TableRef
-from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.writes import History, Merge, Snapshot
+from lakehouse.write.aggregate import unsummed
+from lakehouse.write.kind import Kind
 
 
 def validate(definitions: dg.Definitions) -> dg.Definitions:
@@ -121,34 +121,34 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
         raise DefinitionError(
             f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
         )
-    write = write_kind(name, asset.op.output_defs[0].dagster_type.typing_type)
+    kind = kind_of(asset)
     _refuse_inline_checks(asset, name)
-    if write is History and (asset.partitions_def is not None or table.partition_columns):
+    if kind is Kind.HISTORY and (asset.partitions_def is not None or table.partition_columns):
         raise DefinitionError(
             f"Asset '{name}' keeps a history, which cannot be partitioned: its rows are clustered by their end, so "
             f"that current rows are found without reading the past. Leave partitions_def and partition_by out."
         )
-    if write is Snapshot and (asset.partitions_def is not None or changes_of(asset)):
+    if kind is Kind.SNAPSHOT and (asset.partitions_def is not None or changes_of(asset)):
         raise DefinitionError(
             f"Asset '{name}' returns a Snapshot, an extract of all that there is, but has partitions or reads Changes. "
             f"Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with DataFrame."
         )
-    if write in (Merge, Aggregate, History, Snapshot) and not table.key_columns:
-        raise MissingKeyError(name, write.__name__)
+    if kind.needs_key and not table.key_columns:
+        raise MissingKeyError(name, kind.value.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, table, asset.partitions_def)
         _refuse_ranges(asset, name)
     for input_ in asset.op.input_defs:
         if input_.dagster_type.is_nothing:
             continue
-        kind = input_kind(name, input_.name, input_.dagster_type.typing_type)
-        if len(Read.from_metadata(input_.metadata or {})) and kind is not Changes:
+        is_read = input_kind(name, input_.name, input_.dagster_type.typing_type)
+        if len(Read.from_metadata(input_.metadata or {})) and is_read is not Changes:
             raise DefinitionError(
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
     changes = changes_of(asset)
     partial = [input_name for input_name, how in changes.items() if not how.is_whole]
-    if write is Aggregate and partial and len(partial) == len(changes):
+    if kind is Kind.AGGREGATE and partial and len(partial) == len(changes):
         raise DefinitionError(unsummed(name, partial[0]))
     return ref

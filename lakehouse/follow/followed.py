@@ -13,7 +13,7 @@ from lakehouse.cursor.definition import digest
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Backlog, backlog
-from lakehouse.dagster.code_location import changes_of
+from lakehouse.dagster.code_location import changes_of, result_annotation
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.follow.backlogs import begins_anew, has_rows, of_each, recent
@@ -189,8 +189,7 @@ class Followed:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
         names = [name for name, key in self.asset.keys_by_input_name.items() if key == source]
         reads = [read for name, read in changes_of(self.asset).items() if name in names]
-        appends = any(output.dagster_type.typing_type is Append for output in self.asset.op.output_defs)
-        refuses = appends or self.declared.on_gap == "fail"
+        refuses = result_annotation(self.asset) is Append or self.declared.on_gap == "fail"
         return all(read.archive is None and (refuses or not read.is_whole) for read in reads)
 
     def _mapped(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:

@@ -1,27 +1,13 @@
 """What would become of a run, and how its result would be written."""
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import assert_never
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.forecast.forecast import InputForecast, Reading, Verdict
 from lakehouse.log.rows import counted
 from lakehouse.read.run import Run
-from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
-
-
-class Kind(Enum):
-    """The write that an asset returns."""
-
-    APPEND = Append
-    OVERWRITE = Overwrite
-    MERGE = Merge
-    AGGREGATE = Aggregate
-    HISTORY = History
-    SNAPSHOT = Snapshot
-
+from lakehouse.write.kind import Kind
 
 _ALL = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."

@@ -50,7 +50,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
             WithoutPosition(backlog.source, partition, backlog.head, backlog.reason, since.get(partition))
             for partition, backlog in unbegun.items()
         ]
-    return tuple(sorted(partitions, key=lambda partition: float("inf") if partition.since is None else partition.since))
+    return tuple(sorted(partitions, key=_since))
 
 
 def _oldest_changes(table: Followed, own: frozenset[str], source: Source, logs: Logs) -> dict[str, int]:
@@ -73,3 +73,7 @@ def _oldest_changes(table: Followed, own: frozenset[str], source: Source, logs: 
 def _urgency(backlog: Unread) -> tuple[bool, float]:
     """What sorts the worst first: a gap, then the oldest unread change."""
     return backlog.gap is None, float("inf") if backlog.since is None else backlog.since
+
+
+def _since(partition: WithoutPosition) -> tuple[float, str]:
+    return float("inf") if partition.since is None else partition.since, partition.partition

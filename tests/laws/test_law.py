@@ -49,7 +49,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     assert ways[request.param] in taken
 
 
-@pytest.mark.parametrize("cases", [CASES[::2], slow(CASES[1::2])], ids=["half of them", "the others"])
+@pytest.mark.parametrize("cases", [CASES[::3], slow(CASES[1::3] + CASES[2::3])], ids=["a third", "the others"])
 @settings(
     max_examples=max(1, EXAMPLES),
     phases=list(Phase) if EXAMPLES else [Phase.explicit],

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from lakehouse import Changes, Merge, Table
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.write.statements import ReplaceRows
@@ -22,6 +24,7 @@ def _replaced(outcome: Outcome, inserted: int, updated: int, deleted: int) -> bo
     return (counts.inserted, counts.updated, counts.deleted) == (inserted, updated, deleted)
 
 
+@pytest.mark.slow
 def test_rows_by_device_and_time_are_replaced_by_their_keys(lake: Lake) -> None:
     def kept(src: Changes) -> Merge:
         touched = src.touched(*KEY)

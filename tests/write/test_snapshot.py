@@ -52,7 +52,7 @@ def mark(lake: Lake) -> Mark:
 @pytest.mark.parametrize(
     ("seed", "deliveries", "version_of", "table"),
     [
-        (1, 3, number, KEYED),
+        (1, 2, number, KEYED),
         slow(296, 6, number, KEYED),
         slow(2, 6, day, KEYED),
         slow(3, 6, number, Table(key="id", partition_by="g")),

@@ -62,6 +62,7 @@ def test_an_attempt_lost_to_a_rival_is_not_added_to_the_rivals_rows(rows: Lake, 
     assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 def test_a_twin_that_read_less_does_not_make_the_other_add_twice(rows: Lake) -> None:
     rows.sql("UPDATE {src} SET v = v + 1")
     shorter, less = ready(rows, sums, BY_G)

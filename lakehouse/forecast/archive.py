@@ -1,17 +1,16 @@
 """Whether an archive holds the changes that the feed of its source no longer tells, by the archive's log alone.
 
-It answers as `lakehouse.read.archive.archived` does in a run, which reads the columns of both tables through Spark.
+A run asks the same log (`lakehouse.read.archive.held_upto`), and compares the columns of both tables through Spark.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
-from lakehouse.read.archive import is_untouched
+from lakehouse.log.versions import VersionRange
+from lakehouse.read.archive import Origin, held_upto
 from lakehouse.read.changes import LOG_NAMES
 from lakehouse.spark.snapshot import TableRef
 
@@ -54,15 +53,10 @@ def answer(archive: TableRef, source: str, log: Log, head: Head, position: Posit
         return Unknown()
     own = FileLog(archive.files, archive.name)
     own_head = own.head()
-    cursor = find_cursor(own, own_head, archive.name)
-    if own_head is None or not isinstance(cursor, Known) or not is_untouched(cursor, own, own_head):
+    range_ = VersionRange(position.version, head.version)
+    upto = held_upto(archive.name, own, own_head, Origin(source, head.table_id, mapped), range_)
+    if own_head is None or upto is None:
         return Lacks()
-    begins, reached = cursor.mark.log_after, cursor.reads.get(source)
-    if begins is None or begins > position.version or reached is None or len(cursor.reads) > 1:
-        return Lacks()
-    if reached.table != head.table_id or reached.version <= position.version or reached.mapped not in (None, mapped):
-        return Lacks()
-    upto = min(head.version, reached.version)
     columns, source_columns = own.file_schema(own_head.version), log.file_schema(upto)
     if columns is None or source_columns is None:
         return Unknown()

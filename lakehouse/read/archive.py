@@ -30,32 +30,63 @@ class Archived:
     upto: int
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source of an archive.
+
+    Args:
+        name: Its name.
+        table_id: Its table id.
+        mapped: Which of its partitions are read, as a digest; None if all are.
+    """
+
+    name: str
+    table_id: str
+    mapped: str | None
+
+
 def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> Archived | None:
     """What an archive holds of a range of its source; None if it cannot answer.
 
-    It answers for a range only if an asset of this lakehouse has appended to it every change of the same source and no
-    other, of no fewer partitions, from the range's start on; if nobody else has changed its rows; and if it has the
-    source's columns: anything less would skip changes.
+    It answers for what its log says that it holds (`held_upto`), if it has the columns of the source.
     """
     log = archive.log(lambda: source.spark)
     head = log.head()
-    cursor = find_cursor(log, head, archive.name)
-    if head is None or not isinstance(cursor, Known):
-        return None
-    position = cursor.reads.get(source.ref.name)
-    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, source.mapped):
-        return None
-    if position.table != source.table_id or position.version <= range_.after:
-        return None
-    begins = cursor.mark.log_after
-    if begins is None or begins > range_.after or not is_untouched(cursor, log, head):
+    upto = held_upto(archive.name, log, head, Origin(source.ref.name, source.table_id, source.mapped), range_)
+    if head is None or upto is None:
         return None
     rows = TableVersion.of(source.spark, archive, head).rows()
-    upto = min(range_.upto, position.version)
     columns = folded(replace(source, version=upto).rows().columns)
     if folded(rows.columns) != columns.union(LOG_NAMES.values()):
         return None
     return Archived(rows.where((F.col(COMMIT_VERSION) > range_.after) & (F.col(COMMIT_VERSION) <= upto)), upto)
+
+
+def held_upto(archive: str, log: Log, head: Head | None, origin: Origin, range_: VersionRange) -> int | None:
+    """The last version of a range up to which an archive holds every change, by its own log; None if it cannot answer.
+
+    It answers only if an asset of this lakehouse has appended to it every change of the same source and no other, of no
+    fewer partitions, from the start of the range on, and if nobody else has changed its rows.
+
+    Args:
+        archive: The archive's name.
+        log: Its log.
+        head: Where it stands; None if there is no table.
+        origin: The source.
+        range_: Versions of the source.
+    """
+    cursor = find_cursor(log, head, archive)
+    if head is None or not isinstance(cursor, Known):
+        return None
+    position = cursor.reads.get(origin.name)
+    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, origin.mapped):
+        return None
+    if position.table != origin.table_id or position.version <= range_.after:
+        return None
+    begins = cursor.mark.log_after
+    if begins is None or begins > range_.after or not is_untouched(cursor, log, head):
+        return None
+    return min(range_.upto, position.version)
 
 
 def archived_after(archive: TableRef, source: TableVersion) -> int | None:

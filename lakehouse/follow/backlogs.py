@@ -39,20 +39,22 @@ def of_each(
     for cursor in cursors.values():  # many partitions may have one
         if id(cursor) not in by_cursor:
             by_cursor[id(cursor)] = backlog(cursor, walked, name, head)
-    ranges = [of.commits or () for of in by_cursor.values() if isinstance(of, Unread) and of.gap is None]
+    unread = [each for each in by_cursor.values() if isinstance(each, Unread) and each.gap is None]
+    ranges = [each.commits or () for each in unread]
     if any(map(begins_anew, by_cursor.values())):
         ranges.append(tuple(reversed(list(recent(walked, head)))))
     with_rows = list(filter(has_rows, max(ranges, key=len, default=())))
     changed = partitions.changed_by(with_rows)
     backlogs = dict[str, tuple[Backlog, Commit | None]]()
     for partition, cursor in cursors.items():
-        of, newest = by_cursor[id(cursor)], None
+        unread_part, newest = by_cursor[id(cursor)], None
         commits = with_rows if changed is None else changed.get(partition, ())
-        if isinstance(of, Unread) and of.gap is None:
-            of = replace(of, commits=tuple(commits[bisect_right(commits, of.position.version, key=_version) :]))
-        elif commits and not (refuses_gaps and (isinstance(cursor, Lost) or isinstance(of, Unread))):
+        if isinstance(unread_part, Unread) and unread_part.gap is None:
+            first = bisect_right(commits, unread_part.position.version, key=_version)
+            unread_part = replace(unread_part, commits=tuple(commits[first:]))
+        elif commits and not (refuses_gaps and (isinstance(cursor, Lost) or isinstance(unread_part, Unread))):
             newest = commits[-1]
-        backlogs[partition] = (of, newest)
+        backlogs[partition] = (unread_part, newest)
     return backlogs
 
 
@@ -62,7 +64,7 @@ def begins_anew(backlog: Backlog) -> bool:
 
 
 RECENT = 30
-"""Among so many commits of a source it is looked for the last with rows of a partition whose log position says none."""
+"""So many of the newest commits of a source are searched for the last commit with rows of a partition."""
 
 
 def recent(log: Log, head: Head) -> Iterator[Commit]:

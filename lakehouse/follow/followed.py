@@ -154,8 +154,8 @@ class Followed:
         standing = list(self._standing(logs))
         each = tuple(backlog(cursor, log, name, head) for name, log, head in standing)
         newest = tuple(
-            next(filter(has_rows, recent(log, head)), None) if begins_anew(of) else None
-            for of, (_, log, head) in zip(each, standing, strict=True)
+            next(filter(has_rows, recent(log, head)), None) if begins_anew(unread_part) else None
+            for unread_part, (_, log, head) in zip(each, standing, strict=True)
         )
         return Backlogs({None: each}, {None: newest})
 
@@ -202,12 +202,14 @@ class Followed:
             if is_dynamic(source.partitions_def) and names_partitions(source.declared, head):
                 return LeftOut(f"the partitions of {source.ref.name} are dynamic, and logs do not name them")
             try:
-                of = SourcePartitions.of(self.asset, own, source.key, source.partitions_def, source.declared, log, head)
+                partitions = SourcePartitions.of(
+                    self.asset, own, source.key, source.partitions_def, source.declared, log, head
+                )
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's
-                return LeftOut(f"which of its partitions {source.ref.name} maps to, is not known: {first_line(error)}")
-            mapped.append(of)
+                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {first_line(error)}")
+            mapped.append(partitions)
         return tuple(mapped)
 
     def _standing(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:

@@ -9,11 +9,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 from dagster._core.utils import make_new_run_id
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Append, Changes, Merge, Table, change_sensor
-from lakehouse.cursor.mark import Mark, Position
 from lakehouse.follow.tick import Pace
+from tests.support.daily import run_day
 from tests.support.marked import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import ticked
@@ -90,13 +90,7 @@ class Watched:
 
     def run_day(self, partition: str) -> None:
         """What a run of a partition leaves: a commit with its mark, and the event in Dagster."""
-        read, path = DeltaTable(str(self.root / "orders")), self.root / "daily"
-        base = DeltaTable(str(path)).version() if path.exists() else -1
-        position = Position(str(read.metadata().id), read.version())
-        mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position})
-        rows = pa.table({"id": pa.array([base], pa.int32()), "day": [partition]})
-        properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
-        write_deltalake(str(path), rows, mode="append", partition_by=["day"], commit_properties=properties)
+        run_day(self.root, partition)
         self.instance.report_runless_asset_event(dg.AssetMaterialization("daily", partition=partition))
 
     def clean(self) -> None:

@@ -62,7 +62,7 @@ def of_a_silent_mapping() -> dg.AssetsDefinition:
         (DAYS, of_dynamic_dimensions, "its partitions are dynamic, and logs do not name them"),
         (SHOPS, of_a_dynamic_source, "the partitions of sales are dynamic, and logs do not name them"),
         (DAYS_OF_SHOPS, of_a_dynamic_source, "the partitions of sales are dynamic, and logs do not name them"),
-        (DAYS, None, "which of its partitions sales maps to, is not known: NotImplementedError"),
+        (DAYS, None, "its partitions for sales cannot be found: NotImplementedError"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Non-built-in PartitionMappings")

@@ -11,11 +11,10 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, checks
 from lakehouse.checking.finding import Finding, Grade
-from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.code_location import partitions_of, tables_of
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.definitions.checked import Checked
@@ -24,6 +23,7 @@ from lakehouse.follow.watch import Behind, UpToDate, Watch, by_manager
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.status.tables import State, table_status
+from tests.support.daily import run_day
 from tests.support.marked import FEED, append, run
 from tests.support.tables import DAYS, orders
 
@@ -128,16 +128,6 @@ def days(tmp_path: Path) -> Path:
 def append_day(root: Path, day: str, row: int) -> None:
     rows = pa.table({"id": pa.array([row], pa.int32()), "day": [day]})
     write_deltalake(str(root / "orders"), rows, mode="append", partition_by=["day"], configuration=FEED)
-
-
-def run_day(root: Path, partition: str) -> None:
-    read, path = DeltaTable(str(root / "orders")), root / "daily"
-    base = DeltaTable(str(path)).version() if path.exists() else -1
-    position = Position(str(read.metadata().id), read.version())
-    mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position})
-    rows = pa.table({"id": pa.array([base], pa.int32()), "day": [partition]})
-    properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
-    write_deltalake(str(path), rows, mode="append", partition_by=["day"], commit_properties=properties)
 
 
 def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:

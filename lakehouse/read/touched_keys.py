@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructType
 from lakehouse.limits import limits
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.types import column_types
-from lakehouse.sql.keys import KeyPredicate, key_predicate
+from lakehouse.sql.keys import KeyPredicate, KeySet
 from lakehouse.sql.text import Literal, quote
 
 
@@ -115,7 +115,7 @@ class SomeKeys:
         if self.values is None or not isinstance(self._rows, Local):
             return None
         kinds = column_types(self._rows.schema)
-        return key_predicate(self.columns, self.values, types=[kinds[column.lower()] for column in self.columns])
+        return KeySet.of(self.columns, self.values, [kinds[column.lower()] for column in self.columns]).predicate()
 
     @cached_property
     def _rows(self) -> Local | DataFrame:

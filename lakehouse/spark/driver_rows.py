@@ -18,6 +18,8 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    DoubleType,
+    FloatType,
     StringType,
     StructField,
     StructType,
@@ -35,6 +37,8 @@ _WIDE = "lakehouse-wide-row"
 _WORD = 16
 """About the bytes of a value, those of a text or a binary apart."""
 _NESTED = (ArrayType, StructType)
+_DOUBTFUL = (FloatType, DoubleType, StringType)
+"""Types with values whose equality in Python is not that of Spark."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +121,8 @@ class Local:
             distinct = list(dict.fromkeys(self.listed(columns)))
         except (OverflowError, ValueError):  # a date that Python has not: before the year 1 or after 9999
             return None
-        if any(_is_no_key(value) for values in distinct for value in values):
+        doubtful = [place for place, column in enumerate(fields) if isinstance(column.dataType, _DOUBTFUL)]
+        if any(_is_no_key(values[place]) for values in distinct for place in doubtful):
             return None
         return distinct
 

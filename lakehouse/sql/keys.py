@@ -6,12 +6,13 @@ keys become a range each, and the ranges stand beside the list. Delta looks at a
 it is written, not optimized: a literal of another type than its column, or a BETWEEN, would leave out no file.
 """
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from heapq import nlargest
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from math import isnan
 
 from lakehouse.limits import limits
@@ -24,6 +25,10 @@ LITERALS = frozenset(
     }
 )
 """Types whose values stand in SQL text exactly as they are."""
+_BOUNDS = {
+    kind: (-(1 << bits - 1), (1 << bits - 1) - 1)
+    for kind, bits in {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}.items()
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,39 +50,49 @@ def is_literal(column_type: str) -> bool:
     return column_type in LITERALS or column_type.startswith("decimal(")
 
 
-def key_predicate(
-    columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], prefix: str = "", types: Sequence[str] = ()
-) -> KeyPredicate:
-    """The condition that a row has one of the keys; two NULLs are the same key.
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Distinct keys of some columns, for conditions on any relation with these columns.
 
     Args:
         columns: The key's columns.
-        keys: Distinct keys, a value a column; every column of a type that `is_literal`.
-        prefix: What stands before each column name ("t." for example).
-        types: The columns' types (`DataType.simpleString()`); none where Spark optimizes the condition, and finds them.
+        keys: The keys, a value a column.
+        values: The distinct values of each column.
     """
-    if not keys:
-        return KeyPredicate("FALSE", is_exact=True)
-    types = types or [""] * len(columns)
-    names = [prefix + quote(column) for column in columns]
-    if len(names) == 1:
-        return _of_one_column(names[0], _Values.of((key[0] for key in keys), types[0]))
-    each = [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(types)]
-    near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, each, strict=True))
-    if len(keys) > limits().listed_keys_together:
-        return KeyPredicate(near, is_exact=False)
-    whole = " OR ".join(f"({' AND '.join(map(_is, names, key, types))})" for key in keys)
-    return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
 
+    columns: Sequence[str]
+    keys: Sequence[tuple[Literal, ...]]
+    values: Sequence["_Values"]
 
-def _of_one_column(name: str, values: "_Values") -> KeyPredicate:
-    if values.are_whole:
-        return KeyPredicate(values.within(name), is_exact=True)
-    if len(values.not_null) <= limits().key_ranges:
-        return KeyPredicate(values.listed(name), is_exact=True)
-    if len(values.not_null) <= limits().listed_keys:
-        return KeyPredicate(f"({values.within(name)}) AND ({values.listed(name)})", is_exact=True)
-    return KeyPredicate(values.within(name), is_exact=False)
+    @classmethod
+    def of(cls, columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], types: Sequence[str] = ()) -> "KeySet":
+        """Distinct keys.
+
+        Args:
+            columns: The key's columns, each of a type that `is_literal`.
+            keys: The keys, a value a column.
+            types: The columns' types (`DataType.simpleString()`); none if the condition is for Spark, which finds them.
+        """
+        kinds = types or [""] * len(columns)
+        return cls(columns, keys, [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(kinds)])
+
+    def predicate(self, prefix: str = "") -> KeyPredicate:
+        """The condition that a row has one of the keys; two NULLs are the same key.
+
+        Args:
+            prefix: What stands before each column name ("t." for example).
+        """
+        if not self.keys:
+            return KeyPredicate("FALSE", is_exact=True)
+        names = [prefix + quote(column) for column in self.columns]
+        if len(names) == 1:
+            return self.values[0].predicate(names[0])
+        near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))
+        if len(self.keys) > limits().listed_keys_together:
+            return KeyPredicate(near, is_exact=False)
+        kinds = [values.kind for values in self.values]
+        whole = " OR ".join(f"({' AND '.join(map(_is, names, key, kinds))})" for key in self.keys)
+        return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +101,8 @@ class _Values:
 
     not_null: Sequence[Literal]
     ranges: Sequence[tuple[Literal, Literal]]
+    are_whole: bool
+    """Whether the ranges hold no other value, as for consecutive days or numbers, or for few values."""
     null: bool
     kind: str
 
@@ -93,26 +110,32 @@ class _Values:
     def of(cls, values: Iterable[Literal], kind: str) -> "_Values":
         distinct = set(values)
         not_null = sorted(distinct - {None}, key=_order)
-        return cls(not_null, _ranges(not_null), None in distinct, kind)
+        whole = _whole_ranges(not_null)
+        ranges = [_rounded(*ends, kind) for ends in _wide_ranges(not_null)] if whole is None else whole
+        return cls(not_null, ranges, whole is not None, None in distinct, kind)
 
-    @property
-    def are_whole(self) -> bool:
-        """Whether the ranges hold no other value, as for consecutive days or numbers."""
-        return sum(_count(low, high) for low, high in self.ranges) == len(self.not_null)
+    def predicate(self, name: str) -> KeyPredicate:
+        if self.are_whole:
+            return KeyPredicate(self.within(name), is_exact=True)
+        if len(self.not_null) <= limits().listed_keys:
+            return KeyPredicate(f"({self.within(name)}) AND ({self.listed(name)})", is_exact=True)
+        return KeyPredicate(self.within(name), is_exact=False)
 
     def within(self, name: str) -> str:
-        terms = [
-            _is(name, low, self.kind)
-            if low == high
-            else f"({name} >= {literal(low, self.kind)} AND {name} <= {literal(high, self.kind)})"
-            for low, high in self.ranges
-        ]
-        return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
+        return self._or_null(
+            name,
+            (
+                _is(name, low, self.kind)
+                if low is high or low == high
+                else f"({name} >= {literal(low, self.kind)} AND {name} <= {literal(high, self.kind)})"
+                for low, high in self.ranges
+            ),
+        )
 
     def listed(self, name: str) -> str:
-        few = len(self.not_null) <= limits().key_ranges
-        values = [literal(value, self.kind) for value in self.not_null]
-        terms = [f"{name} = {value}" for value in values] if few else [f"{name} IN ({', '.join(values)})"]
+        return self._or_null(name, [f"{name} IN ({', '.join(literal(value, self.kind) for value in self.not_null)})"])
+
+    def _or_null(self, name: str, terms: Iterable[str]) -> str:
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 
 
@@ -120,30 +143,56 @@ def _is(name: str, value: Literal, kind: str) -> str:
     return f"{name} IS NULL" if value is None else f"{name} = {literal(value, kind)}"
 
 
-def _count(low: Literal, high: Literal) -> int:
-    """How many values a range can hold; 0 if they cannot be counted."""
-    if isinstance(low, datetime) or isinstance(high, datetime):
-        return 0
-    if isinstance(low, date) and isinstance(high, date):
-        return high.toordinal() - low.toordinal() + 1
-    if isinstance(low, int) and isinstance(high, int):
-        return high - low + 1
-    return 0
+def _whole_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]] | None:
+    """The ranges that hold exactly these sorted values; None if they are more than `key_ranges`."""
+    ends = (i for i, (low, high) in enumerate(pairwise(values), 1) if not _are_neighbours(low, high))
+    cuts = list(islice(ends, limits().key_ranges))
+    return _ranges(values, cuts) if len(cuts) < limits().key_ranges else None
 
 
-def _ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
-    """At most `key_ranges` ranges over sorted values, separated at the widest gaps between neighbours."""
-    if not values:
-        return []
-    gaps = ((gap, -index) for index, gap in enumerate(_gaps(values), 1) if gap > 1)
-    cuts = [0, *sorted(-index for _, index in nlargest(limits().key_ranges - 1, gaps)), len(values)]
-    return [(values[start], values[end - 1]) for start, end in pairwise(cuts)]
+def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
+    """At most `key_ranges` ranges over sorted values, separated at the widest gaps between neighbours.
 
-
-def _gaps(values: Sequence[Literal]) -> list[float]:
-    """How far neighbours are apart; of texts and binaries only that they are, so the first ones are cut."""
+    A gap that is narrow beside the range around it separates nothing: it would leave out next to no row.
+    """
     numbers = [_number(value) for value in values]
-    return [2.0 if low is None or high is None else high - low for low, high in pairwise(numbers)]
+    # Two texts are apart, and how far is unknown; so the first texts are cut off.
+    gaps = (2.0 if low is None or high is None else high - low for low, high in pairwise(numbers))
+    cuts: list[int] = []
+    for gap, index in nlargest(limits().key_ranges - 1, zip(gaps, count(-1, -1), strict=False)):
+        place = bisect(cuts, -index)
+        low = numbers[cuts[place - 1] if place else 0]
+        high = numbers[(cuts[place] if place < len(cuts) else len(values)) - 1]
+        if low is None or high is None or gap * limits().range_parts >= high - low:
+            cuts.insert(place, -index)
+    return _ranges(values, cuts)
+
+
+def _ranges(values: Sequence[Literal], cuts: Sequence[int]) -> list[tuple[Literal, Literal]]:
+    """The first and the last value of each part."""
+    ends = [0, *cuts, len(values)] if values else []
+    return [(values[start], values[end - 1]) for start, end in pairwise(ends)]
+
+
+def _rounded(low: Literal, high: Literal, kind: str) -> tuple[Literal, Literal]:
+    """A range of numbers with ends that are rounded, so that sets of scattered keys mostly have the same range.
+
+    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 13).
+    """
+    if not (isinstance(low, int) and isinstance(high, int)) or low == high:
+        return low, high
+    step = 1 << max(0, ((high - low) // limits().range_parts).bit_length())
+    least, most = _BOUNDS.get(kind, _BOUNDS["bigint"])
+    return max(least, low // step * step), min(most, (high // step + 1) * step - 1)
+
+
+def _are_neighbours(low: Literal, high: Literal) -> bool:
+    """Whether no value of their type lies between the two."""
+    if isinstance(low, datetime) or isinstance(high, datetime):
+        return False
+    if isinstance(low, date) and isinstance(high, date):
+        return high.toordinal() - low.toordinal() == 1
+    return isinstance(low, int) and isinstance(high, int) and high - low == 1
 
 
 def _number(value: Literal) -> float | None:

@@ -6,6 +6,7 @@ replacement and a `MERGE` (ADR 4, 8, 13).
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,8 +20,8 @@ from lakehouse.read.touched import Touched
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types
-from lakehouse.sql.keys import KeyPredicate, key_predicate
-from lakehouse.sql.text import folded, literal, quote, same
+from lakehouse.sql.keys import KeyPredicate, KeySet
+from lakehouse.sql.text import Literal, folded, literal, quote, same
 from lakehouse.write.compared import compared
 from lakehouse.write.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE
 from lakehouse.write.statements import (
@@ -116,20 +117,22 @@ def written(
     differing = _without(changed, HELD)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
-    within = _narrow(run, changed, partitions, schema, "t.").sql or None
+    near = _Near.of(run, changed, partitions, schema)
     if within_key and same_columns and run.table.statement == "auto":
         rows = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
-        where = _narrow(run, changed, partitions, schema)
+        where = near.predicate()
         if where.is_exact:
             return ReplaceRows(rows, where.sql, counts)
         if _is_one_pass(run, head, counts, differing.sparkSession):
             if counts.total == counts.deleted:
-                return DeleteMatched(differing.select(*map(quote, key)), counts, within, nulls)
+                return DeleteMatched(
+                    differing.select(*map(quote, key)), counts, near.predicate("t.").sql or None, nulls
+                )
             on = _matching(key, changed, counts, nulls=nulls)
             if on is not None:
-                near = _narrow(run, changed, partitions, schema, f"{HELD_BY}.").sql
-                return ReplaceMatched(rows, f"({near}) AND {on}" if near else on, counts)
-    return MergeRows(differing, counts, within, few, nulls)
+                within = near.predicate(f"{HELD_BY}.").sql
+                return ReplaceMatched(rows, f"({within}) AND {on}" if within else on, counts)
+    return MergeRows(differing, counts, near.predicate("t.").sql or None, few, nulls)
 
 
 def few_partitions(run: Run, head: Head) -> tuple[str, ...]:
@@ -189,36 +192,65 @@ def _key_or_written_key(key: tuple[str, ...], names: list[str], changed: Local) 
         return None
     kinds = column_types(changed.schema)
     types = [kinds[column.lower()] for column in key]
-    is_deleted = key_predicate(key, deleted_keys, f"{HELD_BY}.", types)
+    is_deleted = KeySet.of(key, deleted_keys, types).predicate(f"{HELD_BY}.")
     if not is_deleted.is_exact:
         return None
     values = map(literal, written_keys[0], types)
     return [f"IF({is_deleted.sql}, {value}, {name})" for name, value in zip(names, values, strict=True)]
 
 
-def _narrow(
-    run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType, prefix: str = ""
-) -> KeyPredicate:
-    """A condition in literals that holds for every differing row of the table.
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """Where the table may hold the rows that differ, as a condition in literals that holds for each of them.
 
-    By it Delta skips other files, and rivals in other partitions do not conflict. The condition names the partitions
-    that rows leave and those that they enter.
+    By it Delta skips other files, and rivals in other partitions do not conflict.
+
+    Args:
+        run: The run.
+        schema: The table's columns.
+        partitions: The partitions that rows leave and those that they enter; None if the rows may be in any.
+        keys: The keys of the rows; None if the rows are not at the driver, or if their keys have no literals.
     """
-    terms = [run.within(schema, prefix)]
-    if not isinstance(changed, Local):
-        return KeyPredicate(terms[0] or "", is_exact=False)
-    kinds, new_values = column_types(schema), changed.values(partitions) if partitions else None
-    if new_values is not None:
-        partitions_held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
-        old_values = [tuple(row.values()) for rows in partitions_held for row in rows]
-        types = [kinds[column.lower()] for column in partitions]
-        terms.append(key_predicate(partitions, list(dict.fromkeys([*old_values, *new_values])), prefix, types).sql)
-    keys = changed.values(run.table.key_columns)
-    types = [kinds[column.lower()] for column in run.table.key_columns]
-    of_keys = None if keys is None else key_predicate(run.table.key_columns, keys, prefix, types)
-    terms.append(None if of_keys is None else of_keys.sql)
-    terms_of_sql = [f"({term})" for term in terms if term is not None]
-    return KeyPredicate(" AND ".join(terms_of_sql), is_exact=of_keys is not None and of_keys.is_exact)
+
+    run: Run
+    schema: StructType
+    partitions: KeySet | None
+    keys: KeySet | None
+
+    @classmethod
+    def of(cls, run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType) -> "_Near":
+        if not isinstance(changed, Local):
+            return cls(run, schema, None, None)
+        kinds = column_types(schema)
+
+        def as_set(columns: tuple[str, ...], keys: list[tuple[Literal, ...]] | None) -> KeySet | None:
+            return None if keys is None else KeySet.of(columns, keys, [kinds[column.lower()] for column in columns])
+
+        key, of_partitions = run.table.key_columns, _partitions_of(changed, partitions)
+        return cls(run, schema, as_set(partitions, of_partitions), as_set(key, changed.values(key)))
+
+    def predicate(self, prefix: str = "") -> KeyPredicate:
+        """The condition, exact if it says each key; empty if nothing is known."""
+        of_keys = None if self.keys is None else self.keys.predicate(prefix)
+        terms = [
+            self.run.within(self.schema, prefix),
+            None if self.partitions is None else self.partitions.predicate(prefix).sql,
+            None if of_keys is None else of_keys.sql,
+        ]
+        if self.keys is None and self.partitions is None:
+            return KeyPredicate(terms[0] or "", is_exact=False)
+        sql = " AND ".join(f"({term})" for term in terms if term is not None)
+        return KeyPredicate(sql, is_exact=of_keys is not None and of_keys.is_exact)
+
+
+def _partitions_of(changed: Local, partitions: tuple[str, ...]) -> list[tuple[Literal, ...]] | None:
+    """The partitions that held the rows, and those that will hold them; None if they are not to be named."""
+    new_values = changed.values(partitions) if partitions else None
+    if new_values is None:
+        return None
+    rows_held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
+    old_values = [tuple(row.values()) for rows in rows_held for row in rows]
+    return list(dict.fromkeys([*old_values, *new_values]))
 
 
 def counts_of(changed: Local | DataFrame) -> Rows:

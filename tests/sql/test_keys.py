@@ -2,21 +2,29 @@
 
 import re
 import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import nan
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.limits import MEASURED
-from lakehouse.sql.keys import is_literal, key_predicate
+from lakehouse.limits import MEASURED, in_force
+from lakehouse.sql.keys import KeyPredicate, KeySet, is_literal
 from lakehouse.sql.text import Literal, literal
 
 numbers = st.none() | st.integers(-50, 50)
 decimals = st.none() | st.decimals(-2, 2, places=1)
 words = st.none() | st.text("ab'é", max_size=3)
+
+
+def key_predicate(columns: list[str], keys: list[tuple], prefix: str = "", types: Sequence[str] = ()) -> KeyPredicate:
+    return KeySet.of(columns, keys, types).predicate(prefix)
 
 
 def holding(sql: str, rows: list[tuple], width: int) -> list[tuple]:
@@ -103,6 +111,25 @@ def test_far_keys_do_not_share_a_range():
     predicate = key_predicate(["a"], [(key,) for start in (0, 10**6, 10**9) for key in range(start, start + 30)])
     assert "(>= 0 AND <= 29)" in re.sub(r"`a` ", "", predicate.sql)
     assert not holding(predicate.sql.split(" AND (`a` IN")[0], [(500,), (10**8,)], 1)
+
+
+@pytest.mark.parametrize("start", [0, -(10**5), 2**62])
+def test_sets_of_scattered_keys_mostly_have_the_same_range(start: int):
+    """So the next set's step runs the code that Spark generated for the last one."""
+    sets = [Random(seed).sample(range(start, start + 10**6), 2_000) for seed in range(20)]
+    predicates = Counter(key_predicate(["a"], [(key,) for key in keys]).sql for keys in sets)
+    assert all(sql.count(">=") == 1 for sql in predicates)
+    assert predicates.most_common(1)[0][1] >= 15
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
+def test_a_rounded_range_ends_where_its_type_ends(kind: str, bits: int):
+    """A literal beyond would be of another type, or none."""
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    keys = [*range(least, least + 64, 2), *range(most - 64, most + 1, 2), least, most]
+    with in_force(replace(MEASURED, key_ranges=1)):
+        predicate = key_predicate(["a"], [(key,) for key in keys], types=[kind])
+    assert predicate.sql.startswith(f"((`a` >= {literal(least, kind)} AND `a` <= {literal(most, kind)})) AND (`a` IN")
 
 
 def test_a_prefix_stands_before_every_column():

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -37,9 +37,10 @@ from lakehouse.read.decide import (
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
 from lakehouse.read.remedies import append_remedy
+from lakehouse.read.request import Request
 from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.restated import restated
-from lakehouse.read.run import Allowed, Run
+from lakehouse.read.run import Run
 from lakehouse.read.source import Source
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.prefetch import prefetch
@@ -62,10 +63,7 @@ def begin(
     slice: Slice | None = None,  # noqa: A002  (the word of the field)
     reads: Mapping[str, Read] | None = None,
     config: Mapping[str, Any] | None = None,
-    compare: str | None = None,
-    go_on_from: int | Literal["now"] | None = None,
-    allowed: frozenset[Allowed] = frozenset(),
-    restate_from: str | None = None,
+    request: Request = Request(),
     gap: str | None = None,
     aliases: frozenset[str] = frozenset(),
     feeds: Feeds | None = None,
@@ -80,10 +78,7 @@ def begin(
         slice: The partitions that the run writes; None for all of the table.
         reads: The options of each source that is read as changes.
         config: The resolved config of the step.
-        compare: Why a user asked to compare everything; None if no one did.
-        go_on_from: The version of the source from which a refused `Append` continues, or "now".
-        allowed: What a run tag lets through that would be refused.
-        restate_from: From when a run tag asks to tell a history again: a time, or the version of an extract.
+        request: What a user asks of the run by its tags.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         aliases: Ids of runs whose commits count as this run's own.
         feeds: What this run has read so far, for other assets.
@@ -99,16 +94,18 @@ def begin(
     head, partitions = log.head(), slice.keys if slice is not None else ()
     if asset.incremental and len(partitions) > 1:
         raise PartitionRangeError(asset.name, partitions)
-    if asset.keeps_past and compare is not None:
+    if asset.keeps_past and request.compare is not None:
         raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
-    if asset.takes_extracts and compare is not None:
+    if asset.takes_extracts and request.compare is not None:
         raise RefreshRefusedError(asset.name)
-    on_request = compare is not None or go_on_from is not None or "version" in allowed
-    cursor = find_cursor(log, head, asset.name, partitions, positions=asset.incremental, on_request=on_request)
+    cursor = find_cursor(
+        log, head, asset.name, partitions, positions=asset.incremental, on_request=request.overrides_mark
+    )
     if isinstance(cursor, Lost) and (slice is not None or asset.appends) and holds_nothing(spark, asset, head, slice):
         cursor = Fresh(cursor.generation, cursor.epoch)
     parts = definition(asset.table, slice, reads or {}, config or {})
-    together = of_all(asset, cursor, parts, None if compare is None else Reconcile(compare, on_request=True))
+    compare = None if request.compare is None else Reconcile(request.compare, on_request=True)
+    together = of_all(asset, cursor, parts, compare)
     run = Run(
         asset=asset,
         run_id=run_id,
@@ -118,15 +115,13 @@ def begin(
         slice=slice,
         definition=parts,
         reconcile=together if isinstance(together, Reconcile) else None,
-        on_request=on_request,
-        allowed=allowed,
-        restate_from=restate_from,
+        request=request,
     )
     refuse_unsafe(run, head)
-    if go_on_from is None:
+    if request.go_on_from is None:
         refuse_foreign(run, cursor)
     began = int(time.time() * 1000) if now is None else now
-    return Materialization(spark, run, together, gap, go_on_from, Feeds() if feeds is None else feeds, began)
+    return Materialization(spark, run, together, gap, Feeds() if feeds is None else feeds, began)
 
 
 def holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head | None, slice_: Slice | None) -> bool:
@@ -146,7 +141,6 @@ class Materialization:
         run: What has been pinned so far.
         together: What is decided for all inputs at once.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
-        go_on_from: The version of the source from which a refused `Append` continues, or "now".
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
         phases: The seconds that its phases took, by their names, where its calls are measured.
@@ -156,7 +150,6 @@ class Materialization:
     run: Run
     together: Reconcile | Refuse | None
     gap: str | None
-    go_on_from: int | Literal["now"] | None
     feeds: Feeds
     now: int
     began: float = field(init=False, default_factory=time.monotonic)
@@ -196,11 +189,11 @@ class Materialization:
             gap=self.gap,
             archive=None if archive_ref is None else partial(archived, archive_ref, source.at),
             furthest=cursor.furthest(name) if isinstance(cursor, Known) else NOTHING_READ,
-            go_on_from=self.go_on_from,
+            go_on_from=self.run.request.go_on_from,
             feeds=self.feeds,
             ahead=self._prefetch,
         )
-        restate_from = self.run.restate_from
+        restate_from = self.run.request.restate_from
         if restate_from is not None:
             changes = restated(self.asset.name, source, position, archive_ref, restate_from)
         else:
@@ -210,7 +203,7 @@ class Materialization:
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self.run = replace(self.run, changes=(*self.run.changes, changes))
         if changes.decided is not None:
-            self.run = replace(self.run, decided=f"went on from {self.go_on_from}: {changes.decided}"[:200])
+            self.run = replace(self.run, decided=f"went on from {self.run.request.go_on_from}: {changes.decided}"[:200])
         if not read.is_whole:
             self._partial.add(name)
         return changes
@@ -261,7 +254,7 @@ class Materialization:
                 return None
 
     def _unless_due(self, run: Run, *, overwrites: bool) -> NothingToDo | None:
-        if run.head is None or run.on_request or self.gap is not None:
+        if run.head is None or run.request.overrides_mark or self.gap is not None:
             return None
         return NothingToDo(run.head.version) if run.has_nothing_to_do(overwrites=overwrites) else None
 
@@ -278,9 +271,7 @@ class Materialization:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run, write = self._complete(write)
         outcome = commit(self.spark(), run, write, retry, clock, tell)
-        if isinstance(outcome, Committed):
-            self.run = replace(self.run, outside=rows_outside(run, write))
-        return outcome
+        return replace(outcome, left_out=rows_outside(run, write)) if isinstance(outcome, Committed) else outcome
 
     def planned(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
         """The statement that would make the write true of the table as the run found it; nothing is written.

@@ -11,12 +11,21 @@ from lakehouse.write.statements import Statement
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The write is in the table, as `commit`."""
+    """The write is in the table, as `commit`.
+
+    Args:
+        commit: The commit.
+        statement: How it was written.
+        lost: The attempts that lost to a rival before.
+        recovered: Whether its answer was lost, and it was found in the log.
+        left_out: How many rows of the result lie in no partition of the run; None if nobody counted them.
+    """
 
     commit: Commit
     statement: Statement
     lost: tuple[LostAttempt, ...] = ()
     recovered: bool = False
+    left_out: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def covers(newest: Known, run: Run) -> bool:
     """
     if run.is_own(newest.mark):
         return not newest.stale_base
-    if run.compares_everything or run.restate_from is not None:
+    if run.compares_everything or run.request.restate_from is not None:
         return False
     if not run.changes or not _has_definition_of(newest.mark, run):
         return False

@@ -66,7 +66,8 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
         RolledBackError: The position from which this run began is no longer in the table.
         ForeignTableError: The table now belongs to another program.
     """
-    now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), on_request=run.on_request)
+    by_request = run.request.overrides_mark
+    now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), on_request=by_request)
     refuse_foreign(run, now)
     if isinstance(write, Append) and not run.changes and not run.partitions:
         situation = of_append(run, now, _repeated(log, head, run))

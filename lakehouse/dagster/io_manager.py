@@ -26,13 +26,10 @@ from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
 from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.run_tags import (
-    allowed_by,
     late_gap,
-    restated_by,
+    request_by,
     tags_of,
     unacknowledged,
-    wish_to_compare,
-    wish_to_go_on,
 )
 from lakehouse.dagster.sources import source_of
 from lakehouse.declare.read import Read
@@ -183,10 +180,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     for name, read in changes_of(execution.assets_def).items()
                 },
                 config=config_of(execution),
-                compare=wish_to_compare(tags, asset.name),
-                go_on_from=wish_to_go_on(tags, asset),
-                allowed=allowed_by(tags, asset),
-                restate_from=restated_by(tags, asset),
+                request=request_by(tags, asset),
                 gap=late_gap(tags, asset.name, execution.run.run_id),
                 aliases=unacknowledged(execution),
                 feeds=self._feeds,

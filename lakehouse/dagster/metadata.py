@@ -44,11 +44,12 @@ def report(
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
-    if run.outside is not None:
-        metadata["left_out"] = run.outside
-        if run.outside:
+    left_out = outcome.left_out if isinstance(outcome, Committed) else None
+    if left_out is not None:
+        metadata["left_out"] = left_out
+        if left_out:
             sentence += (
-                f" {counted(run.outside, 'row')} of the result belong to no partition of the run and were left out."
+                f" {counted(left_out, 'row')} of the result belong to no partition of the run and were left out."
             )
     metadata |= _extent(log, head) | _sample(run, outcome, head, spark)
     if head is not None:

@@ -7,7 +7,7 @@ import dagster as dg
 
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset
-from lakehouse.read.run import Allowed
+from lakehouse.read.request import Allowed, Request
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
@@ -19,14 +19,28 @@ def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
     return stored.tags if stored is not None else execution.run.tags
 
 
-def wish_to_compare(tags: Mapping[str, str], asset: str) -> str | None:
+def request_by(tags: Mapping[str, str], asset: Asset) -> Request:
+    """What the run's tags ask about an asset.
+
+    Raises:
+        ReadError, WriteError: A tag names something that cannot be asked of the asset.
+    """
+    return Request(
+        compare=compare_by(tags, asset.name),
+        go_on_from=version_by(tags, asset),
+        allowed=allowed_by(tags, asset),
+        restate_from=restated_by(tags, asset),
+    )
+
+
+def compare_by(tags: Mapping[str, str], asset: str) -> str | None:
     """Why the run was asked to compare everything."""
     wanted = tags.get(FULL_REFRESH, "")
     named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
     return "a full refresh was asked for" if named else None
 
 
-def wish_to_go_on(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
+def version_by(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
     """The version of the source from which a run tag asks to continue.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
 
 from pyspark.sql.types import StructType
 
@@ -16,12 +15,10 @@ from lakehouse.log.size import Size
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.decide import Reconcile
+from lakehouse.read.request import Request
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
-
-Allowed: TypeAlias = Literal["max_deleted", "version"]
-"""What a run tag lets through: more deletions than `max_deleted`; an extract of which nobody can tell its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +37,12 @@ class Run:
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
-        on_request: Whether a user has said what to do, so that a damaged mark is no reason to refuse the run.
+        request: What a user asks of the run by its tags.
         decided: From where a run tag lets an `Append` continue; None if its own position says that.
-        allowed: What a run tag lets through that would be refused.
-        restate_from: From when a run tag asks to tell a history again: a time, or the version of an extract.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
-        outside: How many rows of its result its partitions left out; None if nobody counted them.
     """
 
     asset: Asset
@@ -62,14 +56,11 @@ class Run:
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
     reconcile: Reconcile | None = None
-    on_request: bool = False
+    request: Request = field(default_factory=Request)
     decided: str | None = None
-    allowed: frozenset[Allowed] = frozenset()
-    restate_from: str | None = None
     extract: ExtractVersion | None = None
     must_record: bool = False
     inputs: Size | None = None
-    outside: int | None = None
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -104,7 +95,7 @@ class Run:
     @property
     def adopts(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
-        taken = "version" in self.allowed and self.asset.takes_extracts
+        taken = "version" in self.request.allowed and self.asset.takes_extracts
         return taken or self.reconcile is not None or self.decided is not None
 
     @property
@@ -133,10 +124,8 @@ class Run:
     @property
     def _decisions(self) -> str | None:
         """What run tags decided, for the mark."""
-        restated = None if self.restate_from is None else f"restated from {self.restate_from}"[:200]
-        allowed = (f"allowed {each}" for each in sorted(self.allowed))
-        decisions = [*filter(None, (self.decided, restated)), *allowed]
-        return "; ".join(decisions) or None
+        decided = () if self.decided is None else (self.decided,)
+        return "; ".join((*decided, *self.request.decisions)) or None
 
     @property
     def application_id(self) -> str:
@@ -154,7 +143,7 @@ class Run:
         """
         if by_lookups and self.changes and self.lookups_moved:
             return True
-        if self.allowed or self.restate_from is not None:
+        if self.request.decisions:
             return True
         if not isinstance(self.cursor, Known):
             return bool(self.changes) or self.cursor.epoch == 0

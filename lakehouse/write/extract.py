@@ -71,7 +71,7 @@ def ignored(run: Run, write: Write) -> Snapshot | None:
 def _after(run: Run, write: Snapshot) -> ExtractVersion:
     """The version of the table's extract after the run: the newer one of its own and the run's."""
     version = ExtractVersion.of(write.version)
-    if "version" in run.allowed:
+    if "version" in run.request.allowed:
         return version
     match run.cursor:
         case Fresh():
@@ -86,13 +86,13 @@ def _after(run: Run, write: Snapshot) -> ExtractVersion:
         raise UnknownExtractError(
             run.name, str(version), f"it holds extract {newest}, of type {newest.kind}, not {version.kind}"
         )
-    if run.restate_from is not None and not version.is_named(run.restate_from):
+    if run.request.restate_from is not None and not version.is_named(run.request.restate_from):
         raise WriteError(
-            f"'{run.name}' is to be restated from {run.restate_from}, but its extract is {version}.",
+            f"'{run.name}' is to be restated from {run.request.restate_from}, but its extract is {version}.",
             f"Nothing was written. Deliver that extract, or materialize with the run tag "
             f"{RESTATE_FROM}{run.name}={version}.",
         )
-    if not version.is_before(newest) or run.restate_from is not None:
+    if not version.is_before(newest) or run.request.restate_from is not None:
         return version
     if write.on_older == "fail":
         raise OlderExtractError(run.name, str(version), str(newest))
@@ -102,7 +102,7 @@ def _after(run: Run, write: Snapshot) -> ExtractVersion:
 def _refuse_misfit(run: Run, write: Snapshot) -> None:
     """Refuses an extract that is not what it says, before it is compared."""
     require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
-    if write.max_deleted != 1 and "max_deleted" not in run.allowed and is_empty(write.rows):
+    if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
         raise EmptyExtractError(run.name, str(run.extract))
     if isinstance(write.scope, Mapping):
         beyond = write.rows.where(f"NOT ({_named(write, write.rows)})")
@@ -182,7 +182,7 @@ def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame)
     Raises:
         DeletionsHeldBackError: They are more than the share `max_deleted` of `stored`.
     """
-    if not deleted or write.max_deleted is None or "max_deleted" in run.allowed:
+    if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
         return
     rows = stored.count()
     if deleted > Fraction(str(write.max_deleted)) * rows:

@@ -46,9 +46,9 @@ def opened(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) ->
     stored = None if run.head is None else TableVersion.of(spark, run.ref, run.head).rows()
     columns = () if stored is None else stored.columns
     check_columns(run.name, shape, f"The extract of '{run.name}'", snapshot.rows.columns, columns)
-    if stored is not None and "version" in run.allowed and run.restate_from is None:
+    if stored is not None and "version" in run.request.allowed and run.request.restate_from is None:
         _refuse_later(run, shape, stored)
-    if snapshot.scope_columns and run.restate_from is not None:
+    if snapshot.scope_columns and run.request.restate_from is not None:
         raise WriteError(
             f"'{run.name}' is to be restated from extract {run.extract}, but the extract has a scope, and the rows of "
             f"other scopes would lose what came later.",
@@ -112,7 +112,7 @@ def extracted(
 
 
 def _judge(run: Run, snapshot: Snapshot, shape: Shape, delivered: DataFrame, within: DataFrame) -> None:
-    if snapshot.max_deleted is not None and "max_deleted" not in run.allowed:
+    if snapshot.max_deleted is not None and "max_deleted" not in run.request.allowed:
         refuse_deletions(run, snapshot, matching(within, delivered, shape.entity, "left_anti").count(), within)
 
 

@@ -165,7 +165,7 @@ def planned(
         return rest
     target = TableVersion.of(spark, run.ref, head).rows()
     touched = changes.touched(*shape.entity)
-    restates = run.restate_from is not None
+    restates = run.request.restate_from is not None
     few = not restates and not touched.is_everything and is_one_task(touched)
     since = None if times.since is None else f"timestamp_millis({times.since}L)"
     end = quote(shape.end)

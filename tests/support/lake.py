@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes
+from lakehouse.read.request import Request
 from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
@@ -140,7 +141,10 @@ class Lake:
             inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),
         )
-        return begin(lambda: self.spark, described, options.pop("run", uuid4().hex), **options)
+        asked = {part.name: options.pop(part.name) for part in fields(Request) if part.name in options}
+        return begin(
+            lambda: self.spark, described, options.pop("run", uuid4().hex), request=Request(**asked), **options
+        )
 
     def _changes_of(self, asset: Callable[..., Any], reads: Mapping[str, Read] | None) -> dict[str, Read]:
         kinds = get_annotations(asset, eval_str=True)

@@ -37,7 +37,7 @@ from lakehouse.read.decide import (
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
 from lakehouse.read.remedies import append_remedy
-from lakehouse.read.request import Request
+from lakehouse.read.request import UserRequest
 from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.restated import restated
 from lakehouse.read.run import Run
@@ -63,7 +63,7 @@ def begin(
     slice: Slice | None = None,  # noqa: A002  (the word of the field)
     reads: Mapping[str, Read] | None = None,
     config: Mapping[str, Any] | None = None,
-    request: Request = Request(),
+    request: UserRequest = UserRequest(),
     gap: str | None = None,
     aliases: frozenset[str] = frozenset(),
     feeds: Feeds | None = None,

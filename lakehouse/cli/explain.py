@@ -7,7 +7,7 @@ from typing import Any
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_module, definitions
 from lakehouse.definitions.explaining import explain
-from lakehouse.forecast.forecast import Verdict
+from lakehouse.forecast.forecast import RunEffect
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> Answer:
     forecast = explain(definitions(given.module), given.asset, given.partition, given.config, call=given.call)
-    return Answer(forecast.as_document(), str(forecast), code=1 if forecast.verdict is Verdict.REFUSED else 0)
+    return Answer(forecast.as_document(), str(forecast), code=1 if forecast.verdict is RunEffect.REFUSED else 0)
 
 
 def _document(text: str) -> Any:

@@ -9,7 +9,7 @@ from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place
 from lakehouse.cli.tables import at, columns, logs_of
 from lakehouse.log.rows import counted
-from lakehouse.status.tables import State, TableStatus, table_status
+from lakehouse.status.tables import TableState, TableStatus, table_status
 
 _THREADS = 16
 _HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", "READ")
@@ -29,7 +29,7 @@ def run(given: Namespace) -> Answer:
     with ThreadPoolExecutor(_THREADS) as threads:
         statuses = [status for status in threads.map(look, logs) if status is not None]
     rows = [_HEADINGS, *(_row(status) for status in statuses)]
-    gaps = sum(status.state is State.GAP for status in statuses)
+    gaps = sum(status.state is TableState.GAP for status in statuses)
     last = f"{counted(len(statuses), 'table')}" + (f", {counted(gaps, 'table')} with a gap." if gaps else ".")
     value = [{**asdict(status), "state": status.state.value} for status in statuses]
     return Answer({"tables": value}, "\n".join([*columns(rows), "", last]), code=1 if gaps else 0)

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.commit.conflict import Conflict, Kind, classify
+from lakehouse.commit.conflict import Conflict, ConflictKind, classify
 from lakehouse.commit.execute import execute
 from lakehouse.commit.rivals import LostAttempt, changed_by, explained
 from lakehouse.cursor.mark import Mark
@@ -123,10 +123,12 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
     Raises:
         LakehouseError: The error is not a conflict.
     """
-    conflict = Conflict(Kind.SAME_ASSET) if attempt.error is None else _classified(writing.run, attempt.error)
+    conflict = Conflict(ConflictKind.SAME_ASSET) if attempt.error is None else _classified(writing.run, attempt.error)
     head = head_of(writing)
     rivals = () if head is None else tuple(writing.log.commits(head.version, attempt.mark.base + 1))
-    sentence = first_line(attempt.error)[:200] if attempt.error is not None and conflict.kind is Kind.UNKNOWN else ""
+    sentence = (
+        first_line(attempt.error)[:200] if attempt.error is not None and conflict.kind is ConflictKind.UNKNOWN else ""
+    )
     changed = changed_by(writing.spark, writing.run, writing.write, rivals)
     lost = LostAttempt(conflict, rivals, changed, attempt.seconds, sentence)
     writing.lost.append(lost)
@@ -180,6 +182,6 @@ def _classified(run: Run, error: Exception) -> Conflict:
     if isinstance(error, LakehouseError):
         raise error
     conflict = classify(error)
-    if conflict.kind is Kind.NOT_A_CONFLICT or broken_promise(run.name, error) is not None:
+    if conflict.kind is ConflictKind.NOT_A_CONFLICT or broken_promise(run.name, error) is not None:
         raise explained(run, error) from error
     return conflict

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from lakehouse.commit.attempt import Writing, head_of, lost_to, planned, tried
-from lakehouse.commit.conflict import Kind
+from lakehouse.commit.conflict import ConflictKind
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, is_disputed, sentence
 from lakehouse.commit.superseded import refuse_unsafe, refuse_unseen, superseded_by
@@ -179,7 +179,7 @@ def _is_the_last(writing: Writing, lost: LostAttempt) -> bool:
 def _still_holds(mark: Mark, lost: LostAttempt) -> bool:
     """Whether the comparison still holds. Sums are added only if no rival wrote to the table, whichever rows."""
     compared = mark.compared and mark.aggregate is None
-    return compared and lost.conflict.kind is Kind.FILES and lost.changed is Changed.OTHER_ROWS
+    return compared and lost.conflict.kind is ConflictKind.FILES and lost.changed is Changed.OTHER_ROWS
 
 
 def _wait(writing: Writing, lost: LostAttempt) -> None:
@@ -191,7 +191,7 @@ def _wait(writing: Writing, lost: LostAttempt) -> None:
 
 def _defeat(writing: Writing, defeat: _Defeated) -> LakehouseError:
     run, last = writing.run, defeat.last
-    if last.conflict.kind is Kind.SAME_ASSET and defeat.error is None and _is_skipped(writing):
+    if last.conflict.kind is ConflictKind.SAME_ASSET and defeat.error is None and _is_skipped(writing):
         return ForeignApplicationIdError(run.name, run.application_id, run.cursor.epoch + 1)
     unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
     inputs = unread or "its inputs are as they were"

@@ -12,7 +12,7 @@ from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.evidence import Evidence, causes
 
 
-class Kind(Enum):
+class ConflictKind(Enum):
     """The closed set of answers that a failed commit can have."""
 
     FILES = "a rival changed files that this write had read"
@@ -24,28 +24,28 @@ class Kind(Enum):
 
 
 _BY_CLASS = {
-    "ConcurrentAppendException": Kind.FILES,
-    "ConcurrentDeleteReadException": Kind.FILES,
-    "ConcurrentDeleteDeleteException": Kind.FILES,
-    "ConcurrentTransactionException": Kind.SAME_ASSET,
-    "MetadataChangedException": Kind.METADATA,
-    "ProtocolChangedException": Kind.PROTOCOL,
-    "ConcurrentWriteException": Kind.UNKNOWN,
+    "ConcurrentAppendException": ConflictKind.FILES,
+    "ConcurrentDeleteReadException": ConflictKind.FILES,
+    "ConcurrentDeleteDeleteException": ConflictKind.FILES,
+    "ConcurrentTransactionException": ConflictKind.SAME_ASSET,
+    "MetadataChangedException": ConflictKind.METADATA,
+    "ProtocolChangedException": ConflictKind.PROTOCOL,
+    "ConcurrentWriteException": ConflictKind.UNKNOWN,
 }
 _BY_CONDITION = {
-    "DELTA_CONCURRENT_APPEND": Kind.FILES,
-    "DELTA_CONCURRENT_DELETE_READ": Kind.FILES,
-    "DELTA_CONCURRENT_DELETE_DELETE": Kind.FILES,
-    "DELTA_CONCURRENT_TRANSACTION": Kind.SAME_ASSET,
-    "DELTA_METADATA_CHANGED": Kind.METADATA,
-    "DELTA_PROTOCOL_CHANGED": Kind.PROTOCOL,
-    "DELTA_CONCURRENT_WRITE": Kind.UNKNOWN,
-    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": Kind.UNKNOWN,
-    "DELTA_CANNOT_CREATE_LOG_PATH": Kind.NOT_A_CONFLICT,
-    "TABLE_OR_VIEW_ALREADY_EXISTS": Kind.PROTOCOL,
-    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": Kind.PROTOCOL,
-    "DELTA_TABLE_ALREADY_EXISTS": Kind.PROTOCOL,
-    "DELTA_PATH_EXISTS": Kind.PROTOCOL,
+    "DELTA_CONCURRENT_APPEND": ConflictKind.FILES,
+    "DELTA_CONCURRENT_DELETE_READ": ConflictKind.FILES,
+    "DELTA_CONCURRENT_DELETE_DELETE": ConflictKind.FILES,
+    "DELTA_CONCURRENT_TRANSACTION": ConflictKind.SAME_ASSET,
+    "DELTA_METADATA_CHANGED": ConflictKind.METADATA,
+    "DELTA_PROTOCOL_CHANGED": ConflictKind.PROTOCOL,
+    "DELTA_CONCURRENT_WRITE": ConflictKind.UNKNOWN,
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": ConflictKind.UNKNOWN,
+    "DELTA_CANNOT_CREATE_LOG_PATH": ConflictKind.NOT_A_CONFLICT,
+    "TABLE_OR_VIEW_ALREADY_EXISTS": ConflictKind.PROTOCOL,
+    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": ConflictKind.PROTOCOL,
+    "DELTA_TABLE_ALREADY_EXISTS": ConflictKind.PROTOCOL,
+    "DELTA_PATH_EXISTS": ConflictKind.PROTOCOL,
 }
 _OUTCOME_UNKNOWN = {Meaning.ANSWER_LOST, Meaning.ROWS_LOST}
 """After these the log is searched for the attempt, and the write is planned again from its inputs."""
@@ -63,7 +63,7 @@ class Conflict:
         condition: Delta's or Spark's error condition.
     """
 
-    kind: Kind
+    kind: ConflictKind
     partition: str | None = None
     condition: str | None = None
 
@@ -79,15 +79,15 @@ def classify(error: BaseException) -> Conflict:
         if kind is None and evidence.of_the_asset:
             break
         kind = kind or _named_in(evidence.sentence)
-        if kind is Kind.SAME_ASSET and _METADATA_DOMAIN in evidence.sentence:
-            kind = Kind.METADATA
+        if kind is ConflictKind.SAME_ASSET and _METADATA_DOMAIN in evidence.sentence:
+            kind = ConflictKind.METADATA
         if kind is not None:
             return Conflict(kind, _partition(evidence.sentence), evidence.condition)
         is_unknown = is_unknown or not said_by(cause).keys().isdisjoint(_OUTCOME_UNKNOWN)
-    return Conflict(Kind.UNKNOWN if is_unknown else Kind.NOT_A_CONFLICT, condition=first_condition)
+    return Conflict(ConflictKind.UNKNOWN if is_unknown else ConflictKind.NOT_A_CONFLICT, condition=first_condition)
 
 
-def _named_in(text: str) -> Kind | None:
+def _named_in(text: str) -> ConflictKind | None:
     """The conflict that a text names: in a Py4J or Spark wrapper the class survives only as text."""
     for name, kind in _BY_CLASS.items():
         if f"io.delta.exceptions.{name}" in text or f"org.apache.spark.sql.delta.{name}" in text:

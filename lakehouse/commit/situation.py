@@ -36,7 +36,7 @@ Situation: TypeAlias = Due | Superseded | Overtaken | RolledBack
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Facts:
     """What the log of the run's table says.
 
     Args:
@@ -53,12 +53,12 @@ class Evidence:
     done: int | None
 
 
-def of_run(run: Run, evidence: Evidence) -> Situation:
+def of_run(run: Run, facts: Facts) -> Situation:
     """The situation of a run whose result is true of the table, whoever wrote it."""
-    newest, done = evidence.newest, evidence.done
-    if is_undisturbed(run, evidence):
+    newest, done = facts.newest, facts.done
+    if is_undisturbed(run, facts):
         return Superseded(newest) if newest is not None and newest.version != done and _repeats(run, newest) else Due()
-    by = evidence.other or newest
+    by = facts.other or newest
     if by is None:
         return RolledBack()
     # What a commit says of itself need not hold: the cursor knows a stale base, and a position that was rolled back.
@@ -83,10 +83,10 @@ def of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
     return RolledBack() if newest is None else Overtaken(newest)
 
 
-def is_undisturbed(run: Run, evidence: Evidence) -> bool:
+def is_undisturbed(run: Run, facts: Facts) -> bool:
     """Whether the table's cursor is the one from which the run began, and no other commit is about its work."""
-    rolled_back = _is_rolled_back(run, evidence.now, evidence.done)
-    return evidence.other is None and _is_unmoved(run, evidence.now) and not rolled_back
+    rolled_back = _is_rolled_back(run, facts.now, facts.done)
+    return facts.other is None and _is_unmoved(run, facts.now) and not rolled_back
 
 
 def _is_unmoved(run: Run, now: Cursor) -> bool:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from lakehouse.commit.situation import (
     Due,
-    Evidence,
+    Facts,
     Overtaken,
     RolledBack,
     Superseded,
@@ -72,7 +72,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
     if isinstance(write, Append) and not run.changes and not run.partitions:
         situation = of_append(run, now, _repeated(log, head, run))
     else:
-        situation = of_run(run, _evidence(log, head, run, now, done))
+        situation = of_run(run, _facts(log, head, run, now, done))
     match situation:
         case Due():
             return None
@@ -93,14 +93,14 @@ def _repeated(log: Log, head: Head | None, run: Run) -> Known | None:
     return newest_of_runs(log, head, run.name, {run.run_id, *run.aliases})
 
 
-def _evidence(log: Log, head: Head | None, run: Run, now: Cursor, done: int | None) -> Evidence:
-    evidence = Evidence(now, _overtaken_by(log, head, run, done), now if isinstance(now, Known) else None, done)
-    if evidence.newest is not None or head is None or not run.partitions or run.changes:
-        return evidence
-    if is_undisturbed(run, evidence):
-        return evidence
+def _facts(log: Log, head: Head | None, run: Run, now: Cursor, done: int | None) -> Facts:
+    facts = Facts(now, _overtaken_by(log, head, run, done), now if isinstance(now, Known) else None, done)
+    if facts.newest is not None or head is None or not run.partitions or run.changes:
+        return facts
+    if is_undisturbed(run, facts):
+        return facts
     # `now` was found without positions.
-    return replace(evidence, newest=newest_covering(log, head, run.name, run.partitions))
+    return replace(facts, newest=newest_covering(log, head, run.name, run.partitions))
 
 
 def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:

@@ -15,12 +15,12 @@ from enum import Enum
 from lakehouse.conflicts.operations import (
     OTHER_PARTITIONS,
     TAKE_TURNS,
+    ConcurrentWrite,
     Foreseen,
     Layout,
     Limit,
     Operation,
     Verdict,
-    Writing,
 )
 from lakehouse.declare.isolation import Isolation
 
@@ -75,13 +75,13 @@ _FILES = ("ConcurrentAppendException", "ConcurrentDeleteReadException", "Concurr
 _ROWS = "Keep each writer to rows of its own."
 
 
-def row_level(loser: Writing, winner: Writing, table: Layout) -> bool:
+def row_level(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> bool:
     """Whether the rows of the two writes are compared, and not their files."""
     possible = table.row_level and table.deletion_vectors and not table.partitioned
     return possible and not (loser.limits | winner.limits) - {Limit.Z_ORDER}
 
 
-def by_matrix(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
+def by_matrix(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> Foreseen:
     """The cell of two data writes whose partitions do not separate them.
 
     The matrices speak of pairs. A blind append reads nothing, so of its pairs it is the other one that fails.
@@ -107,7 +107,7 @@ def by_matrix(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
             return _files(loser, winner, table)
 
 
-def _files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
+def _files(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> Foreseen:
     if _vague(loser, winner, table):
         return Foreseen(Verdict.AVOIDABLE, "Partitions are not told apart.", _FILES, OTHER_PARTITIONS)
     limits = sorted(limit.value for limit in (loser.limits | winner.limits) - {Limit.Z_ORDER})
@@ -117,6 +117,6 @@ def _files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
     return Foreseen(Verdict.CAN, why, _FILES, TAKE_TURNS + rows)
 
 
-def _vague(loser: Writing, winner: Writing, table: Layout) -> bool:
+def _vague(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> bool:
     """Whether partitions would separate the two writes, if both named theirs."""
     return table.partitioned and (loser.within is None or winner.within is None)

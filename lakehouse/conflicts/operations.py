@@ -109,7 +109,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class ConcurrentWrite:
     """One write as a rival sees it.
 
     Args:

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 from itertools import groupby, product
 
 from lakehouse.conflicts.layout import layout
-from lakehouse.conflicts.operations import Engine, Foreseen, Operation, Verdict, Writing
+from lakehouse.conflicts.operations import ConcurrentWrite, Engine, Foreseen, Operation, Verdict
 from lakehouse.conflicts.rules import foresee
 from lakehouse.declare.isolation import Isolation
 from lakehouse.declare.table import Table
 
 FOREIGN = {
-    "another program's append": Writing(Operation.BLIND_APPEND),
-    "another program's UPDATE, DELETE or MERGE": Writing(Operation.CHANGE),
-    "an OPTIMIZE": Writing(Operation.OPTIMIZE),
-    "a change of its schema or properties": Writing(Operation.METADATA),
+    "another program's append": ConcurrentWrite(Operation.BLIND_APPEND),
+    "another program's UPDATE, DELETE or MERGE": ConcurrentWrite(Operation.CHANGE),
+    "an OPTIMIZE": ConcurrentWrite(Operation.OPTIMIZE),
+    "a change of its schema or properties": ConcurrentWrite(Operation.METADATA),
 }
 """Writers that no definition names."""
 
@@ -159,7 +159,7 @@ def _with_itself(writer: Writer, engine: Engine) -> Iterator[ConflictPair]:
         yield _pair(writer, _SAME_ASSET, *_side_by_side(writer, writer), engine, _turns(writer, writer))
         return
     loser, winner = _side_by_side(writer, writer)
-    created = Writing(Operation.CREATION, _HERE)
+    created = ConcurrentWrite(Operation.CREATION, _HERE)
     once = "Start a partition once; a second run finds its changes applied."
     ahead = "Materialize one partition before the others."
     yield _pair(writer, _OTHER_PARTITION, loser, winner, engine, _turns(writer, writer))
@@ -168,7 +168,7 @@ def _with_itself(writer: Writer, engine: Engine) -> Iterator[ConflictPair]:
     yield _pair(writer, _FIRST_RUN, created, created, engine, _turns(writer, writer) or ahead)
 
 
-def _side_by_side(writer: Writer, rival: Writer) -> tuple[Writing, Writing]:
+def _side_by_side(writer: Writer, rival: Writer) -> tuple[ConcurrentWrite, ConcurrentWrite]:
     """Two concurrent runs. If both are of one partitioned writer, they are of different partitions."""
     loser = _writing(writer)
     if rival is not writer:
@@ -178,9 +178,9 @@ def _side_by_side(writer: Writer, rival: Writer) -> tuple[Writing, Writing]:
     return loser, replace(loser, within=_THERE, application=f"{writer.name}/another one")
 
 
-def _writing(writer: Writer, *, of_it: bool = True) -> Writing:
+def _writing(writer: Writer, *, of_it: bool = True) -> ConcurrentWrite:
     """One run of a writer. Which partitions another writer names is unknown, so it is assumed to name none."""
-    return Writing(writer.operation, _HERE if writer.sliced and of_it else None, writer.name)
+    return ConcurrentWrite(writer.operation, _HERE if writer.sliced and of_it else None, writer.name)
 
 
 def _turns(writer: Writer, rival: Writer) -> str:
@@ -188,7 +188,7 @@ def _turns(writer: Writer, rival: Writer) -> str:
 
 
 def _pair(
-    writer: Writer, rival: str, loser: Writing, winner: Writing, engine: Engine, avoided_by: str = ""
+    writer: Writer, rival: str, loser: ConcurrentWrite, winner: ConcurrentWrite, engine: Engine, avoided_by: str = ""
 ) -> ConflictPair:
     foreseen = foresee(loser, winner, layout(writer.declared, engine), engine)
     nothing = foreseen.verdict is Verdict.CANNOT

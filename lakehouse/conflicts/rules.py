@@ -11,18 +11,18 @@ from lakehouse.conflicts.operations import (
     ALONE,
     OTHER_PARTITIONS,
     TAKE_TURNS,
+    ConcurrentWrite,
     Engine,
     Foreseen,
     Layout,
     Operation,
     Verdict,
-    Writing,
 )
 from lakehouse.declare.isolation import Isolation
 
 
 def foresee(
-    loser: Writing, winner: Writing, table: Layout | None = None, engine: Engine = Engine.OPEN_SOURCE
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout | None = None, engine: Engine = Engine.OPEN_SOURCE
 ) -> Foreseen:
     """Whether `loser` can fail because `winner` committed first, both having begun at the same version.
 
@@ -48,14 +48,14 @@ def foresee(
     return Foreseen(Verdict.CAN, why, ("MetadataChangedException", *outcome.exceptions), TAKE_TURNS)
 
 
-def _same_application(loser: Writing, winner: Writing) -> Foreseen | None:
+def _same_application(loser: ConcurrentWrite, winner: ConcurrentWrite) -> Foreseen | None:
     if loser.application is None or loser.application != winner.application:
         return None
     why = "Both carry one application id, so the second would repeat the first."
     return Foreseen(Verdict.CAN, why, ("ConcurrentTransactionException",), TAKE_TURNS)
 
 
-def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen:
+def _data(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine) -> Foreseen:
     """The last check: the files, or on Databricks the rows, that the loser has read and the winner changed."""
     if not (loser.traits.reads and (winner.traits.adds or winner.traits.removes)):
         nothing = "has read nothing of the table" if not loser.traits.reads else "finds every file as it was"
@@ -67,7 +67,7 @@ def _data(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> For
     return _by_files(loser, winner, table)
 
 
-def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> Foreseen | None:
+def _declared(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine) -> Foreseen | None:
     """The checks before the check of data: replacement, creation, protocol, metadata, the clustering columns."""
     if loser.operation is Operation.REPLACEMENT:
         why = "It writes the very next version or none: whatever was committed meanwhile defeats it."
@@ -92,7 +92,7 @@ def _declared(loser: Writing, winner: Writing, table: Layout, engine: Engine) ->
     return None
 
 
-def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engine) -> bool:
+def _moves_metadata(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine) -> bool:
     """Whether the winner's metadata defeats the loser.
 
     Open-source Delta lets a writer commit after the enabling of some features. A RESTORE repeats the metadata, which
@@ -111,7 +111,7 @@ def _moves_metadata(loser: Writing, winner: Writing, table: Layout, engine: Engi
             return winner.evolves or (table.identity and loser.declares and winner.numbers_rows)
 
 
-def _by_files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
+def _by_files(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> Foreseen:
     """The answer from the files of the partitions that the loser read. Predicates on other columns do not count."""
     follows_blind = table.isolation is Isolation.WRITE_SERIALIZABLE and not loser.declares
     blind = winner.operation is Operation.BLIND_APPEND
@@ -132,5 +132,5 @@ def _by_files(loser: Writing, winner: Writing, table: Layout) -> Foreseen:
     return Foreseen(Verdict.AVOIDABLE, f"Partitions are not told apart, and {what}.", exceptions, OTHER_PARTITIONS)
 
 
-def _apart(loser: Writing, winner: Writing) -> bool:
+def _apart(loser: ConcurrentWrite, winner: ConcurrentWrite) -> bool:
     return loser.within is not None and winner.within is not None and not loser.within & winner.within

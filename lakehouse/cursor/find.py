@@ -13,7 +13,7 @@ from lakehouse.cursor.cursor import FIRST_GENERATION, Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, application_id
 from lakehouse.cursor.walk import (
     Past,
-    RolledBack,
+    Reverted,
     hides,
     intervening,
     mark_of,
@@ -267,7 +267,7 @@ def cursor_in(past: Past, commit: Commit, mark: Mark, generation: str | None) ->
         generation: The generation that began after it; None if none did.
     """
     stale_base = intervening(past, commit, mark)
-    if isinstance(stale_base, RolledBack):
+    if isinstance(stale_base, Reverted):
         # The first commit of a table cannot lend its version: the first generation has that name.
         return Lost(
             stale_base.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}")

@@ -89,13 +89,13 @@ def hides(commit: Commit) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class Reverted:
     """The table may no longer hold what the comparison saw: it was restored or emptied."""
 
     reason: str
 
 
-def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
+def intervening(past: Past, commit: Commit, mark: Mark) -> bool | Reverted:
     """Whether a rival changed rows between the comparison and the commit, so that the position may not be believed.
 
     Another run of the asset can come in between only in another generation or set of partitions; otherwise Delta
@@ -103,7 +103,7 @@ def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
     """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
-        return RolledBack(f"{planned}, of a table that was deleted meanwhile")
+        return Reverted(f"{planned}, of a table that was deleted meanwhile")
     oldest, rivals = commit.version, list[Commit]()
     for between in past.back(commit.version, mark.base):
         oldest = between.version
@@ -111,12 +111,12 @@ def intervening(past: Past, commit: Commit, mark: Mark) -> bool | RolledBack:
             rivals.append(between)
         if between.operation == "RESTORE" or between.empties:
             what = f"version {between.version} ({between.operation}) changed the table in between"
-            return RolledBack(f"{planned}, and {what}")
+            return Reverted(f"{planned}, and {what}")
     if oldest > mark.base + 1:
-        return RolledBack(f"{planned}, and what happened in between was cleaned up")
+        return Reverted(f"{planned}, and what happened in between was cleaned up")
     own = any(readable_mark(rival, mark.asset) is not None for rival in rivals)
     if own and not leaves_nothing_older(commit, mark):
-        return RolledBack(f"{planned}, and another run of the asset came in between")
+        return Reverted(f"{planned}, and another run of the asset came in between")
     return bool(rivals) and mark.compared
 
 
@@ -151,7 +151,7 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
             break
         sources &= set(before.reads)
         stale_base = intervening(past, commit, before)
-        if isinstance(stale_base, RolledBack):
+        if isinstance(stale_base, Reverted):
             break
         if not stale_base:
             return {source: before.reads[source] for source in sources}

@@ -7,7 +7,7 @@ import dagster as dg
 
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset
-from lakehouse.read.request import Allowed, Request
+from lakehouse.read.request import Allowed, UserRequest
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
@@ -19,13 +19,13 @@ def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
     return stored.tags if stored is not None else execution.run.tags
 
 
-def request_by(tags: Mapping[str, str], asset: Asset) -> Request:
+def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
     """What the run's tags ask about an asset.
 
     Raises:
         ReadError, WriteError: A tag names something that cannot be asked of the asset.
     """
-    return Request(
+    return UserRequest(
         compare=compare_by(tags, asset.name),
         go_on_from=version_by(tags, asset),
         allowed=allowed_by(tags, asset),

@@ -22,7 +22,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.definitions.recomputed import keeps_history, recomputed, whole
 from lakehouse.definitions.worst_partition import without_position, worst_off
-from lakehouse.follow.followed import Backlogs, Followed, Source
+from lakehouse.follow.followed import Backlogs, Followed, FollowedSource
 from lakehouse.log.log import Head, Log
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.spark.diagnosis import why_unreadable
@@ -88,7 +88,8 @@ class Checked:
         refs = {name: located(source) for name, source in inputs.items()}
         changes = () if asset is None else [inputs[name] for name in changes_of(asset)]
         sources = tuple(
-            Source(source, located(source), tables.get(source, Table()), partitions.get(source)) for source in changes
+            FollowedSource(source, located(source), tables.get(source, Table()), partitions.get(source))
+            for source in changes
         )
         followed = None if asset is None or not sources else Followed(asset, located(key), tables[key], sources)
         return cls(asset, located(key), tables[key], refs, followed, own, seed)

@@ -29,7 +29,7 @@ from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError, ReadError
 from lakehouse.follow.partitions import upstream_keys
 from lakehouse.follow.watch import by_manager
-from lakehouse.forecast.forecast import Forecast, InputForecast, Verdict, WriteForecast
+from lakehouse.forecast.forecast import Forecast, InputForecast, RunEffect, WriteForecast
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
 from lakehouse.forecast.writing import strategy, verdict
 from lakehouse.log.log import version_of
@@ -76,7 +76,7 @@ def explain(
         inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
         run = step.pinned()
         outcome, why = verdict(run, subject.kind, inputs)
-        if outcome is Verdict.REFUSED:
+        if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(subject.kind.value.__name__, strategy(run, subject.kind, inputs), run.table.key_columns)
         if call:
@@ -85,7 +85,7 @@ def explain(
     except LakehouseError as error:
         with suppress(LakehouseError):
             head = subject.manager.described(subject.asset, subject.key).ref.log(subject.manager.session).head()
-            return Forecast(name, partition_key, _version(head), Verdict.REFUSED, str(error))
+            return Forecast(name, partition_key, _version(head), RunEffect.REFUSED, str(error))
         raise
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lakehouse.checking.lag import WithoutPosition
 from lakehouse.cursor.unread import Unbegun, Unread
-from lakehouse.follow.followed import Backlogs, Followed, Logs, Source
+from lakehouse.follow.followed import Backlogs, Followed, FollowedSource, Logs
 from lakehouse.follow.partitions import SourcePartitions
 from lakehouse.log.file_log import FileLog
 
@@ -53,7 +53,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
     return tuple(sorted(partitions, key=_since))
 
 
-def _oldest_changes(table: Followed, own: frozenset[str], source: Source, logs: Logs) -> dict[str, int]:
+def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource, logs: Logs) -> dict[str, int]:
     """When the oldest change of each partition's rows was committed, as far as the source's log goes back.
 
     Empty if the log does not say to which partitions the rows belong.

@@ -69,7 +69,7 @@ class Backlogs:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FollowedSource:
     """A table whose changes are followed.
 
     Args:
@@ -99,7 +99,7 @@ class Followed:
     asset: dg.AssetsDefinition
     ref: TableRef
     declared: Table
-    sources: tuple[Source, ...]
+    sources: tuple[FollowedSource, ...]
 
     @property
     def is_partitioned(self) -> bool:

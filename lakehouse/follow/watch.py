@@ -27,7 +27,7 @@ from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.follow.asked import short
 from lakehouse.follow.backlogs import begins_anew
-from lakehouse.follow.followed import Backlogs, Followed, LeftOut, Source, first_line
+from lakehouse.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, first_line
 from lakehouse.follow.state import Span, standing, standing_for_all, state_of
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
@@ -119,7 +119,8 @@ class Watch:
             refs[key] = table_ref(root, key, self._declared.get(key, Table()))
         own = refs.pop(asset.key)
         followed = tuple(
-            Source(key, ref, self._declared.get(key, Table()), self._partitions.get(key)) for key, ref in refs.items()
+            FollowedSource(key, ref, self._declared.get(key, Table()), self._partitions.get(key))
+            for key, ref in refs.items()
         )
         table = Followed(asset, own, self._declared[asset.key], followed)
         named = any(ref.files is None for ref in table.refs)

@@ -19,7 +19,7 @@ class Reading(Enum):
     REFUSED = "refused"
 
 
-class Verdict(Enum):
+class RunEffect(Enum):
     """What would become of the run."""
 
     WRITES = "writes"
@@ -113,7 +113,7 @@ class Forecast:
     asset: str
     partition: str | None
     version: int | None
-    verdict: Verdict
+    verdict: RunEffect
     why: str
     inputs: tuple[InputForecast, ...] = ()
     write: WriteForecast | None = None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.forecast.forecast import InputForecast, Reading, Verdict
+from lakehouse.forecast.forecast import InputForecast, Reading, RunEffect
 from lakehouse.log.rows import counted
 from lakehouse.read.run import Run
 from lakehouse.write.kind import Kind
@@ -13,7 +13,7 @@ _ALL = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
 
 
-def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verdict, str]:
+def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]:
     """What would become of a run, and why, as a sentence.
 
     Args:
@@ -25,30 +25,30 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[Verd
     moved = [each.source for each in inputs if each.reading is Reading.LOOKUP and each.why is not None]
     refused = [each for each in inputs if each.reading is Reading.REFUSED]
     if refused:
-        return Verdict.REFUSED, f"'{refused[0].source}' cannot be read on, and nothing would be written."
+        return RunEffect.REFUSED, f"'{refused[0].source}' cannot be read on, and nothing would be written."
     if run.head is None:
-        return Verdict.WRITES, "Its first commit creates the table."
+        return RunEffect.WRITES, "Its first commit creates the table."
     if not run.asset.incremental:
-        return Verdict.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
+        return RunEffect.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
     if changed:
-        return Verdict.WRITES, f"{counted(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
+        return RunEffect.WRITES, f"{counted(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
     if not isinstance(run.cursor, Known):
-        return Verdict.RECORDS, "The table has no position yet."
+        return RunEffect.RECORDS, "The table has no position yet."
     if run.is_redefined:
-        return Verdict.RECORDS, "The definition changed in a part that decides no row."
+        return RunEffect.RECORDS, "The definition changed in a part that decides no row."
     passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)
     if passed is not None:
-        return Verdict.RECORDS, f"Of '{passed.source}' {passed.why}."
+        return RunEffect.RECORDS, f"Of '{passed.source}' {passed.why}."
     if run.must_record:
-        return Verdict.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
+        return RunEffect.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
     if moved and kind is Kind.OVERWRITE:
-        return Verdict.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
+        return RunEffect.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
     if moved:
         return (
-            Verdict.NOTHING,
+            RunEffect.NOTHING,
             f"No source that it follows changed ({' and '.join(moved)} did, and is read as a snapshot).",
         )
-    return Verdict.NOTHING, "It has read every change of its sources."
+    return RunEffect.NOTHING, "It has read every change of its sources."
 
 
 def strategy(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> str:

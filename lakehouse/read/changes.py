@@ -14,7 +14,7 @@ from lakehouse.log.versions import VersionRange
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.read.times import Times
 from lakehouse.read.touched import Touched, require
-from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, Unread
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, UnreadRows
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.spark.promises import not_appended
 from lakehouse.spark.snapshot import TableVersion
@@ -208,10 +208,10 @@ class Changes:
                 most = self.counts.images if self._read else None
                 if expressions:
                     computed = self._computed(content.frame, expressions)
-                    return SomeKeys(columns, computed if isinstance(rows, Local) else Unread(computed), most)
+                    return SomeKeys(columns, computed if isinstance(rows, Local) else UnreadRows(computed), most)
                 of_key = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
                 tells = of_key if folded(columns) == folded(self.key) else Tells.KEYS
-                return SomeKeys(columns, rows if isinstance(rows, Local) else Unread(rows), most, tells)
+                return SomeKeys(columns, rows if isinstance(rows, Local) else UnreadRows(rows), most, tells)
 
     def _computed(self, frame: DataFrame, expressions: dict[str, str]) -> DataFrame:
         """The frame with columns that are computed row by row."""

@@ -8,7 +8,7 @@ Allowed: TypeAlias = Literal["max_deleted", "version"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class UserRequest:
     """What a user asks of a run, about one of its assets; by default nothing.
 
     Args:

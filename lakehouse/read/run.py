@@ -15,7 +15,7 @@ from lakehouse.log.size import Size
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.decide import Reconcile
-from lakehouse.read.request import Request
+from lakehouse.read.request import UserRequest
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
@@ -56,7 +56,7 @@ class Run:
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
     reconcile: Reconcile | None = None
-    request: Request = field(default_factory=Request)
+    request: UserRequest = field(default_factory=UserRequest)
     decided: str | None = None
     extract: ExtractVersion | None = None
     must_record: bool = False

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.read.latest_images import rows_after
-from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, Unread
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, UnreadRows
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.types import pads
 from lakehouse.sql.keys import KeyPredicate
@@ -65,7 +65,7 @@ class Touched:
     @property
     def few(self) -> bool:
         """Whether the changes were so few that what follows from them may be brought to the driver."""
-        return isinstance(self.touched, SomeKeys) and not isinstance(self.touched.rows, Unread)
+        return isinstance(self.touched, SomeKeys) and not isinstance(self.touched.rows, UnreadRows)
 
     @property
     def tells(self) -> Tells:
@@ -140,7 +140,7 @@ class Touched:
                 keys = SomeKeys(columns, Local.empty(frame.select(*map(quote, columns))))
             case SomeKeys(rows=rows):
                 facts = self.of(frame).select(*map(quote, columns))
-                keys = SomeKeys(columns, Unread(facts) if isinstance(rows, Unread) else facts)
+                keys = SomeKeys(columns, UnreadRows(facts) if isinstance(rows, UnreadRows) else facts)
         return Touched(columns, keys, frame, self.inputs, self.also)
 
     def __or__(self, other: "Touched") -> "Touched":

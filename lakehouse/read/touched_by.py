@@ -9,7 +9,7 @@ from lakehouse.errors import ReadError
 from lakehouse.read.changes import LOG_NAMES, Changes, Feed
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE
 from lakehouse.read.touched import Touched, require
-from lakehouse.read.touched_keys import EveryKey, KeyRows, SomeKeys, Unread
+from lakehouse.read.touched_keys import EveryKey, KeyRows, SomeKeys, UnreadRows
 from lakehouse.spark.driver_rows import Local
 from lakehouse.sql.text import quote
 
@@ -50,7 +50,7 @@ def touched_by(query: Callable[..., DataFrame], keys: str | Sequence[str], *chan
 def _rows(frame: DataFrame, changes: Sequence[Changes]) -> KeyRows:
     """Rows that may be brought to the driver where no feed has to be read for them."""
     unread = any(isinstance(of.content, Feed) and not isinstance(of.content.rows, Local) for of in changes)
-    return Unread(frame) if unread else frame
+    return UnreadRows(frame) if unread else frame
 
 
 def _now_and_before(changes: Changes) -> DataFrame:

@@ -35,13 +35,13 @@ class EveryKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadRows:
     """Rows of many changes: they are read while the result is written, where it may fail that change files are gone."""
 
     frame: DataFrame
 
 
-KeyRows: TypeAlias = Local | DataFrame | Unread
+KeyRows: TypeAlias = Local | DataFrame | UnreadRows
 """Rows with keys: at the driver, to be brought there if they turn out to be few, or not to be read before the write."""
 
 
@@ -123,7 +123,7 @@ class SomeKeys:
         match self.rows:
             case Local() as local if local.values(self.columns) is not None:
                 return local
-            case Unread(frame=frame):
+            case UnreadRows(frame=frame):
                 return frame.select(*as_keys(frame, self.columns)).distinct()
             case Local(frame=frame) | frame:
                 distinct = frame.select(*as_keys(frame, self.columns)).distinct()
@@ -132,7 +132,7 @@ class SomeKeys:
 
 
 def _frame_of(rows: KeyRows) -> DataFrame:
-    return rows.frame if isinstance(rows, Local | Unread) else rows
+    return rows.frame if isinstance(rows, Local | UnreadRows) else rows
 
 
 def as_keys(frame: DataFrame, columns: tuple[str, ...]) -> list[Column]:
@@ -157,7 +157,7 @@ def _united(left: KeyRows, right: KeyRows, columns: tuple[str, ...]) -> KeyRows:
             return both
     one, other = (_frame_of(side).select(*map(quote, columns)) for side in (left, right))
     frame = one.union(other)
-    return Unread(frame) if isinstance(left, Unread) or isinstance(right, Unread) else frame
+    return UnreadRows(frame) if isinstance(left, UnreadRows) or isinstance(right, UnreadRows) else frame
 
 
 def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal, ...]]) -> DataFrame:

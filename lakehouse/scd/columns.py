@@ -67,7 +67,7 @@ class ColumnChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ResultColumns:
     """The key and the other columns of the result, under the names that the events give them.
 
     Args:
@@ -81,7 +81,7 @@ class Layout:
     schema: StructType
 
     @classmethod
-    def of(cls, function: str, schema: StructType, keys: Names, selected: ColumnChoice) -> "Layout":
+    def of(cls, function: str, schema: StructType, keys: Names, selected: ColumnChoice) -> "ResultColumns":
         """The layout of a result, where the options allow one.
 
         Raises:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.scd.columns import ColumnChoice, Layout, Names
+from lakehouse.scd.columns import ColumnChoice, Names, ResultColumns
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, complete_sequence, in_order, marked
 from lakehouse.scd.ignored_nulls import NullUpdates, fill
 from lakehouse.scd.truncates import with_truncates
@@ -56,7 +56,7 @@ def type1(
             key at one sequence differ.
     """
     function = "scd.type1()"
-    layout = Layout.of(
+    layout = ResultColumns.of(
         function,
         events.schema,
         keys,
@@ -81,7 +81,7 @@ def type1(
     return rows if apply_as_truncates is None else with_truncates(rows, layout.keys, apply_as_truncates)
 
 
-def _after_truncates(frame: DataFrame, layout: Layout) -> DataFrame:
+def _after_truncates(frame: DataFrame, layout: ResultColumns) -> DataFrame:
     """The events that no truncate takes away: those after the last one (R10)."""
     sequence = complete_sequence(layout, frame.schema[SEQUENCE].dataType)
     low = frame.where(_TRUNCATES).agg(F.max(F.expr(sequence)).alias(_LOW))

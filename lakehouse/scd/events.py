@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
 
 from lakehouse.errors import EventOptionError
-from lakehouse.scd.columns import Layout, require_order
+from lakehouse.scd.columns import ResultColumns, require_order
 from lakehouse.spark.promises import BROKEN, Breach
 from lakehouse.spark.types import comparable
 from lakehouse.sql.text import folded, literal, quote, quote_all, same
@@ -23,7 +23,7 @@ Condition: TypeAlias = tuple[str, str | Column]
 
 
 def marked(
-    function: str, events: DataFrame, layout: Layout, sequence_by: str | Column, conditions: dict[str, Condition]
+    function: str, events: DataFrame, layout: ResultColumns, sequence_by: str | Column, conditions: dict[str, Condition]
 ) -> DataFrame:
     """The events with their sequence as `SEQUENCE`, and for each condition whether it is true of the event.
 
@@ -55,7 +55,7 @@ def marked(
     return frame.selectExpr(*columns, SEQUENCE, *truths)
 
 
-def in_order(frame: DataFrame, layout: Layout) -> DataFrame:
+def in_order(frame: DataFrame, layout: ResultColumns) -> DataFrame:
     """One event of each key at each sequence value, with the sequence of the key's next event as `NEXT`.
 
     Of a delete and an upsert at one sequence the delete counts (R3). Equal events are one event. Two different upserts
@@ -78,12 +78,12 @@ def in_order(frame: DataFrame, layout: Layout) -> DataFrame:
     return last.drop(_BEFORE)
 
 
-def over_keys(layout: Layout, *order: str) -> str:
+def over_keys(layout: ResultColumns, *order: str) -> str:
     """The window of a key's events in an order, as SQL."""
     return f"OVER (PARTITION BY {quote_all(layout.keys)} ORDER BY {', '.join(order)})"
 
 
-def over_past(layout: Layout) -> str:
+def over_past(layout: ResultColumns) -> str:
     """The window of a key's events up to this one, as SQL."""
     keys = quote_all(layout.keys)
     return f"OVER (PARTITION BY {keys} ORDER BY {SEQUENCE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
@@ -96,14 +96,14 @@ def as_column(expression: str | Column, events: DataFrame) -> Column:
     return F.col(quote(expression)) if expression.lower() in folded(events.columns) else F.expr(expression)
 
 
-def _complete(layout: Layout, kind: DataType) -> str:
+def _complete(layout: ResultColumns, kind: DataType) -> str:
     """The sequence, or an error where the sequence or the key has a NULL in it."""
     nulls = [f"{quote(name)} IS NULL" for name in layout.keys]
     problem = _problem("NULL_KEY", layout, _where(layout.keys, nulls))
     return f"CASE WHEN {' OR '.join(nulls)} THEN raise_error({problem}) ELSE {complete_sequence(layout, kind)} END"
 
 
-def complete_sequence(layout: Layout, kind: DataType) -> str:
+def complete_sequence(layout: ResultColumns, kind: DataType) -> str:
     """The sequence as SQL, or an error where it has a NULL in it."""
     problem = _problem("NULL_SEQUENCE", layout, "array()")
     return f"CASE WHEN {' OR '.join(_nulls(SEQUENCE, kind))} THEN raise_error({problem}) ELSE {SEQUENCE} END"
@@ -124,7 +124,7 @@ def _where(columns: tuple[str, ...], conditions: list[str]) -> str:
     return f"array_compact(array({', '.join(named)}))"
 
 
-def _problem(rule: str, layout: Layout, columns: str) -> str:
+def _problem(rule: str, layout: ResultColumns, columns: str) -> str:
     """The text of an event that breaks a rule, as SQL."""
     key = ", ".join(f"CAST({quote(name)} AS STRING) AS {quote(name)}" for name in layout.keys)
     kind = f"{literal(Breach.EVENT.value)} AS kind, {literal(rule)} AS rule"

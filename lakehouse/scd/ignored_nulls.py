@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from lakehouse.errors import EventOptionError
-from lakehouse.scd.columns import ColumnChoice, Layout
+from lakehouse.scd.columns import ColumnChoice, ResultColumns
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, over_past
 from lakehouse.sql.text import quote
 
@@ -30,7 +30,7 @@ class NullUpdates:
     everywhere: bool
     choice: ColumnChoice
 
-    def columns(self, function: str, layout: Layout) -> tuple[str, ...]:
+    def columns(self, function: str, layout: ResultColumns) -> tuple[str, ...]:
         """The columns, of those that are kept and no key.
 
         Raises:
@@ -52,7 +52,7 @@ class NullUpdates:
         return choice.of(function, layout.values) if self.everywhere or choice.is_given else ()
 
 
-def fill(frame: DataFrame, layout: Layout, columns: tuple[str, ...]) -> DataFrame:
+def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> DataFrame:
     """The events with each leaf of some columns as the events up to each have left it.
 
     Args:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
-from lakehouse.scd.columns import END_AT, START_AT, ColumnChoice, Layout, Names
+from lakehouse.scd.columns import END_AT, START_AT, ColumnChoice, Names, ResultColumns
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, in_order, marked, over_keys, over_past
 from lakehouse.scd.ignored_nulls import NullUpdates, fill
 from lakehouse.spark.types import comparable
@@ -57,7 +57,7 @@ def type2(
             key at one sequence differ.
     """
     function = "scd.type2()"
-    layout = Layout.of(
+    layout = ResultColumns.of(
         function,
         events.schema,
         keys,
@@ -83,7 +83,7 @@ def type2(
     return _intervals(fill(ordered, layout, ignored), layout, tracked)
 
 
-def _intervals(events: DataFrame, layout: Layout, tracked: tuple[str, ...]) -> DataFrame:
+def _intervals(events: DataFrame, layout: ResultColumns, tracked: tuple[str, ...]) -> DataFrame:
     """One row for each run of upserts that are equal in the tracked columns (R20).
 
     A run is shown with the values of its last event; its interval begins at its first event and ends at the next event

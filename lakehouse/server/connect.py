@@ -17,7 +17,7 @@ from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from lakehouse.server.errors import ServerLostError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, last_words
-from lakehouse.server.rendezvous import Lock, State
+from lakehouse.server.rendezvous import Lock, ServerState
 from lakehouse.spark.session import let_results_go
 
 ANSWERS_WITHIN = 30
@@ -30,7 +30,7 @@ LEAVES_WITHIN = 5
 class _Connected:
     session: Any
     channel: "Channel"
-    state: State
+    state: ServerState
     used: Lock
 
 
@@ -90,7 +90,7 @@ def leave_all() -> None:
 class Channel(DefaultChannelBuilder):
     """The way to a server on this machine: its port on loopback, and no proxy whatever the environment says."""
 
-    def __init__(self, server: Server, state: State, session_id: str) -> None:
+    def __init__(self, server: Server, state: ServerState, session_id: str) -> None:
         url = f"sc://127.0.0.1:{state.port}/;user_id=lakehouse;session_id={session_id}"
         super().__init__(url, [("grpc.enable_http_proxy", 0)])
         self._state = state
@@ -111,7 +111,7 @@ class Channel(DefaultChannelBuilder):
 class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
     """Checks before every call that the server lives: PySpark would try to reach a dead server for ten minutes."""
 
-    def __init__(self, server: Server, state: State) -> None:
+    def __init__(self, server: Server, state: ServerState) -> None:
         self._server, self._state, self.is_closing = server, state, False
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:

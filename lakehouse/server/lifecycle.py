@@ -18,7 +18,7 @@ from lakehouse.server.errors import NotInstalledError, ServerError
 from lakehouse.server.jars import fetch
 from lakehouse.server.java import GET_JAVA, java
 from lakehouse.server.jvm import MAIN, server_command, spark_home
-from lakehouse.server.rendezvous import Lock, Rendezvous, State
+from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
 from lakehouse.server.supervisor import Order
 
 START_WITHIN = 180
@@ -55,7 +55,7 @@ class Server:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[State, Lock]:
+def find_or_start(server: Server, answers: Callable[[ServerState], bool]) -> tuple[ServerState, Lock]:
     """The server of a root, and the lock that keeps the server alive while the lock is held.
 
     Args:
@@ -89,7 +89,7 @@ def find_or_start(server: Server, answers: Callable[[State], bool]) -> tuple[Sta
     return state, used
 
 
-def is_running(rendezvous: Rendezvous, state: State) -> bool:
+def is_running(rendezvous: Rendezvous, state: ServerState) -> bool:
     """Whether this server still lives, according to the operating system."""
     return rendezvous.state() == state and rendezvous.jvm().is_held()
 
@@ -145,7 +145,7 @@ def _undisturbed(rendezvous: Rendezvous) -> Generator[None]:
         starting.let_go()
 
 
-def _running(server: Server, answers: Callable[[State], bool]) -> State | str | None:
+def _running(server: Server, answers: Callable[[ServerState], bool]) -> ServerState | str | None:
     """The server that can be used, or what is wrong with the running server; None if none is running."""
     rendezvous, lock = server.rendezvous, server.rendezvous.jvm()
     if not lock.is_held():
@@ -160,7 +160,7 @@ def _running(server: Server, answers: Callable[[State], bool]) -> State | str | 
     return state if answers(state) else "it does not answer"
 
 
-def _started(server: Server) -> State:
+def _started(server: Server) -> ServerState:
     """Starts a server and returns when it listens."""
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
     rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held

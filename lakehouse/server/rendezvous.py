@@ -94,7 +94,7 @@ def _is_held_by_a_jvm(path: Path | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ServerState:
     """Where a server listens, for processes that may read the state file.
 
     Args:
@@ -147,15 +147,15 @@ class Rendezvous:
     def use(self) -> None:
         os.utime(self._used)
 
-    def state(self) -> State | None:
+    def state(self) -> ServerState | None:
         """The server that is or was running; None if there was none, or if its file cannot be read."""
         try:
             fields: dict[str, Any] = json.loads(self._state.read_text())
-            return State(**fields)
+            return ServerState(**fields)
         except (OSError, ValueError, TypeError):
             return None
 
-    def write(self, state: State) -> None:
+    def write(self, state: ServerState) -> None:
         new = self._state.with_suffix(".new")
         new.unlink(missing_ok=True)
         new.touch(mode=0o600, exist_ok=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from lakehouse.server.rendezvous import Rendezvous, State
+from lakehouse.server.rendezvous import Rendezvous, ServerState
 
 PERIOD = 0.5
 _ENDS_WITHIN = 20
@@ -72,7 +72,7 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
     if port is None:
         return _exit(jvm) if jvm.poll() is not None else f"it did not listen within {_LISTENS_WITHIN} seconds"
     token = os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
-    state = State(port, token, order.fingerprint, os.getpid(), jvm.pid)
+    state = ServerState(port, token, order.fingerprint, os.getpid(), jvm.pid)
     rendezvous.write(state)
     used, last_used = rendezvous.used(), time.time()
     while True:

@@ -15,7 +15,7 @@ LOOKED_BACK = 200
 """In so many of the newest commits a mark is looked for, where no property says whose the table is."""
 
 
-class State(Enum):
+class TableState(Enum):
     """Where a table stands. SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read."""
 
     SOURCE = "source"
@@ -25,7 +25,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SourcePosition:
     """How far a table has read one source.
 
     Args:
@@ -65,16 +65,16 @@ class TableStatus:
     written: int
     run: str | None = None
     partitions: tuple[str, ...] = ()
-    reads: tuple[Reading, ...] = ()
+    reads: tuple[SourcePosition, ...] = ()
 
     @property
-    def state(self) -> State:
+    def state(self) -> TableState:
         if self.run is None:
-            return State.SOURCE
+            return TableState.SOURCE
         followed = [reading for reading in self.reads if not reading.lookup]
         if any(reading.gap for reading in followed):
-            return State.GAP
-        return State.BEHIND if any(reading.unread for reading in followed) else State.UP_TO_DATE
+            return TableState.GAP
+        return TableState.BEHIND if any(reading.unread for reading in followed) else TableState.UP_TO_DATE
 
 
 def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
@@ -101,7 +101,7 @@ def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
     return TableStatus(name, head.version, written, mark.run, mark.partitions, readings)
 
 
-def readers(table: str, logs: Mapping[str, Log]) -> Iterator[tuple[str, Reading]]:
+def readers(table: str, logs: Mapping[str, Log]) -> Iterator[tuple[str, SourcePosition]]:
     """The tables that have read a table, each with how far."""
     for name in logs:
         status = table_status(name, logs)
@@ -123,17 +123,17 @@ def _mark(name: str, log: Log, head: Head) -> Mark | None:
     return None
 
 
-def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> Reading:
+def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
     """How far the table has read a source, of which its newest mark has a position."""
     log = logs.get(source)
     head = None if log is None else log.head()
     if log is None or head is None:
-        return Reading(source, at.version, None, lookup=at.lookup)
+        return SourcePosition(source, at.version, None, lookup=at.lookup)
     if at.lookup:
         unread = after(at, log, source, head)
-        return Reading(source, at.version, head.version, unread.versions, unread.since, lookup=True)
+        return SourcePosition(source, at.version, head.version, unread.versions, unread.since, lookup=True)
     match backlog(cursor, log, source, head):
         case Unbegun(reason=reason):
-            return Reading(source, at.version, head.version, gap=reason)
+            return SourcePosition(source, at.version, head.version, gap=reason)
         case Unread(position=position, versions=versions, since=since, gap=gap):
-            return Reading(source, position.version, head.version, versions, since, gap=gap)
+            return SourcePosition(source, position.version, head.version, versions, since, gap=gap)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import EveryKey, SomeKeys, Unread
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
 from lakehouse.spark.promises import Breach, breach_text
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.broken_promises import broken
@@ -47,7 +47,7 @@ def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -
         return touched
     if touched.values is None:
         checked = _refusing(keys.distinct, partition_columns)
-        rows = checked if touched.few else Unread(checked)
+        rows = checked if touched.few else UnreadRows(checked)
         return replace(touched, touched=SomeKeys(keys.columns, rows, keys.most))
     partitions = folded(partition_columns)
     for index, column in enumerate(touched.columns):

@@ -18,7 +18,7 @@ from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.read.changes import Feed
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import SomeKeys, Unread
+from lakehouse.read.touched_keys import SomeKeys, UnreadRows
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, computed, is_empty
 from lakehouse.spark.evidence import first_line, is_of_the_asset
@@ -166,7 +166,7 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
 def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> DataFrame:
     """The touched groups: their new sums, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
     groups = tuple(write.groups)
-    keys = SomeKeys(groups, summed, summed.rows) if isinstance(summed, Local) else SomeKeys(groups, Unread(summed))
+    keys = SomeKeys(groups, summed, summed.rows) if isinstance(summed, Local) else SomeKeys(groups, UnreadRows(summed))
     touched = Touched(groups, keys, None, (write.changes.name,))
     totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
     totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"

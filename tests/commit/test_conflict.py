@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.commit.conflict import Conflict, Kind, classify
+from lakehouse.commit.conflict import Conflict, ConflictKind, classify
 from lakehouse.spark.evidence import causes, first_line, message
 from tests.support.spark_errors import CONNECT, DELTA, GRPC, PY4J, SPEAKERS, TRACEBACK, py4j, raised
 
@@ -33,14 +33,14 @@ WRITE = f"[DELTA_CONCURRENT_WRITE] ConcurrentWriteException: A concurrent transa
 DOMAIN = "A conflicting metadata domain delta.clustering is added."
 
 CONFLICTS = [
-    ("ConcurrentAppendException", APPEND, Kind.FILES),
-    ("ConcurrentDeleteReadException", DELETE_READ, Kind.FILES),
-    ("ConcurrentDeleteDeleteException", DELETE_DELETE, Kind.FILES),
-    ("ConcurrentTransactionException", TRANSACTION, Kind.SAME_ASSET),
-    ("ConcurrentTransactionException", DOMAIN, Kind.METADATA),
-    ("MetadataChangedException", METADATA, Kind.METADATA),
-    ("ProtocolChangedException", PROTOCOL, Kind.PROTOCOL),
-    ("ConcurrentWriteException", WRITE, Kind.UNKNOWN),
+    ("ConcurrentAppendException", APPEND, ConflictKind.FILES),
+    ("ConcurrentDeleteReadException", DELETE_READ, ConflictKind.FILES),
+    ("ConcurrentDeleteDeleteException", DELETE_DELETE, ConflictKind.FILES),
+    ("ConcurrentTransactionException", TRANSACTION, ConflictKind.SAME_ASSET),
+    ("ConcurrentTransactionException", DOMAIN, ConflictKind.METADATA),
+    ("MetadataChangedException", METADATA, ConflictKind.METADATA),
+    ("ProtocolChangedException", PROTOCOL, ConflictKind.PROTOCOL),
+    ("ConcurrentWriteException", WRITE, ConflictKind.UNKNOWN),
 ]
 WRAPPINGS: dict[str, Callable[[str, str], BaseException]] = {
     "its own class": lambda name, text: raised(name, text, module=DELTA),
@@ -82,35 +82,35 @@ def in_context_of(error: BaseException, context: BaseException) -> BaseException
     ("name", "text", "kind"), CONFLICTS, ids=[f"{name} {kind.name}" for name, _, kind in CONFLICTS]
 )
 def test_a_conflict_is_recognised_in_every_wrapping(
-    wrapped: Callable[[str, str], BaseException], name: str, text: str, kind: Kind
+    wrapped: Callable[[str, str], BaseException], name: str, text: str, kind: ConflictKind
 ):
     assert classify(wrapped(name, text)).kind is kind
 
 
 @pytest.mark.parametrize(("name", "kind"), {name: kind for name, text, kind in CONFLICTS if text != DOMAIN}.items())
-def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: Kind):
+def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: ConflictKind):
     assert classify(raised(name, "", module="delta.connect.exceptions")) == Conflict(kind)
 
 
 @pytest.mark.parametrize(
     ("condition", "kind"),
     [
-        ("DELTA_CONCURRENT_APPEND.WITHOUT_HINT", Kind.FILES),
-        ("DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", Kind.FILES),
-        ("DELTA_CONCURRENT_DELETE_DELETE", Kind.FILES),
-        ("DELTA_CONCURRENT_TRANSACTION", Kind.SAME_ASSET),
-        ("DELTA_METADATA_CHANGED", Kind.METADATA),
-        ("DELTA_PROTOCOL_CHANGED", Kind.PROTOCOL),
-        ("DELTA_CONCURRENT_WRITE", Kind.UNKNOWN),
-        ("DELTA_MAX_COMMIT_RETRIES_EXCEEDED", Kind.UNKNOWN),
-        ("TABLE_OR_VIEW_ALREADY_EXISTS", Kind.PROTOCOL),
-        ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Kind.PROTOCOL),
-        ("DELTA_TABLE_ALREADY_EXISTS", Kind.PROTOCOL),
-        ("DELTA_PATH_EXISTS", Kind.PROTOCOL),
+        ("DELTA_CONCURRENT_APPEND.WITHOUT_HINT", ConflictKind.FILES),
+        ("DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", ConflictKind.FILES),
+        ("DELTA_CONCURRENT_DELETE_DELETE", ConflictKind.FILES),
+        ("DELTA_CONCURRENT_TRANSACTION", ConflictKind.SAME_ASSET),
+        ("DELTA_METADATA_CHANGED", ConflictKind.METADATA),
+        ("DELTA_PROTOCOL_CHANGED", ConflictKind.PROTOCOL),
+        ("DELTA_CONCURRENT_WRITE", ConflictKind.UNKNOWN),
+        ("DELTA_MAX_COMMIT_RETRIES_EXCEEDED", ConflictKind.UNKNOWN),
+        ("TABLE_OR_VIEW_ALREADY_EXISTS", ConflictKind.PROTOCOL),
+        ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", ConflictKind.PROTOCOL),
+        ("DELTA_TABLE_ALREADY_EXISTS", ConflictKind.PROTOCOL),
+        ("DELTA_PATH_EXISTS", ConflictKind.PROTOCOL),
     ],
 )
 @pytest.mark.parametrize("knows", [True, False], ids=["by condition", "by the condition in its text"])
-def test_a_conflict_is_recognised_by_its_condition(condition: str, kind: Kind, *, knows: bool):
+def test_a_conflict_is_recognised_by_its_condition(condition: str, kind: ConflictKind, *, knows: bool):
     text = f"[{condition}] Something happened. SQLSTATE: 42P07"
     error = raised("AnalysisException", text, module=CONNECT, condition=condition if knows else None)
     assert classify(error) == Conflict(kind, condition=condition)
@@ -145,14 +145,16 @@ LOST = [
 
 @pytest.mark.parametrize("error", LOST, ids=lambda error: f"{type(error).__name__} {message(error)[:40]}")
 def test_a_lost_answer_says_nothing_about_the_outcome(error: Exception):
-    assert classify(error).kind is Kind.UNKNOWN
-    assert classify(caused_by(RuntimeError("write failed"), error)).kind is Kind.UNKNOWN
-    assert classify(caused_by(error, RuntimeError("and why"))).kind is Kind.UNKNOWN
+    assert classify(error).kind is ConflictKind.UNKNOWN
+    assert classify(caused_by(RuntimeError("write failed"), error)).kind is ConflictKind.UNKNOWN
+    assert classify(caused_by(error, RuntimeError("and why"))).kind is ConflictKind.UNKNOWN
 
 
 def test_a_conflict_behind_a_lost_answer_is_the_conflict():
     lost = py4j("java.io.IOException: x")
-    assert classify(caused_by(lost, raised("ConcurrentAppendException", APPEND, module=DELTA))).kind is Kind.FILES
+    assert (
+        classify(caused_by(lost, raised("ConcurrentAppendException", APPEND, module=DELTA))).kind is ConflictKind.FILES
+    )
 
 
 WORDS = [
@@ -171,32 +173,34 @@ WORDS = [
 @pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
 def test_the_assets_own_words_are_no_evidence(speaker: Callable[[str], BaseException], words: str):
     """It would fail the same way again: to try it eight times and call it a conflict helps nobody."""
-    assert classify(speaker(words)).kind is Kind.NOT_A_CONFLICT
+    assert classify(speaker(words)).kind is ConflictKind.NOT_A_CONFLICT
 
 
 @given(st.lists(st.sampled_from([*WORDS, TRACEBACK, "SQLSTATE: 2D521", "'", "\n"]), max_size=4).map(" ".join))
 def test_whatever_an_asset_says_is_no_conflict(text: str):
-    assert classify(RuntimeError(text)).kind is Kind.NOT_A_CONFLICT
-    assert classify(raised("PythonException", text)).kind is Kind.NOT_A_CONFLICT
+    assert classify(RuntimeError(text)).kind is ConflictKind.NOT_A_CONFLICT
+    assert classify(raised("PythonException", text)).kind is ConflictKind.NOT_A_CONFLICT
 
 
 def test_what_is_no_conflict_keeps_its_condition_for_the_message():
     error = raised(
         "AnalysisException", "[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", condition="DIVIDE_BY_ZERO"
     )
-    assert classify(caused_by(RuntimeError("x"), error)) == Conflict(Kind.NOT_A_CONFLICT, condition="DIVIDE_BY_ZERO")
+    assert classify(caused_by(RuntimeError("x"), error)) == Conflict(
+        ConflictKind.NOT_A_CONFLICT, condition="DIVIDE_BY_ZERO"
+    )
 
 
 def test_an_answer_lost_while_an_older_fault_was_handled_is_lost():
     lost = raised("SparkConnectGrpcException", "StatusCode.UNAVAILABLE", module=CONNECT)
-    assert classify(in_context_of(lost, raised("PythonException", "x"))).kind is Kind.UNKNOWN
+    assert classify(in_context_of(lost, raised("PythonException", "x"))).kind is ConflictKind.UNKNOWN
 
 
 def test_each_cause_is_looked_at_once_though_they_refer_to_each_other():
     one, other = RuntimeError("one"), RuntimeError("other")
     one.__cause__, other.__cause__ = other, one
     assert list(causes(one)) == [one, other]
-    assert classify(one).kind is Kind.NOT_A_CONFLICT
+    assert classify(one).kind is ConflictKind.NOT_A_CONFLICT
 
 
 class Mute(Exception):  # noqa: N818
@@ -212,8 +216,8 @@ class Mute(Exception):  # noqa: N818
 
 
 def test_an_exception_whose_text_went_down_with_the_jvm_is_still_classified():
-    assert classify(caused_by(Mute("o42"), ConnectionResetError())).kind is Kind.UNKNOWN
-    assert classify(Mute("o42")).kind is Kind.NOT_A_CONFLICT
+    assert classify(caused_by(Mute("o42"), ConnectionResetError())).kind is ConflictKind.UNKNOWN
+    assert classify(Mute("o42")).kind is ConflictKind.NOT_A_CONFLICT
     assert first_line(Mute("o42")) == "Mute('o42',)"
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
-from lakehouse.commit.conflict import Kind
+from lakehouse.commit.conflict import ConflictKind
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import ConflictError, SchemaError
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
@@ -103,5 +103,5 @@ def test_a_column_that_a_rival_added_and_the_result_has_is_no_hindrance(lake: La
     step, write = ready(lake, wider, Table(), name="log")
     with rivals(lake.spark, partial(lake.sql, "ALTER TABLE {log} ADD COLUMN w int")):
         outcome = committed(step.commit(write, lake.retry, NO_WAIT))
-    assert [lost.conflict.kind for lost in outcome.lost] == [Kind.METADATA]
+    assert [lost.conflict.kind for lost in outcome.lost] == [ConflictKind.METADATA]
     assert lake.rows("log") == [(1, 10, "insert", None), (2, 20, "insert", 7)]

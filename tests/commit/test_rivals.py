@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lakehouse import Retry, Table
-from lakehouse.commit.conflict import Kind
+from lakehouse.commit.conflict import ConflictKind
 from lakehouse.commit.rivals import Changed
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import RolledBackError
@@ -25,7 +25,7 @@ class Lost(NamedTuple):
     """A rival that defeats the first attempt, what is found about it, and the rows in the end."""
 
     statement: str
-    kind: Kind
+    kind: ConflictKind
     operation: str
     changed: Changed
     rows: list[tuple[Any, ...]]
@@ -33,22 +33,22 @@ class Lost(NamedTuple):
 
 LOST = {
     "blind append": Lost(
-        "INSERT INTO {copy} VALUES (9, 'z', 9)", Kind.FILES, "WRITE", Changed.OTHER_ROWS, [*COPIED, (9, "z", 9)]
+        "INSERT INTO {copy} VALUES (9, 'z', 9)", ConflictKind.FILES, "WRITE", Changed.OTHER_ROWS, [*COPIED, (9, "z", 9)]
     ),
-    "OPTIMIZE": Lost("OPTIMIZE {copy}", Kind.FILES, "OPTIMIZE", Changed.OTHER_ROWS, COPIED),
+    "OPTIMIZE": Lost("OPTIMIZE {copy}", ConflictKind.FILES, "OPTIMIZE", Changed.OTHER_ROWS, COPIED),
     "UPDATE of another row": Lost(
         "UPDATE {copy} SET v = 31 WHERE id = 3",
-        Kind.FILES,
+        ConflictKind.FILES,
         "UPDATE",
         Changed.OTHER_ROWS,
         [(1, "a", 11), (3, "a", 31), (4, "c", 40)],
     ),
     "UPDATE of the same row": Lost(
-        "UPDATE {copy} SET v = 99 WHERE id = 1", Kind.FILES, "UPDATE", Changed.SAME_ROWS, COPIED
+        "UPDATE {copy} SET v = 99 WHERE id = 1", ConflictKind.FILES, "UPDATE", Changed.SAME_ROWS, COPIED
     ),
     "SET TBLPROPERTIES": Lost(
         "ALTER TABLE {copy} SET TBLPROPERTIES ('a' = 'b')",
-        Kind.METADATA,
+        ConflictKind.METADATA,
         "SET TBLPROPERTIES",
         Changed.OTHER_ROWS,
         COPIED,

@@ -14,7 +14,7 @@ from lakehouse.log.versions import VersionRange
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Feed, Nothing
 from lakehouse.read.decide import Reconcile
-from lakehouse.read.request import Request
+from lakehouse.read.request import UserRequest
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -167,7 +167,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     ours = run(history)
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), on_request=asked)
-    request = Request(compare="asked for" if asked else None)
+    request = UserRequest(compare="asked for" if asked else None)
     ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), request=request)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Table
-from lakehouse.commit.conflict import Kind
+from lakehouse.commit.conflict import ConflictKind
 from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
 from lakehouse.sql.partitions import PartitionKey, Slice
@@ -31,7 +31,9 @@ def test_a_twin_at_the_same_moment_has_done_our_work(behind: Lake, asset: Any, t
     with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
         outcome = step.commit(write, behind.retry, NO_WAIT)
     assert isinstance(outcome, AlreadyApplied)
-    assert outcome.mark.run == twin.run.run_id and [lost.conflict.kind for lost in outcome.lost] == [Kind.SAME_ASSET]
+    assert outcome.mark.run == twin.run.run_id and [lost.conflict.kind for lost in outcome.lost] == [
+        ConflictKind.SAME_ASSET
+    ]
     assert (own(behind, step), own(behind, twin)) == ([], [outcome.commit.version])
 
 
@@ -68,7 +70,7 @@ class TestCreation:
         with rivals(lake.spark, lambda: twin.commit(same, lake.retry, NO_WAIT)):
             outcome = step.commit(write, lake.retry, NO_WAIT)
         assert isinstance(outcome, AlreadyApplied)
-        assert [lost.conflict.kind for lost in outcome.lost] == [Kind.PROTOCOL]
+        assert [lost.conflict.kind for lost in outcome.lost] == [ConflictKind.PROTOCOL]
         assert (lake.rows("copy"), len(lake.commits("copy"))) == ([(1, "a", 10)], 1)
 
     def test_somebody_else_created_it_empty(self, lake: Lake) -> None:
@@ -76,7 +78,7 @@ class TestCreation:
         step, write = ready(lake)
         with rivals(lake.spark, lambda: lake.create("copy", [], SRC)):
             outcome = committed(step.commit(write, lake.retry, NO_WAIT))
-        assert [lost.conflict.kind for lost in outcome.lost] == [Kind.PROTOCOL]
+        assert [lost.conflict.kind for lost in outcome.lost] == [ConflictKind.PROTOCOL]
         assert lake.rows("copy") == [(1, "a", 10)]
 
     def test_somebody_else_created_it_with_rows(self, lake: Lake) -> None:
@@ -145,7 +147,7 @@ def test_two_partitions_that_create_the_table_together_both_write_it(lake: Lake)
     beside, other = ready(lake, table=BY_G_KEYED, slice=one("b"))
     with rivals(lake.spark, lambda: beside.commit(other, lake.retry, NO_WAIT)):
         outcome = committed(step.commit(write, lake.retry, NO_WAIT))
-    assert [lost.conflict.kind for lost in outcome.lost] == [Kind.PROTOCOL]
+    assert [lost.conflict.kind for lost in outcome.lost] == [ConflictKind.PROTOCOL]
     assert lake.rows("copy") == [(1, "a", 1), (2, "b", 2)]
 
 

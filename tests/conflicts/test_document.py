@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.conflicts.databricks import MATRICES, PAIRS, Group
-from lakehouse.conflicts.operations import Layout, Operation, Writing
+from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Operation
 from lakehouse.conflicts.rules import foresee
 from lakehouse.declare.isolation import Isolation
 
@@ -30,14 +30,17 @@ def word(operation: Operation) -> str:
     return SHORT.get(operation, operation.value)
 
 
-def cell(loser: Writing, winner: Writing, layout: Layout) -> str:
+def cell(loser: ConcurrentWrite, winner: ConcurrentWrite, layout: Layout) -> str:
     found = foresee(loser, winner, layout)
     return ", ".join(name.removeprefix("Concurrent").removesuffix("Exception") for name in found.exceptions) or "-"
 
 
 def of_open_source() -> str:
     """Every pair on a table without partitions: rows lose to columns."""
-    rows = [[word(loser), *(cell(Writing(loser), Writing(winner), Layout()) for winner in WINNERS)] for loser in LOSERS]
+    rows = [
+        [word(loser), *(cell(ConcurrentWrite(loser), ConcurrentWrite(winner), Layout()) for winner in WINNERS)]
+        for loser in LOSERS
+    ]
     return table(["loser \\ winner", *map(word, WINNERS)], rows)
 
 
@@ -45,7 +48,7 @@ def of_partitions() -> str:
     """What naming partitions does for two changes of a partitioned table."""
     change = Operation.CHANGE
     sides = {
-        name: [Writing(change, None if one is None else frozenset({one})) for one in pair]
+        name: [ConcurrentWrite(change, None if one is None else frozenset({one})) for one in pair]
         for name, pair in CASES.items()
     }
     found = {name: foresee(*pair, Layout(partitioned=True)) for name, pair in sides.items()}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakehouse.commit.conflict import classify
 from lakehouse.conflicts.databricks import GROUP, MATRICES, Documented, row_level
-from lakehouse.conflicts.operations import TRAITS, Engine, Foreseen, Layout, Limit, Operation, Verdict, Writing
+from lakehouse.conflicts.operations import TRAITS, ConcurrentWrite, Engine, Foreseen, Layout, Limit, Operation, Verdict
 from lakehouse.conflicts.rules import foresee
 from lakehouse.declare.isolation import Isolation
 
@@ -21,14 +21,18 @@ APPEND, READ, DELETE = "ConcurrentAppendException", "ConcurrentDeleteReadExcepti
 METADATA, PROTOCOL = "MetadataChangedException", "ProtocolChangedException"
 TRANSACTION, WRITE = "ConcurrentTransactionException", "ConcurrentWriteException"
 
-blind, reading = Writing(Operation.BLIND_APPEND), Writing(Operation.READING_APPEND)
-change, overwrite, optimize = Writing(Operation.CHANGE), Writing(Operation.OVERWRITE), Writing(Operation.OPTIMIZE)
-feature, metadata = Writing(Operation.FEATURE), Writing(Operation.METADATA)
-clustering, update = Writing(Operation.CLUSTERING), replace(change, inserts=False)
+blind, reading = ConcurrentWrite(Operation.BLIND_APPEND), ConcurrentWrite(Operation.READING_APPEND)
+change, overwrite, optimize = (
+    ConcurrentWrite(Operation.CHANGE),
+    ConcurrentWrite(Operation.OVERWRITE),
+    ConcurrentWrite(Operation.OPTIMIZE),
+)
+feature, metadata = ConcurrentWrite(Operation.FEATURE), ConcurrentWrite(Operation.METADATA)
+clustering, update = ConcurrentWrite(Operation.CLUSTERING), replace(change, inserts=False)
 protocol, creation, restore = (
-    Writing(Operation.DROPPED_FEATURE),
-    Writing(Operation.CREATION),
-    Writing(Operation.REPLACEMENT),
+    ConcurrentWrite(Operation.DROPPED_FEATURE),
+    ConcurrentWrite(Operation.CREATION),
+    ConcurrentWrite(Operation.REPLACEMENT),
 )
 evolving = replace(blind, evolves=True)
 
@@ -37,7 +41,7 @@ REWRITTEN, ADDED = (APPEND, READ, DELETE), (APPEND,)
 REMOVED = (READ, DELETE)
 
 
-def within(writing: Writing, *partitions: str) -> Writing:
+def within(writing: ConcurrentWrite, *partitions: str) -> ConcurrentWrite:
     return replace(writing, within=frozenset(partitions))
 
 
@@ -62,12 +66,12 @@ CELLS = [(row[0], winner, cell) for row in OPEN_SOURCE for winner, cell in zip(W
 
 
 def named(value: object) -> str | None:
-    return value.operation.value if isinstance(value, Writing) else None
+    return value.operation.value if isinstance(value, ConcurrentWrite) else None
 
 
 @pytest.mark.parametrize(("loser", "winner", "exceptions"), CELLS, ids=named)
 def test_a_table_without_partitions_answers_as_open_source_delta_does(
-    loser: Writing, winner: Writing, exceptions: tuple[str, ...]
+    loser: ConcurrentWrite, winner: ConcurrentWrite, exceptions: tuple[str, ...]
 ):
     found = foresee(loser, winner)
     assert found.exceptions == exceptions
@@ -82,7 +86,7 @@ def test_neither_deletion_vectors_nor_clustering_help_on_open_source_delta(table
 
 @pytest.mark.parametrize("loser", [reading, change, overwrite, optimize], ids=named)
 @pytest.mark.parametrize("winner", [change, overwrite], ids=named)
-def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: Writing, winner: Writing):
+def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: ConcurrentWrite, winner: ConcurrentWrite):
     assert foresee(within(loser, "a"), within(winner, "b"), PARTITIONED).verdict is Verdict.CANNOT
     assert foresee(within(loser, "a", "b"), within(winner, "b"), PARTITIONED).verdict is Verdict.CAN
     assert foresee(loser, within(winner, "b"), PARTITIONED).verdict is Verdict.AVOIDABLE
@@ -91,7 +95,7 @@ def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: Writi
 
 
 @pytest.mark.parametrize("loser", [blind, reading, change, overwrite, feature, clustering, metadata], ids=named)
-def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: Writing):
+def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: ConcurrentWrite):
     assert foresee(loser, metadata).exceptions == (METADATA,)
     assert foresee(loser, evolving).exceptions == (METADATA,)
     assert foresee(loser, protocol).exceptions == (PROTOCOL,)
@@ -99,14 +103,14 @@ def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: Wr
 
 
 @pytest.mark.parametrize("loser", [blind, reading, change, overwrite], ids=named)
-def test_writers_follow_a_feature_that_asks_nothing_of_them_unless_they_change_the_schema_too(loser: Writing):
+def test_writers_follow_a_feature_that_asks_nothing_of_them_unless_they_change_the_schema_too(loser: ConcurrentWrite):
     assert foresee(loser, feature).verdict is Verdict.CANNOT
     assert foresee(replace(loser, evolves=True), feature).exceptions == (METADATA,)
     assert foresee(loser, feature, Layout(), Engine.DATABRICKS).exceptions == (METADATA,)
 
 
 @pytest.mark.parametrize("winner", [metadata, evolving, protocol, feature], ids=named)
-def test_optimize_follows_metadata_and_protocol_by_itself(winner: Writing):
+def test_optimize_follows_metadata_and_protocol_by_itself(winner: ConcurrentWrite):
     assert foresee(optimize, winner).verdict is Verdict.CANNOT
     assert foresee(optimize, metadata, Layout(), Engine.DATABRICKS).exceptions == (METADATA,)
 
@@ -142,7 +146,7 @@ def test_an_update_makes_no_identity_values():
 
 
 @pytest.mark.parametrize("loser", [metadata, feature, protocol, replace(update, evolves=True)], ids=named)
-def test_a_change_of_metadata_loses_to_a_high_water_mark_that_moved(loser: Writing):
+def test_a_change_of_metadata_loses_to_a_high_water_mark_that_moved(loser: ConcurrentWrite):
     assert foresee(loser, blind, Layout(identity=True)).exceptions == (METADATA,)
     assert METADATA not in foresee(loser, update, Layout(identity=True)).exceptions
     assert METADATA not in foresee(loser, blind).exceptions
@@ -194,7 +198,9 @@ def test_an_insert_that_reads_its_table_counts_as_a_merge():
 
 
 @pytest.mark.parametrize(("one", "other"), list(product([blind, update, optimize], repeat=2)), ids=named)
-def test_on_databricks_nothing_goes_side_by_side_on_a_table_with_identity_columns(one: Writing, other: Writing):
+def test_on_databricks_nothing_goes_side_by_side_on_a_table_with_identity_columns(
+    one: ConcurrentWrite, other: ConcurrentWrite
+):
     table = Layout(partitioned=True, deletion_vectors=True, identity=True)
     assert foresee(within(one, "a"), within(other, "b"), table, Engine.DATABRICKS).verdict is Verdict.CAN
 
@@ -218,7 +224,7 @@ def test_z_order_takes_the_peace_between_optimize_and_other_writes_away():
 
 
 @pytest.mark.parametrize("winner", [change, optimize], ids=named)
-def test_on_databricks_too_partitions_keep_two_writes_apart_where_both_name_them(winner: Writing):
+def test_on_databricks_too_partitions_keep_two_writes_apart_where_both_name_them(winner: ConcurrentWrite):
     answers = {
         (ours, theirs): foresee(
             replace(change, within=ours), replace(winner, within=theirs), PARTITIONED, Engine.DATABRICKS
@@ -242,7 +248,7 @@ def test_rows_are_compared_only_without_partitions_and_with_deletion_vectors():
 
 partitions = st.none() | st.frozensets(st.sampled_from("abc"), min_size=1)
 writings = st.builds(
-    Writing,
+    ConcurrentWrite,
     st.sampled_from(Operation),
     partitions,
     st.sampled_from([None, "one", "other"]),
@@ -263,7 +269,7 @@ engines = st.sampled_from(Engine)
 
 @given(writings, writings, layouts, engines)
 def test_an_answer_names_exceptions_and_a_remedy_exactly_where_there_is_something_to_lose(
-    loser: Writing, winner: Writing, table: Layout, engine: Engine
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine
 ):
     found = foresee(loser, winner, table, engine)
     lost = found.verdict is not Verdict.CANNOT
@@ -273,7 +279,7 @@ def test_an_answer_names_exceptions_and_a_remedy_exactly_where_there_is_somethin
 
 @given(writings, writings, layouts, engines)
 def test_write_serializable_never_forbids_what_serializable_allows(
-    loser: Writing, winner: Writing, table: Layout, engine: Engine
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine
 ):
     weak, strong = (foresee(loser, winner, replace(table, isolation=level), engine) for level in reversed(Isolation))
     assert severity(weak) <= severity(strong)
@@ -281,7 +287,7 @@ def test_write_serializable_never_forbids_what_serializable_allows(
 
 @given(writings, writings, layouts, engines)
 def test_row_level_concurrency_and_deletion_vectors_only_take_conflicts_away(
-    loser: Writing, winner: Writing, table: Layout, engine: Engine
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine
 ):
     for more in ("row_level", "deletion_vectors"):
         with_, without = (foresee(loser, winner, replace(table, **{more: on}), engine) for on in (True, False))
@@ -290,7 +296,7 @@ def test_row_level_concurrency_and_deletion_vectors_only_take_conflicts_away(
 
 @given(writings, writings, layouts, engines)
 def test_naming_other_partitions_only_takes_conflicts_away(
-    loser: Writing, winner: Writing, table: Layout, engine: Engine
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine
 ):
     apart = foresee(within(loser, "a"), within(winner, "b"), table, engine)
     vague = foresee(replace(loser, within=None), replace(winner, within=None), table, engine)
@@ -298,7 +304,9 @@ def test_naming_other_partitions_only_takes_conflicts_away(
 
 
 @given(writings, writings, layouts)
-def test_open_source_delta_knows_no_row_level_concurrency(loser: Writing, winner: Writing, table: Layout):
+def test_open_source_delta_knows_no_row_level_concurrency(
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout
+):
     assert foresee(loser, winner, replace(table, row_level=True)) == foresee(
         loser, winner, replace(table, row_level=False, deletion_vectors=not table.deletion_vectors)
     )
@@ -306,7 +314,7 @@ def test_open_source_delta_knows_no_row_level_concurrency(loser: Writing, winner
 
 @given(writings, writings, layouts, engines)
 def test_every_exception_that_is_foreseen_is_one_that_a_write_recognises(
-    loser: Writing, winner: Writing, table: Layout, engine: Engine
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine
 ):
     for name in foresee(loser, winner, table, engine).exceptions:
         raised = type(name, (Exception,), {})()

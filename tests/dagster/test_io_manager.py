@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Read, Table
-from lakehouse.commit.conflict import Kind
+from lakehouse.commit.conflict import ConflictKind
 from lakehouse.errors import UnreadableLogError
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
 from tests.support.house import House, failure, metadata
@@ -80,7 +80,7 @@ def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, mon
         f"the last to {rival['lost to']}"
     )
     assert rival["lost to"] == "WRITE (version 1) in [day=2013-01-01], which changed other rows"
-    assert (rival["attempt"], rival["kind"], rival["changed"]) == (1, Kind.FILES.value, "other rows")
+    assert (rival["attempt"], rival["kind"], rival["changed"]) == (1, ConflictKind.FILES.value, "other rows")
     assert found["seconds_lost"] == rival["seconds"] > 0
 
 

@@ -26,7 +26,7 @@ from lakehouse import (
 )
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.errors import ReadError
-from lakehouse.forecast.forecast import Forecast, Reading, Verdict
+from lakehouse.forecast.forecast import Forecast, Reading, RunEffect
 from lakehouse.spark.snapshot import TableRef
 from tests.support.marked import append, run
 from tests.support.tables import DAYS, orders
@@ -63,7 +63,7 @@ def settled(root: Path) -> Path:
 
 def test_a_table_that_is_not_there_would_be_created_by_a_first_read(root: Path) -> None:
     of = forecast(root, copies)
-    assert (of.verdict, of.version) == (Verdict.WRITES, None)
+    assert (of.verdict, of.version) == (RunEffect.WRITES, None)
     assert str(of) == (
         "The next run of copies writes (there is no table yet). Its first commit creates the table.\n"
         "  reads  orders: all rows, as a first read at version 0 (2 rows). Because the table has no position of it.\n"
@@ -83,10 +83,10 @@ def test_unread_changes_are_told_with_their_range_and_rows(settled: Path) -> Non
 
 
 def test_a_table_that_has_read_everything_has_nothing_to_do(settled: Path) -> None:
-    assert forecast(settled, copies).verdict is Verdict.NOTHING
+    assert forecast(settled, copies).verdict is RunEffect.NOTHING
     DeltaTable(str(settled / "orders")).optimize.compact()
     of = forecast(settled, copies)
-    assert of.verdict is Verdict.NOTHING and of.why == "It has read every change of its sources."
+    assert of.verdict is RunEffect.NOTHING and of.why == "It has read every change of its sources."
 
 
 def test_a_changed_definition_compares_everything_and_names_the_part(settled: Path) -> None:
@@ -104,13 +104,13 @@ def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(settled: Path) 
     assert of.inputs[0].reading is Reading.EVERYTHING and "has taken its place" in str(of.inputs[0].why)
     careful = dg.asset(name="copies", metadata=Table(key="id", on_gap="fail"))(copies.op.compute_fn.decorated_fn)
     refused = forecast(settled, careful)
-    assert refused.verdict is Verdict.REFUSED and refused.write is None
+    assert refused.verdict is RunEffect.REFUSED and refused.write is None
     assert "Materialize once with the run tag lakehouse/full_refresh=true" in str(refused.inputs[0].why)
 
 
 def test_a_log_that_was_cleaned_up_behind_the_position_refuses_an_append(cleaned: Path) -> None:
     of = forecast(cleaned, tokens)
-    assert of.verdict is Verdict.REFUSED
+    assert of.verdict is RunEffect.REFUSED
     assert "the log after version 0 was cleaned up. An Append cannot take rows back" in str(of)
 
 
@@ -157,7 +157,7 @@ def test_what_the_feed_lacks_is_read_from_an_archive_that_holds_it(cleaned: Path
     append(cleaned, "orders", 5)
     of = forecast(cleaned, archived_tokens)
     (source,) = of.inputs
-    assert (of.verdict, source.reading) == (Verdict.WRITES, Reading.ARCHIVE)
+    assert (of.verdict, source.reading) == (RunEffect.WRITES, Reading.ARCHIVE)
     assert (source.after, source.upto, source.behind) == (0, 2, 1)
     assert str(source) == (
         "orders: the archived changes of versions (0, 2]; 1 version left to later runs. Because the log after version "
@@ -175,7 +175,7 @@ def test_an_archive_that_does_not_hold_every_change_is_no_help(cleaned: Path, wh
         if edited:
             DeltaTable(str(cleaned / "kept")).delete("id = 3")
     of = forecast(cleaned, archived_tokens)
-    assert of.verdict is Verdict.REFUSED
+    assert of.verdict is RunEffect.REFUSED
     assert "cleaned up, and the archive 'kept' does not hold the changes either. An Append" in str(of)
 
 
@@ -210,7 +210,7 @@ def test_commits_that_the_input_leaves_out_are_passed_and_the_position_recorded(
     read = {"orders": dg.AssetIn(metadata=Read(exclude_operations=("WRITE",)))}
     leaving = dg.asset(name="copies", metadata=Table(key="id"), ins=read)(copies.op.compute_fn.decorated_fn)
     of = forecast(settled, leaving)
-    assert of.inputs[0].reading is Reading.NOTHING and of.verdict is Verdict.RECORDS
+    assert of.inputs[0].reading is Reading.NOTHING and of.verdict is RunEffect.RECORDS
 
 
 def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> None:
@@ -220,13 +220,13 @@ def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> N
     assert {each.source: each.reading for each in of.inputs} == {"orders": Reading.FIRST, "names": Reading.LOOKUP}
     run(root, "named", "orders", key="id")
     append(root, "names", 2)
-    assert forecast(root, named, names).verdict is Verdict.NOTHING
+    assert forecast(root, named, names).verdict is RunEffect.NOTHING
 
 
 def test_a_missing_source_and_a_source_without_a_feed_are_refusals(root: Path, tmp_path: Path) -> None:
     shutil.rmtree(root / "orders")
     of = forecast(root, copies)
-    assert of.verdict is Verdict.REFUSED and "there is no Delta table at" in of.why
+    assert of.verdict is RunEffect.REFUSED and "there is no Delta table at" in of.why
     append(root, "orders", 1)
     DeltaTable(str(root / "orders")).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
     assert "keeps no change data feed" in str(forecast(root, copies))
@@ -239,7 +239,7 @@ def test_the_config_of_a_step_is_resolved_as_dagster_resolves_it(root: Path) -> 
     @dg.asset(metadata=Table(key="id"))
     def configured(orders: Changes, config: Setting) -> Merge: ...
 
-    assert forecast(root, configured).verdict is Verdict.WRITES
+    assert forecast(root, configured).verdict is RunEffect.WRITES
     with pytest.raises(dg.DagsterInvalidConfigError):
         forecast(root, configured, run_config={"ops": {"configured": {"config": {"day": 1}}}})
 

@@ -22,7 +22,7 @@ from lakehouse.follow.followed import LeftOut
 from lakehouse.follow.watch import Behind, UpToDate, Watch, by_manager
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
-from lakehouse.status.tables import State, table_status
+from lakehouse.status.tables import TableState, table_status
 from tests.support.daily import run_day
 from tests.support.marked import FEED, append, run
 from tests.support.tables import DAYS, orders
@@ -81,7 +81,7 @@ def test_the_sensor_and_the_status_and_the_checks_agree_after_every_step_of_a_hi
     chance = random.Random(seed)
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders")
-    seen = set[State]()
+    seen = set[TableState]()
     for step in range(14):
         act(chance, tmp_path, 100 + step)
         look = watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES]
@@ -90,12 +90,12 @@ def test_the_sensor_and_the_status_and_the_checks_agree_after_every_step_of_a_hi
         assert status is not None
         table = checked(tmp_path, copies, orders)
         lag, feed = table.lag(timedelta(days=1)), table.feed()
-        assert isinstance(look, UpToDate) == (status.state is State.UP_TO_DATE)
+        assert isinstance(look, UpToDate) == (status.state is TableState.UP_TO_DATE)
         assert isinstance(look, UpToDate) == (lag.sentence == "'copies' has read every change of its sources.")
-        assert (status.state is State.GAP) == (feed.grade is Grade.FAILED), (status, feed)
+        assert (status.state is TableState.GAP) == (feed.grade is Grade.FAILED), (status, feed)
         assert all(reading.gap is None or reading.gap in feed.sentence for reading in status.reads)
         seen.add(status.state)
-    assert State.UP_TO_DATE in seen
+    assert TableState.UP_TO_DATE in seen
 
 
 def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> Non
     DeltaTable(str(tmp_path / "copies")).delete()
     logs = {name: FileLog(Location(str(tmp_path / name)), name) for name in ("orders", "copies")}
     status = table_status("copies", logs)
-    assert status is not None and status.state is State.GAP
+    assert status is not None and status.state is TableState.GAP
     assert status.reads[0].gap == "version 3 (DELETE) replaced all its rows"
     assert isinstance(watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES], Behind)
     assert checked(tmp_path, copies, orders).lag(timedelta(days=1)) == Finding(

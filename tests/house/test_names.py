@@ -1,6 +1,7 @@
 """A variable, a parameter and an attribute is a noun that names the thing, or says what is true of it."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +65,14 @@ def test_a_name_that_is_no_noun_is_noticed() -> None:
     source = "def told(there):\n    found: int = 1\n    self._said = found\n    for left, right in ours: pass\n"
 
     assert unnamed(source) == [(1, "there"), (1, "told"), (2, "found"), (3, "_said")]
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """Whoever searches for a class finds one."""
+    places = defaultdict[str, list[str]](list)
+    for file in sorted((PROJECT / "lakehouse").rglob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(file.relative_to(PROJECT)))
+
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

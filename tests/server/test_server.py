@@ -20,7 +20,7 @@ from lakehouse.cli.spark import status
 from lakehouse.server import supervisor
 from lakehouse.server.errors import NotInstalledError, ServerError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, stop
-from lakehouse.server.rendezvous import Lock, Rendezvous, State
+from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
 from lakehouse.server.settings import local_settings
 
 JAVA = r"""#!{python} -S
@@ -56,7 +56,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     stop(root, now=True)
 
 
-def yes(_: State) -> bool:
+def yes(_: ServerState) -> bool:
     return True
 
 
@@ -226,7 +226,7 @@ def test_the_pid_of_another_process_is_neither_believed_nor_killed(server: Serve
     server.rendezvous.scratch.mkdir(parents=True)
     bystander = subprocess.Popen(["sleep", "1000"])
     try:
-        stale = State(4711, "token", server.fingerprint, bystander.pid, bystander.pid)
+        stale = ServerState(4711, "token", server.fingerprint, bystander.pid, bystander.pid)
         server.rendezvous.write(stale)
         assert not stop(server.root)
         state, used = find_or_start(server, yes)
@@ -327,7 +327,7 @@ def test_a_lock_is_one_process_s_or_shared(tmp_path: Path):
 
 
 def test_what_is_written_is_read(tmp_path: Path):
-    rendezvous, state = Rendezvous(tmp_path), State(1, "token", "print", 2, 3)
+    rendezvous, state = Rendezvous(tmp_path), ServerState(1, "token", "print", 2, 3)
     rendezvous.scratch.mkdir()
     rendezvous.write(state)
     assert rendezvous.state() == state

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from lakehouse.cli.main import main
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
-from lakehouse.status.tables import State, table_status
+from lakehouse.status.tables import TableState, table_status
 from resources.environments import PROJECT
 from tests.support.marked import append, run
 
@@ -75,7 +75,7 @@ def test_a_log_that_was_cleaned_behind_the_position_is_a_gap(lake: Path) -> None
         (lake / "orders" / "_delta_log" / f"{version:020}.json").unlink()
     logs = {name: FileLog(Location(f"{lake}/{name}"), name) for name in ("orders", "gold/copies")}
     status = table_status("gold/copies", logs)
-    assert status is not None and status.state is State.GAP
+    assert status is not None and status.state is TableState.GAP
     assert status.reads[0].gap == "the log after version 0 was cleaned up"
 
 

@@ -20,7 +20,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes
-from lakehouse.read.request import Request
+from lakehouse.read.request import UserRequest
 from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
@@ -141,9 +141,9 @@ class Lake:
             inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),
         )
-        asked = {part.name: options.pop(part.name) for part in fields(Request) if part.name in options}
+        asked = {part.name: options.pop(part.name) for part in fields(UserRequest) if part.name in options}
         return begin(
-            lambda: self.spark, described, options.pop("run", uuid4().hex), request=Request(**asked), **options
+            lambda: self.spark, described, options.pop("run", uuid4().hex), request=UserRequest(**asked), **options
         )
 
     def _changes_of(self, asset: Callable[..., Any], reads: Mapping[str, Read] | None) -> dict[str, Read]:

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Read, Retry, Table
-from lakehouse.commit.conflict import Kind, classify
+from lakehouse.commit.conflict import ConflictKind, classify
 from lakehouse.commit.outcome import Committed
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import StaleInputsError
@@ -194,7 +194,7 @@ class Writers:
             try:
                 own.sql(statement.format(t=table)).collect()
             except Exception as error:
-                if classify(error).kind is not Kind.FILES:
+                if classify(error).kind is not ConflictKind.FILES:
                     raise
                 lost += 1
             else:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from lakehouse.conflicts.operations import Layout, Operation, Writing
+from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Operation
 from lakehouse.declare.isolation import Isolation
 from tests.support.lake import Lake
 
@@ -75,7 +75,7 @@ class Act(NamedTuple):
     """
 
     does: str | Callable[[SparkSession, str], Any]
-    writing: Writing
+    writing: ConcurrentWrite
 
     def __call__(self, spark: SparkSession, table: str) -> None:
         if callable(self.does):
@@ -125,47 +125,49 @@ def _alter(what: str) -> str:
 
 _A, _B = frozenset({"a"}), frozenset({"b"})
 _CHANGE, _APPEND, _OPTIMIZE = Operation.CHANGE, Operation.BLIND_APPEND, Operation.OPTIMIZE
-_UPDATE = Writing(Operation.CHANGE, inserts=False)
+_UPDATE = ConcurrentWrite(Operation.CHANGE, inserts=False)
 _METADATA, _OVERWRITE = Operation.METADATA, Operation.OVERWRITE
 ACTS: Mapping[str, Act] = {
-    "append": Act(_insert(9, "b"), Writing(_APPEND, _B)),
-    "append to a": Act(_insert(9, "a"), Writing(_APPEND, _A)),
+    "append": Act(_insert(9, "b"), ConcurrentWrite(_APPEND, _B)),
+    "append to a": Act(_insert(9, "a"), ConcurrentWrite(_APPEND, _A)),
     "append that reads": Act(
-        "INSERT INTO {t} (id, g, v) SELECT id + 10, g, v FROM {t} WHERE id <= 2", Writing(Operation.READING_APPEND)
+        "INSERT INTO {t} (id, g, v) SELECT id + 10, g, v FROM {t} WHERE id <= 2",
+        ConcurrentWrite(Operation.READING_APPEND),
     ),
-    "append with a new column": Act(_new_column, Writing(_APPEND, evolves=True)),
-    "append as application": Act(_as_application(_insert(9, "b")), Writing(_APPEND, application="app")),
+    "append with a new column": Act(_new_column, ConcurrentWrite(_APPEND, evolves=True)),
+    "append as application": Act(_as_application(_insert(9, "b")), ConcurrentWrite(_APPEND, application="app")),
     "update 1": Act("UPDATE {t} SET v = v + 10 WHERE id = 1", _UPDATE),
     "update 5": Act("UPDATE {t} SET v = v + 10 WHERE id = 5", _UPDATE),
     "update a": Act("UPDATE {t} SET v = v + 10 WHERE g = 'a'", replace(_UPDATE, within=_A)),
     "update b": Act("UPDATE {t} SET v = v + 10 WHERE g = 'b'", replace(_UPDATE, within=_B)),
     "delete 1": Act("DELETE FROM {t} WHERE id = 1", _UPDATE),
     "delete file": Act("DELETE FROM {t} WHERE id >= 5", _UPDATE),
-    "merge 1": Act(_merge(1, "a"), Writing(_CHANGE)),
-    "merge new": Act(_merge(9, "b"), Writing(_CHANGE)),
-    "merge as application": Act(_as_application(_merge(1, "a")), Writing(_CHANGE, application="app")),
-    "merge in a": Act(_merge(1, "a", "t.g = 'a' AND "), Writing(_CHANGE, _A)),
-    "merge in b": Act(_merge(3, "b", "t.g = 'b' AND "), Writing(_CHANGE, _B)),
-    "merge joined on g": Act(_merge(3, "b", "t.g = s.g AND "), Writing(_CHANGE)),
+    "merge 1": Act(_merge(1, "a"), ConcurrentWrite(_CHANGE)),
+    "merge new": Act(_merge(9, "b"), ConcurrentWrite(_CHANGE)),
+    "merge as application": Act(_as_application(_merge(1, "a")), ConcurrentWrite(_CHANGE, application="app")),
+    "merge in a": Act(_merge(1, "a", "t.g = 'a' AND "), ConcurrentWrite(_CHANGE, _A)),
+    "merge in b": Act(_merge(3, "b", "t.g = 'b' AND "), ConcurrentWrite(_CHANGE, _B)),
+    "merge joined on g": Act(_merge(3, "b", "t.g = s.g AND "), ConcurrentWrite(_CHANGE)),
     "merge in b, by source": Act(
         _merge(3, "b", "t.g = 'b' AND ", f"{_UPSERTS} WHEN NOT MATCHED BY SOURCE AND t.g = 'b' THEN DELETE"),
-        Writing(_CHANGE),
+        ConcurrentWrite(_CHANGE),
     ),
-    "optimize": Act("OPTIMIZE {t}", Writing(_OPTIMIZE)),
-    "optimize a": Act("OPTIMIZE {t} WHERE g = 'a'", Writing(_OPTIMIZE, _A)),
-    "optimize b": Act("OPTIMIZE {t} WHERE g = 'b'", Writing(_OPTIMIZE, _B)),
-    "overwrite": Act("INSERT OVERWRITE {t} (id, g, v) VALUES (9, 'a', 9)", Writing(_OVERWRITE)),
-    "replace b": Act("INSERT INTO {t} REPLACE WHERE g = 'b' VALUES (9, 'b', 9)", Writing(_OVERWRITE, _B)),
-    "overwrite dynamically": Act(_dynamic_overwrite, Writing(_OVERWRITE, _B)),
-    "set property": Act(_alter("SET TBLPROPERTIES ('words' = 'some')"), Writing(_METADATA)),
-    "add column": Act(_alter("ADD COLUMN w int"), Writing(_METADATA)),
-    "cluster by v": Act(_alter("CLUSTER BY (v)"), Writing(Operation.CLUSTERING)),
+    "optimize": Act("OPTIMIZE {t}", ConcurrentWrite(_OPTIMIZE)),
+    "optimize a": Act("OPTIMIZE {t} WHERE g = 'a'", ConcurrentWrite(_OPTIMIZE, _A)),
+    "optimize b": Act("OPTIMIZE {t} WHERE g = 'b'", ConcurrentWrite(_OPTIMIZE, _B)),
+    "overwrite": Act("INSERT OVERWRITE {t} (id, g, v) VALUES (9, 'a', 9)", ConcurrentWrite(_OVERWRITE)),
+    "replace b": Act("INSERT INTO {t} REPLACE WHERE g = 'b' VALUES (9, 'b', 9)", ConcurrentWrite(_OVERWRITE, _B)),
+    "overwrite dynamically": Act(_dynamic_overwrite, ConcurrentWrite(_OVERWRITE, _B)),
+    "set property": Act(_alter("SET TBLPROPERTIES ('words' = 'some')"), ConcurrentWrite(_METADATA)),
+    "add column": Act(_alter("ADD COLUMN w int"), ConcurrentWrite(_METADATA)),
+    "cluster by v": Act(_alter("CLUSTER BY (v)"), ConcurrentWrite(Operation.CLUSTERING)),
     "enable vectors": Act(
-        _alter("SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"), Writing(Operation.FEATURE)
+        _alter("SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"), ConcurrentWrite(Operation.FEATURE)
     ),
     "enable defaults": Act(
-        _alter("SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"), Writing(Operation.FEATURE)
+        _alter("SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"),
+        ConcurrentWrite(Operation.FEATURE),
     ),
-    "drop feature": Act(_alter("DROP FEATURE checkConstraints"), Writing(Operation.DROPPED_FEATURE)),
-    "restore": Act("RESTORE TABLE {t} TO VERSION AS OF 1", Writing(Operation.REPLACEMENT)),
+    "drop feature": Act(_alter("DROP FEATURE checkConstraints"), ConcurrentWrite(Operation.DROPPED_FEATURE)),
+    "restore": Act("RESTORE TABLE {t} TO VERSION AS OF 1", ConcurrentWrite(Operation.REPLACEMENT)),
 }

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 from delta import exceptions
 
-from lakehouse.commit.conflict import Conflict, Kind, classify
-from lakehouse.conflicts.operations import Layout, Verdict, Writing
+from lakehouse.commit.conflict import Conflict, ConflictKind, classify
+from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Verdict
 from lakehouse.conflicts.rules import foresee
 from tests.support.interleave import rivals
 from tests.support.lake import Lake
@@ -25,21 +25,21 @@ class Answer(NamedTuple):
 
     name: str | None
     condition: str | None = None
-    kind: Kind | None = None
+    kind: ConflictKind | None = None
     partition: str | None = None
 
 
 COMMITS = Answer(None)
-ADDED = Answer("ConcurrentAppendException", "DELTA_CONCURRENT_APPEND.WITHOUT_HINT", Kind.FILES)
-ADDED_IN_A = Answer(ADDED.name, "DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT", Kind.FILES, "[g=a]")
+ADDED = Answer("ConcurrentAppendException", "DELTA_CONCURRENT_APPEND.WITHOUT_HINT", ConflictKind.FILES)
+ADDED_IN_A = Answer(ADDED.name, "DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT", ConflictKind.FILES, "[g=a]")
 ADDED_IN_B = ADDED_IN_A._replace(partition="[g=b]")
-REMOVED = Answer("ConcurrentDeleteReadException", "DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT", Kind.FILES)
-REMOVED_IN_B = Answer(REMOVED.name, "DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", Kind.FILES, "[g=b]")
-METADATA = Answer("MetadataChangedException", "DELTA_METADATA_CHANGED", Kind.METADATA)
-DOMAIN = Answer("ConcurrentTransactionException", None, Kind.METADATA)
-SAME_ASSET = Answer("ConcurrentTransactionException", "DELTA_CONCURRENT_TRANSACTION", Kind.SAME_ASSET)
-PROTOCOL = Answer("ProtocolChangedException", "DELTA_PROTOCOL_CHANGED", Kind.PROTOCOL)
-OVERTAKEN = Answer("ConcurrentWriteException", "DELTA_CONCURRENT_WRITE", Kind.UNKNOWN)
+REMOVED = Answer("ConcurrentDeleteReadException", "DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT", ConflictKind.FILES)
+REMOVED_IN_B = Answer(REMOVED.name, "DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", ConflictKind.FILES, "[g=b]")
+METADATA = Answer("MetadataChangedException", "DELTA_METADATA_CHANGED", ConflictKind.METADATA)
+DOMAIN = Answer("ConcurrentTransactionException", None, ConflictKind.METADATA)
+SAME_ASSET = Answer("ConcurrentTransactionException", "DELTA_CONCURRENT_TRANSACTION", ConflictKind.SAME_ASSET)
+PROTOCOL = Answer("ProtocolChangedException", "DELTA_PROTOCOL_CHANGED", ConflictKind.PROTOCOL)
+OVERTAKEN = Answer("ConcurrentWriteException", "DELTA_CONCURRENT_WRITE", ConflictKind.UNKNOWN)
 
 MATRIX = {
     # A blind append has read nothing: files cannot defeat it, only metadata, the protocol and its own double can.
@@ -147,7 +147,7 @@ def answer(error: Exception | None) -> Answer:
 
 def test_the_rules_say_what_delta_does() -> None:
     """Writes that the rules cannot tell apart share a verdict: it is "cannot" where Delta refused none of them."""
-    alike: dict[tuple[Writing, Writing, Layout], set[str | None]] = defaultdict(set)
+    alike: dict[tuple[ConcurrentWrite, ConcurrentWrite, Layout], set[str | None]] = defaultdict(set)
     for (form, loser, winner), delta in MATRIX.items():
         alike[ACTS[loser].writing, ACTS[winner].writing, FORMS[form].layout].add(delta.name)
     for (loser, winner, layout), names in alike.items():

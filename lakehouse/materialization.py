@@ -143,7 +143,7 @@ class Materialization:
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
-        phases: The seconds that its phases took, by their names, where its calls are measured.
+        phases: The seconds that its phases took, by their names, if its calls are measured.
     """
 
     spark: Callable[[], SparkSession]

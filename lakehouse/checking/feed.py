@@ -20,7 +20,7 @@ def feed(asset: str, sources: Sequence[Unread]) -> Finding:
         listed = "; ".join(f"'{source}': {why}" for source, why in problems.items())
         sentence = (
             f"The next run of '{asset}' cannot read on by the feed ({listed}). It compares everything instead, or "
-            "fails and says what to do where it may not."
+            "fails and says what to do if it may not."
         )
     else:
         sentence = f"Every commit that '{asset}' has not read is there ({counted(versions, 'version')} with rows)."

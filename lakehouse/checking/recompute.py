@@ -26,7 +26,7 @@ def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[s
         asset: The asset's name.
         expected: The recomputed rows, in the table's columns and types.
         table: The table's rows.
-        key: The columns of its key: differing keys are shown, never other columns. Empty where it has none.
+        key: The columns of its key: differing keys are shown, never other columns. Empty if it has none.
         versions: The versions of its sources, as the end of a sentence.
     """
     differing = bag_difference(expected, table)

@@ -47,7 +47,7 @@ def schema(
     Args:
         asset: The asset's name.
         declared: Columns that `Table(columns=...)` describes and the table lacks.
-        own: The table's drift since its asset last wrote; None where the log cannot tell.
+        own: The table's drift since its asset last wrote; None if the log cannot tell.
         sources: Each source's drift since the table last read it, where the log can tell.
         columns: How many columns the table has.
     """

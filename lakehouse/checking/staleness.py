@@ -9,7 +9,7 @@ from lakehouse.log.retention import FILE_RETENTION, LOG_RETENTION, feed_retentio
 
 REMEDY = (
     f"Materialize it before that, or let the source keep more ({LOG_RETENTION}, {FILE_RETENTION}); afterwards a run "
-    "compares everything, or fails where it may not."
+    "compares everything, or fails if it may not."
 )
 
 
@@ -51,7 +51,7 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
 
 
 def _deadline(source: Unread) -> int | None:
-    """When the oldest unread change may be removed, in milliseconds since the epoch; None where all is read."""
+    """When the oldest unread change may be removed, in milliseconds since the epoch; None if all of them are read."""
     if source.since is None:
         return None
     return source.since + int(feed_retention(source.head).total_seconds() * 1000)

@@ -16,11 +16,11 @@ from lakehouse.server.rendezvous import Rendezvous
 def add_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for action, text in (
-        ("start", "start the server where it is not running"),
+        ("start", "start the server if it is not running"),
         ("stop", "end the server, unless a process uses it"),
-        ("status", "say whether the server is running; exit code 1 where it is not"),
+        ("status", "say whether the server is running; exit code 1 if it is not"),
         ("warm", "archive the classes of the server, once, so that it starts in half the time (one to two minutes)"),
-        ("install", "fetch Delta's jars, by pinned SHA-256, where they are missing"),
+        ("install", "fetch Delta's jars, by pinned SHA-256, if they are missing"),
     ):
         below = actions.add_parser(action, help=text, description=text)
         add_place(below)

@@ -45,7 +45,7 @@ class LostAttempt:
         rivals: The commits that came first, newest first.
         changed: Whether they changed the same rows.
         seconds: How long it took.
-        message: The error's first line, where it need not have been a rival's doing.
+        message: The error's first line, if the error need not come from a rival.
     """
 
     conflict: Conflict

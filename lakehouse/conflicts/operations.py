@@ -116,7 +116,7 @@ class ConcurrentWrite:
         operation: What it does.
         within: The partitions that its statement names as literals and that all its rows are in; None if it names
             none. A join on the partition column names none.
-        application: Its application id (`txnAppId`), where it commits with one.
+        application: Its application id (`txnAppId`), if it commits with one.
         evolves: Whether it changes the schema besides (a column is added).
         inserts: Whether it may insert rows; an UPDATE or a DELETE does not.
         limits: What keeps row-level concurrency from it.

@@ -60,7 +60,7 @@ def _claimed_before(past: Past, commit: Commit, asset: str, partitions: Collecti
 
 
 def _of_unmarked(unmarked: Unmarked, partitions: Collection[str]) -> dict[str, Cursor]:
-    """The cursors of partitions of which no commit has a position; an epoch is asked for only where it decides."""
+    """The cursors of partitions of which no commit has a position; an epoch is asked for only if it decides."""
     if unmarked.oldest > 0 and (unmarked.has_own or unmarked.foreign is None):
         return dict.fromkeys(partitions, Lost(unmarked.reason, FIRST_GENERATION))
     return {partition: unmarked.cursor((partition,)) for partition in partitions}

@@ -72,7 +72,7 @@ class Checked:
             asset: The asset; None for a table that no asset makes.
             tables: What each table declares.
             partitions: The partitions of each asset.
-            managers: The IO manager of the table and of each that it reads; where one is of another kind, the
+            managers: The IO manager of the table and of each table that it reads; if one is of another kind, the
                 source counts as below the table's own root.
             seed: What the draw of a sample goes by.
         """
@@ -278,6 +278,6 @@ class Checked:
 
 
 def _drift(ref: TableRef, log: Log, since: int, head: Head) -> Drift | None:
-    """What became of a table's columns since a version; None where the log cannot tell."""
+    """What became of a table's columns since a version; None if the log cannot tell."""
     before, after = log.file_schema(since), log.file_schema(head.version)
     return None if before is None or after is None else Drift.between(ref.name, since, before, after)

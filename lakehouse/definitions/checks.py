@@ -50,7 +50,7 @@ def checks(
     max_lag: timedelta = MAX_LAG,
     margin: timedelta = MARGIN,
 ) -> Sequence[dg.AssetChecksDefinition]:
-    """The checks of these names for every asset that each can be made of; "recompute" where none is named.
+    """The checks of these names for every asset that each can be made of; "recompute" if none is named.
 
     `recompute`: the table equals a full recompute of the versions that it has read, so the check is right also while
     the sources move on. Left out are assets whose table need not equal one: they append, look a `DataFrame` up, are

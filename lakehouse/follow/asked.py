@@ -52,7 +52,7 @@ class Started:
     sensor: str
 
     def run(self, run_key: str) -> dg.DagsterRun | None:
-        """The run of a request; None where none was started."""
+        """The run of a request; None if none was started."""
         tags = {_RUN_KEY: run_key, SENSOR: self.sensor}
         runs = self.instance.get_runs(RunsFilter(tags=tags))
         return next((run for run in runs if run.status is not DagsterRunStatus.NOT_STARTED), None)

@@ -109,7 +109,7 @@ def rows_of(asset: dg.AssetsDefinition, own: frozenset[str], table: Table, log: 
 
 
 def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[str, str | None]) -> str | None:
-    """The partition that rows with some values of the partition columns belong to; None where it is none.
+    """The partition that rows with some values of the partition columns belong to; None if they belong to none.
 
     Args:
         definition: How the table is partitioned.
@@ -144,7 +144,7 @@ def _key_of(definition: Definition, value: str | None) -> str | None:
 
 
 def _usual(own: Definition, source: Definition) -> dg.PartitionMapping:
-    """The mapping that Dagster uses where none is named."""
+    """The mapping that Dagster uses if none is named."""
     multi = isinstance(own, dg.MultiPartitionsDefinition) != isinstance(source, dg.MultiPartitionsDefinition)
     if multi:
         return dg.MultiToSingleDimensionPartitionMapping()

@@ -268,7 +268,7 @@ class Tick:
     def _last_run(self, key: dg.AssetKey) -> str | None:
         """The run that last materialized the table: what it did may be undone since, and is then asked for again.
 
-        Not where it did so in another place than the sensor looks at, whose state it leaves as it was.
+        Not if it did so in another place than the one that the sensor looks at, because that place is as it was.
         """
         event = self._instance.get_latest_materialization_event(key)
         if event is None or event.asset_materialization is None:

@@ -196,7 +196,7 @@ class _Logs:
         return log, head
 
     def data_version(self, ref: TableRef) -> str | None:
-        """The table's id and its last version that changed a row; None where nobody can tell."""
+        """The table's id and its last version that changed a row; None if no log says."""
         log, head = self.opened[ref.location]
         if not isinstance(head, Head):
             return None

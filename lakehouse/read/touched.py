@@ -123,7 +123,7 @@ class Touched:
         return self.touched.same_key(frame, renamed)
 
     def predicate(self, schema: StructType) -> KeyPredicate | None:
-        """The keys as a literal predicate on rows of a schema, where they are few and its columns have their types."""
+        """The keys as a literal predicate on rows of a schema, if they are few and its columns have their types."""
         return self.touched.predicate(schema) if isinstance(self.touched, SomeKeys) else None
 
     def via(self, frame: DataFrame, *columns: str) -> "Touched":

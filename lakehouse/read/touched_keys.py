@@ -85,7 +85,7 @@ class SomeKeys:
         return F.broadcast(self.distinct) if is_sent else self.distinct
 
     def predicate(self, schema: StructType) -> KeyPredicate | None:
-        """The keys as a literal predicate on rows of a schema, where they are few and its columns have their types."""
+        """The keys as a literal predicate on rows of a schema, if they are few and its columns have their types."""
         if self.values is None or not isinstance(self._rows, Local):
             return None
         kinds = {column.name.lower(): column.dataType for column in schema.fields}

@@ -104,7 +104,7 @@ def _complete(layout: ResultColumns, kind: DataType) -> str:
 
 
 def complete_sequence(layout: ResultColumns, kind: DataType) -> str:
-    """The sequence as SQL, or an error where it has a NULL in it."""
+    """The sequence as SQL, or an error if it has a NULL in it."""
     problem = _problem("NULL_SEQUENCE", layout, "array()")
     return f"CASE WHEN {' OR '.join(_nulls(SEQUENCE, kind))} THEN raise_error({problem}) ELSE {SEQUENCE} END"
 

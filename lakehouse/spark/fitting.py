@@ -96,7 +96,7 @@ def fit(
         filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
 
     Raises:
-        SchemaError: A column is missing, is new where it may not be, or has a type that would lose values.
+        SchemaError: A column is missing, is new and may not be added, or has a type that would lose values.
     """
     result = {column.name.lower(): column for column in rows.schema.fields}
     present = {column.name.lower() for column in have.fields}

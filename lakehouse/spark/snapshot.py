@@ -111,7 +111,7 @@ class TableVersion:
         return self._read(readChangeFeed="true", startingVersion=str(first), endingVersion=str(last))
 
     def _read(self, **options: str) -> DataFrame:
-        # By its path where it has one: a name Connect looks up each time that it analyzes a plan.
+        # By its path if it has one, because Connect looks a name up each time that it analyzes a plan.
         reader = self.spark.read.format("delta").options(**options)
         try:
             return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)

@@ -12,7 +12,7 @@ from lakehouse.cursor.unread import Unbegun, Unread, after, backlog
 from lakehouse.log.log import Head, Log
 
 LOOKED_BACK = 200
-"""In so many of the newest commits a mark is looked for, where no property says whose the table is."""
+"""In so many of the newest commits a mark is looked for, if no property says whose the table is."""
 
 
 class TableState(Enum):

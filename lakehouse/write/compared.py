@@ -19,7 +19,7 @@ def compared(
     key: tuple[str, ...],
     partitions: tuple[str, ...],
 ) -> DataFrame | Local:
-    """The difference, found in the cheapest way that is exact; at the driver where it is small.
+    """The difference, found in the cheapest way that is exact; at the driver if it is small.
 
     - Any key may differ: all rows of both sides are grouped by key (`difference`).
     - At most `one_task_keys` keys are touched: the rows with those, in one task.

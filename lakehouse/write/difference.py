@@ -32,7 +32,7 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     Args:
         asset: The asset, for messages.
         rows: The result.
-        touched: The keys that the result is about; None, or everything, where it is about all of them.
+        touched: The keys that the result is about; None, or everything, if the result is about all of them.
 
     Raises:
         ColumnMissingError: The result lacks a column by which its keys were touched, whether or not they are all.

@@ -64,7 +64,7 @@ class Shape:
         ]
 
     def states(self, images: DataFrame, times: DataFrame, earliest: str) -> DataFrame:
-        """The state of each entity after each commit that changed it; a NULL row where it is gone.
+        """The state of each entity after each commit that changed it; a NULL row if the entity is gone.
 
         Args:
             images: Rows of a change data feed.

@@ -76,6 +76,7 @@ class Tick:
         self._name, self._pace, self._requested = name, pace, requested
         self._now = time.time()
         self._dead = list[str]()
+        self._waits = dict[dg.AssetKey, str]()
         cursor: dict[str, Any] = json.loads(context.cursor or "{}")
         self._observed: dict[str, str] = cursor.get("observed", {})
         self._before = from_cursor(cursor.get("asked", {}))
@@ -87,10 +88,9 @@ class Tick:
         looked = self._watch.look(self._instance)
         looks = looked.tables
         requests: list[dg.RunRequest] = []
-        waits = dict[dg.AssetKey, str]()
         if len(runs) < self._pace.max_runs:
-            requests = self._requests(looks, runs, waits)
-        sentence = self._sentence(looks, runs, waits, requests)
+            requests = self._requests(looks, runs)
+        sentence = self._sentence(looks, runs, requests)
         self._context.log.info(sentence)
         return dg.SensorResult(
             run_requests=requests,
@@ -119,7 +119,6 @@ class Tick:
         self,
         looks: Mapping[dg.AssetKey, Look],
         runs: Sequence[dg.DagsterRun],
-        waits: Mapping[dg.AssetKey, str],
         requests: Sequence[dg.RunRequest],
     ) -> str:
         """What was looked at, what was asked for, and what was left out and why."""
@@ -140,7 +139,7 @@ class Tick:
         conditions = sorted(key for key in unread if key not in self._requested)
         if conditions:
             parts.append(f"Left to their automation conditions: {listed(conditions)}.")
-        parts += waiting(waits)
+        parts += waiting(self._waits)
         parts += self._dead
         parts += sorted({look.note for look in unread.values() if look.note})
         parts += left_out(out)
@@ -160,9 +159,7 @@ class Tick:
                 alive.append(run)
         return alive
 
-    def _requests(
-        self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun], waits: dict[dg.AssetKey, str]
-    ) -> list[dg.RunRequest]:
+    def _requests(self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun]) -> list[dg.RunRequest]:
         """A run of every table without partitions that is behind and all that follow, and one of each partition."""
         taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
         ready = dict[dg.AssetKey, Behind]()
@@ -170,15 +167,15 @@ class Tick:
             if not isinstance(look, Behind) or key not in self._requested:
                 continue
             if key in taken:
-                waits[key] = "a run of it is under way"
+                self._waits[key] = "a run of it is under way"
             elif self._pace.is_early(look, self._now):
-                waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
+                self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             else:
                 ready[key] = look
         whole = {key: short(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions}
-        requests = self._of_tables(whole, looks, taken, waits)
+        requests = self._of_tables(whole, looks, taken)
         for key, look in ready.items():
-            requests += self._of_partitions(key, look.partitions, waits)
+            requests += self._of_partitions(key, look.partitions)
         return requests
 
     def _of_tables(
@@ -186,13 +183,12 @@ class Tick:
         states: Mapping[dg.AssetKey, str],
         looks: Mapping[dg.AssetKey, Look],
         taken: Collection[dg.AssetKey],
-        waits: dict[dg.AssetKey, str],
     ) -> list[dg.RunRequest]:
         """One run of all tables of which none was started for the state that they are in, and of all that follow."""
         before = {key: self._before[key].run_key for key, state in states.items() if self._was_asked(key, state)}
         started = {run_key: self._started.run(run_key) for run_key in set(before.values())}
         runs = {key: run for key, run_key in before.items() if (run := started[run_key]) is not None}
-        waits |= {key: ending(run) for key, run in runs.items()}
+        self._waits |= {key: ending(run) for key, run in runs.items()}
         wanted = {key: state for key, state in states.items() if key not in runs}
         if not wanted:
             return []
@@ -200,7 +196,7 @@ class Tick:
         self._before |= {key: Request(state, run_key) for key, state in wanted.items()}
         run = self._started.run(run_key)  # of a sensor that has lost its cursor
         if run is not None:
-            waits |= dict.fromkeys(wanted, ending(run))
+            self._waits |= dict.fromkeys(wanted, ending(run))
             return []
         return [self._request(run_key, wanted, self._downstream(wanted, looks, taken))]
 
@@ -208,9 +204,7 @@ class Tick:
         before = self._before.get(key)
         return before is not None and before.state == state
 
-    def _of_partitions(
-        self, key: dg.AssetKey, states: Mapping[str, str], waits: dict[dg.AssetKey, str]
-    ) -> list[dg.RunRequest]:
+    def _of_partitions(self, key: dg.AssetKey, states: Mapping[str, str]) -> list[dg.RunRequest]:
         """A run of each partition of which none was started for the state that it is in; at most so many."""
         if not states:
             return []
@@ -225,7 +219,7 @@ class Tick:
         whys = [f"{len(wanted) - len(now)} of its partitions are left to the next tick"] if wanted[len(now) :] else []
         whys += [f"some of its partitions were asked for before, and not read since: {some(before)}"] if before else []
         if whys:
-            waits[key] = ", and ".join(whys)
+            self._waits[key] = ", and ".join(whys)
         return [self._request(keys[partition], [key], [key], partition) for partition in now]
 
     def _request(

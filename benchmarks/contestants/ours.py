@@ -19,6 +19,7 @@ from lakehouse.log.location import Location
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.feed_reader import Feeds
+from lakehouse.read.request import UserRequest
 from lakehouse.read.resolve import Source
 from lakehouse.spark.phases import measured_by
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -101,7 +102,8 @@ class Lake:
             takes_extracts=write is Snapshot,
             incremental=write is not Snapshot,
         )
-        return begin(lambda: self.spark, described, uuid4().hex, slice=slice_, compare=compare, feeds=self.feeds)
+        request = UserRequest(compare=compare)
+        return begin(lambda: self.spark, described, uuid4().hex, slice=slice_, request=request, feeds=self.feeds)
 
     def read(
         self, step: Materialization, asset: Callable[..., Any], upto: int | None = None

@@ -86,6 +86,7 @@ def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> Non
     assert files == Files(0, 0, 0)
 
 
+@pytest.mark.slow
 def test_what_a_step_wrote_is_read_by_pages_downstream(meter: Meter, pair: Pair) -> None:
     """With deletion vectors Delta would read the whole files that lost a row, each time that they do."""
     for key in (ROWS_PER_FILE + 7, ROWS_PER_FILE + 1_234):

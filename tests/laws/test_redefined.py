@@ -108,7 +108,7 @@ def windowed(partitions_def: dg.PartitionsDefinition[str], column: str = "at") -
 @pytest.mark.parametrize(
     ("now", "hours"),
     [
-        pytest.param(windowed(dg.MonthlyPartitionsDefinition("2024-01-01")), HOURS, id="month"),
+        slow(windowed(dg.MonthlyPartitionsDefinition("2024-01-01")), HOURS, id="month"),
         slow(
             windowed(dg.DailyPartitionsDefinition("2024-01-01", timezone="America/New_York")),
             (12, 26),

@@ -196,6 +196,7 @@ def test_appended_rows_of_a_source_that_updates_are_refused(lake: Lake) -> None:
         lake.materialize(added)
 
 
+@pytest.mark.slow
 def test_appended_rows_of_a_source_that_does_not_say_are_refused_while_they_are_read(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(added)

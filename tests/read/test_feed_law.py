@@ -138,6 +138,7 @@ def test_a_version_and_its_feed_give_the_next_version(lake: Lake, seed: int) -> 
 KEYED = Table(key="id")
 
 
+@pytest.mark.slow
 def test_a_char_column_of_the_feed_is_compared_as_that_of_the_table(lake: Lake) -> None:
     """Spark pads what a CHAR is compared with; Delta's feed does not say which column is one."""
 

@@ -156,6 +156,7 @@ def test_commits_that_are_left_out_may_have_changed_the_row(lake: Lake, asked: l
     assert not tells(*read(lake, "src", "id", after=0, exclude_operations=("DELETE",)), asked, [])
 
 
+@pytest.mark.slow
 def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: Lake, asked: list[DataFrame]) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["copy"] = ("id",)

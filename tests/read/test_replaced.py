@@ -56,6 +56,7 @@ def test_the_rows_that_were_replaced_are_all_found(lake: Lake, kind: str, monkey
     assert len(found) == 3 + 2 * (len(KEYS[kind]) - 1)
 
 
+@pytest.mark.slow
 def test_beside_the_asset_s_own_commits_what_somebody_else_changed_is_touched_too(lake: Lake) -> None:
     lake.create("src", [(n, 0) for n in range(5)], "id int, v int")
     lake.materialize(copy, COPY)

@@ -82,6 +82,7 @@ def test_what_the_result_says_of_its_truncates_is_not_in_the_table(lake: Lake):
     assert [field.metadata for field in lake.frame("current").schema.fields] == [{}, {}]
 
 
+@pytest.mark.slow
 def test_a_key_may_be_computed_and_rows_have_it(lake: Lake):
     lake.create("src", [(1, " A", 10), (2, "a ", 20), (3, "b", 30)], SRC)
     declared = Table(key="k")

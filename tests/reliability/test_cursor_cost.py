@@ -19,6 +19,7 @@ from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.read.batch import capped, pending
 from lakehouse.spark.snapshot import TableRef
+from tests.support.slow import slow
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
 METADATA = {
@@ -81,7 +82,7 @@ def history(path: Path, commits: int, foreign: int, *, partitioned: bool = False
     return path
 
 
-@pytest.mark.parametrize("foreign", [0, 5])
+@pytest.mark.parametrize("foreign", [slow(0), 5])
 def test_ten_thousand_versions_cost_what_ten_do(tmp_path: Path, foreign: int) -> None:
     counted: dict[int, int] = {}
     for commits in (10, 10_000):

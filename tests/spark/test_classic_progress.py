@@ -33,6 +33,7 @@ def test_jobs_of_another_thread_are_not_this_steps(classic: SparkSession) -> Non
     assert all([stage.num_tasks for stage in stages] == [1] and running <= 1 for stages, running in told)
 
 
+@pytest.mark.slow
 def test_a_group_that_was_given_stays_and_its_earlier_jobs_do_not_count(classic: SparkSession) -> None:
     told: list[list[JobStage]] = []
     context = classic.sparkContext

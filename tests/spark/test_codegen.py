@@ -103,6 +103,7 @@ def test_nobody_knows_what_an_asset_without_inputs_reads(lake: Lake, modes: list
     assert modes == [COMPILED]
 
 
+@pytest.mark.slow
 def test_a_table_of_many_rows_is_not_little_because_its_source_is(lake: Lake, modes: list[str | None]) -> None:
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))

@@ -60,6 +60,7 @@ def test_who_needs_the_table_finds_its_log_replayed(lake: Lake) -> None:
     assert behind == 0
 
 
+@pytest.mark.slow
 def test_it_is_fetched_once_and_where_spark_has_changes_to_read(lake: Lake, fetched: list[str]) -> None:
     lake.create("src", [(1, 10), (2, 20)], "id INT, k INT")
     lake.create("dim", [(10, "a"), (20, "b")], "k INT, v STRING")

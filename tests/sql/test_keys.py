@@ -65,6 +65,7 @@ def test_two_columns(keys: set, rows: list):
     assert holding(predicate.sql, rows, 2) == [row for row in rows if row in keys]
 
 
+@settings(max_examples=10)
 @given(
     st.sets(
         st.integers(0, 10**6).map(lambda number: 2 * number),

@@ -17,11 +17,13 @@ from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Clock, Retry
 from lakehouse.declare.table import Table
 from lakehouse.log.commit_info import Commit
+from lakehouse.log.size import Size
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes
 from lakehouse.read.request import UserRequest
 from lakehouse.read.source import Source
+from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
 from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Write
@@ -103,9 +105,10 @@ class Lake:
         return self.spark.sql(f"SELECT {width} FROM VALUES ({'), ('.join(texts)}){where}").coalesce(1)
 
     def sql(self, statement: str, **tables: str) -> list[Row]:
-        """SQL with `{name}` for a table of the lake."""
+        """SQL with `{name}` for a table of the lake; interpreted, because Spark takes longer to compile it for few rows."""
         names = {p.name: self.ref(p.name).identifier for p in self.root.iterdir() if p.is_dir()} | tables
-        return self.spark.sql(statement.format(**names)).collect()
+        with interpreted(self.spark, Size(0, 0)):
+            return self.spark.sql(statement.format(**names)).collect()
 
     def frame(self, name: str) -> DataFrame:
         return self.spark.read.table(self.ref(name).identifier)

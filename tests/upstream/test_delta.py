@@ -32,6 +32,7 @@ def test_open_source_delta_refuses_write_serializable(lake: Lake) -> None:
         lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.isolationLevel' = 'WriteSerializable')")
 
 
+@pytest.mark.slow
 def test_a_transaction_survives_a_restore(lake: Lake) -> None:
     """So an epoch of the restored line would be skipped silently, and a RESTORE begins another generation."""
     lake.create("t", [(1, "a", 1)], SRC)

@@ -11,6 +11,7 @@ from lakehouse.commit import attempt as module
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import OlderExtractError, OvertakenError
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.slow import slow
 
 KEYED = Table(key="id")
 FIRST, SECOND = [(1, "a"), (2, "b")], [(1, "c"), (3, "d")]
@@ -36,7 +37,7 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("write", [current, past])
+@pytest.mark.parametrize("write", [slow(current), past])
 def test_an_extract_is_taken_once(lake: Lake, write: Callable[..., Callable[[], Any]]) -> None:
     older, newer = write(lake, 1, FIRST), write(lake, 2, SECOND)
     lake.materialize(older, KEYED)

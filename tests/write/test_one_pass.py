@@ -20,7 +20,7 @@ from lakehouse.write.driver_difference import local_difference
 from lakehouse.write.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
-from tests.support.slow import slow
+from tests.support.slow import all_but, slow
 
 pytestmark = pytest.mark.anywhere
 
@@ -60,7 +60,7 @@ def images(lake: Lake) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, feed.groupBy("_change_type").count().collect()))
 
 
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("table", all_but(("with deletion vectors",), TABLES))
 def test_updates_and_inserts_are_one_commit_that_leaves_the_other_rows_alone(lake: Lake, table: Table) -> None:
     filled(lake)
     followed(lake, table)
@@ -178,7 +178,7 @@ def test_a_key_that_the_table_holds_twice_is_there_once_afterwards(lake: Lake) -
     "table",
     [
         slow(Table(key="id", partition_by="v"), id="others may write other partitions"),
-        pytest.param(Table(key="id", statement="merge"), id="asked for"),
+        slow(Table(key="id", statement="merge"), id="asked for"),
         slow(TABLES["files are rewritten"], id="files are written again anyway"),
     ],
 )
@@ -292,6 +292,7 @@ def test_more_rows_than_are_broadcast_are_replaced_and_deleted_too(lake: Lake) -
         assert isinstance(statement_of(followed(lake)), DeleteMatched)
 
 
+@pytest.mark.slow
 def test_of_many_files_not_all_are_opened_for_few_rows(lake: Lake) -> None:
     lake.create("src", [(key, 0) for key in range(0, 60, 3)], "id int, v int")
     followed(lake)
@@ -306,6 +307,7 @@ def test_of_many_files_not_all_are_opened_for_few_rows(lake: Lake) -> None:
         assert isinstance(statement_of(followed(lake)), ReplaceMatched), "each file has rows that differ"
 
 
+@pytest.mark.slow
 def test_the_rows_that_are_looked_for_lie_in_the_ranges_of_the_keys(lake: Lake) -> None:
     """Parquet leaves out what lies outside, although no predicate says all of the keys."""
     filled(lake)

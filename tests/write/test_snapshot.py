@@ -87,6 +87,7 @@ def test_the_same_extract_again_writes_nothing_and_a_newer_equal_one_its_version
     assert mark(lake).extract is not None and mark(lake).extract.text == "int 2"
 
 
+@pytest.mark.slow
 def test_extracts_come_from_inputs_and_through_a_retry_once(lake: Lake) -> None:
     def kept(src: DataFrame) -> Snapshot:
         return Snapshot(src, version=dt.datetime(2026, 1, 2, 3, 4, 5))  # noqa: DTZ001  (in UTC)
@@ -194,6 +195,7 @@ def _retyped(lake: Lake) -> Callable[[], Snapshot]:
     return kept
 
 
+@pytest.mark.slow
 def test_a_key_that_comes_into_the_scope_keeps_one_row(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
     moved = ONE[1] | {"g": "y"}

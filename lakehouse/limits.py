@@ -16,10 +16,12 @@ class Limits:
 
     key_ranges: int = 16
     """Ranges of one column in a literal predicate: Delta compares each range with every file of the table (ADR 8)."""
-    range_parts: int = 32
-    """A gap between keys separates two ranges if it is at least one of so many parts of the range around it, and the
-    ends of a range of numbers are rounded to such parts. Otherwise 10,000 keys all over ten million took 24 CPU s
-    instead of 20, because Spark generated code with other numbers in each step (ADR 13)."""
+    gap_parts: int = 128
+    """A gap between keys separates two ranges if it is at least one of so many parts of the range around it. Otherwise
+    10,000 keys all over ten million took 24 CPU s instead of 19, because Spark generated code with other numbers in
+    each step (ADR 13). The gaps that separate nothing hold at most `key_ranges / gap_parts` of the range."""
+    end_parts: int = 32
+    """The ends of a range of numbers are rounded to one of so many parts of the range, for the same reason."""
     listed_keys: int = 1_000
     """Keys of one column that a predicate lists; more keys are ranges alone. A statement of 1,000 keys in one of 160
     files takes 1.4 CPU s and 11 tasks, as in a table of one file (ADR 8)."""

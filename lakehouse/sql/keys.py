@@ -153,7 +153,7 @@ def _whole_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]] | 
 def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
     """At most `key_ranges` ranges over sorted values, separated at the widest gaps between neighbours.
 
-    A gap that is narrow beside the range around it separates nothing: it would leave out next to no row.
+    A gap that is narrow beside the range around it separates nothing. All such gaps together would leave out few rows.
     """
     numbers = [_number(value) for value in values]
     # Two texts are apart, and how far is unknown; so the first texts are cut off.
@@ -163,7 +163,7 @@ def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
         place = bisect(cuts, -index)
         low = numbers[cuts[place - 1] if place else 0]
         high = numbers[(cuts[place] if place < len(cuts) else len(values)) - 1]
-        if low is None or high is None or gap * limits().range_parts >= high - low:
+        if low is None or high is None or gap * limits().gap_parts >= high - low:
             cuts.insert(place, -index)
     return _ranges(values, cuts)
 
@@ -181,7 +181,7 @@ def _rounded(low: Literal, high: Literal, kind: str) -> tuple[Literal, Literal]:
     """
     if not (isinstance(low, int) and isinstance(high, int)) or low == high:
         return low, high
-    step = 1 << max(0, ((high - low) // limits().range_parts).bit_length())
+    step = 1 << max(0, ((high - low) // limits().end_parts).bit_length())
     least, most = _BOUNDS.get(kind, _BOUNDS["bigint"])
     return max(least, low // step * step), min(most, (high // step + 1) * step - 1)
 

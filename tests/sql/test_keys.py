@@ -123,6 +123,17 @@ def test_sets_of_scattered_keys_mostly_have_the_same_range(start: int):
     assert predicates.most_common(1)[0][1] >= 15
 
 
+@pytest.mark.parametrize("clusters", [17, 40, 100, 1_000])
+def test_ranges_leave_out_nearly_what_the_widest_gaps_hold(clusters: int):
+    """Of so many clusters of neighbours, 16 ranges can leave out 15 gaps."""
+    length = 10**6 // clusters
+    keys = [start * length + key for start in range(clusters) for key in range(0, 4_000 // clusters * 2, 2)]
+    span, gaps = keys[-1] - keys[0], 15 * (length - 4_000 // clusters * 2)
+    ends = re.findall(r">= (-?\d+) AND `a` <= (-?\d+)", key_predicate(["a"], [(key,) for key in keys]).sql)
+    held = sum(int(high) - int(low) for low, high in ends)
+    assert held <= 1.125 * (span - gaps) + span / 8
+
+
 @pytest.mark.parametrize(("kind", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
 def test_a_rounded_range_ends_where_its_type_ends(kind: str, bits: int):
     """A literal beyond would be of another type, or none."""

@@ -89,6 +89,10 @@ class Local:
         """Some rows, by their places."""
         return Local(self.spark, self.schema, self.arrow.take(pa.array(rows, pa.int64())))
 
+    def where(self, mask: Any) -> "Local":
+        """The rows for which the mask, a `pyarrow` array of booleans, is true."""
+        return Local(self.spark, self.schema, self.arrow.filter(mask))
+
     def union(self, other: "Local") -> "Local | None":
         """The rows of both; None if their columns differ."""
         if self.schema != other.schema or self.arrow.schema != other.arrow.schema:

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from lakehouse.limits import limits
@@ -114,25 +116,22 @@ def written(
     key = run.table.key_columns
     if within_key and counts.total == counts.inserted:
         return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
-    differing = _without(changed, HELD)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
     near = _Near.of(run, changed, partitions, schema)
     if within_key and same_columns and run.table.statement == "auto":
-        rows = differing.where(f"{OPERATION} <> '{DELETE}'").drop(OPERATION)
         where = near.predicate()
         if where.is_exact:
-            return ReplaceRows(rows, where.sql, counts)
-        if _is_one_pass(run, head, counts, differing.sparkSession):
+            return ReplaceRows(_rows_to_write(changed), where.sql, counts)
+        if _is_one_pass(run, head, counts, changed):
             if counts.total == counts.deleted:
-                return DeleteMatched(
-                    differing.select(*map(quote, key)), counts, near.predicate("t.").sql or None, nulls
-                )
+                keys = _without(changed, HELD).select(*map(quote, key))
+                return DeleteMatched(keys, counts, near.predicate("t.").sql or None, nulls)
             on = _matching(key, changed, counts, nulls=nulls)
             if on is not None:
                 within = near.predicate(f"{HELD_BY}.").sql
-                return ReplaceMatched(rows, f"({within}) AND {on}" if within else on, counts)
-    return MergeRows(differing, counts, near.predicate("t.").sql or None, few, nulls)
+                return ReplaceMatched(_rows_to_write(changed), f"({within}) AND {on}" if within else on, counts)
+    return MergeRows(_without(changed, HELD), counts, near.predicate("t.").sql or None, few, nulls)
 
 
 def few_partitions(run: Run, head: Head) -> tuple[str, ...]:
@@ -150,7 +149,14 @@ def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
     return changed.drop(*columns)
 
 
-def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
+def _rows_to_write(changed: Local | DataFrame) -> DataFrame:
+    """The rows that the table should hold: those of the difference that are not deleted."""
+    if isinstance(changed, Local):
+        return _without(changed.where(pc.not_equal(changed.column(OPERATION), pa.scalar(DELETE))), HELD, OPERATION)
+    return changed.where(f"{OPERATION} <> '{DELETE}'").drop(HELD, OPERATION)
+
+
+def _is_one_pass(run: Run, head: Head, counts: Rows, changed: Local | DataFrame) -> bool:
     """Whether opening all files of the table costs less than a `MERGE`, which joins with its files three times.
 
     Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
@@ -158,6 +164,7 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> boo
     """
     if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
         return False
+    spark = changed.spark if isinstance(changed, Local) else changed.sparkSession
     size = run.ref.log(lambda: spark).size()
     if size is None or size.files > max(limits().opened_files, counts.total):
         return False

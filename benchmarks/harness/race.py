@@ -52,7 +52,7 @@ Check = Callable[[SparkSession, Contestant, Pair], None]
 Change = Callable[[Path, int], None]
 """Changes a source for a round."""
 WARM = 3
-"""Rounds on tables that stay which are not counted: a lakehouse's server serves for days, and is warm."""
+"""Steps of each contestant which are not counted: a lakehouse's server serves for days, and is warm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,11 @@ def fresh(
     tallies: dict[str, Tally] = defaultdict(Tally)
     for entry in entries.values():
         entry.contestant.prepare(entry.pair)
-    changed(entries, change, 0)
-    for entry in entries.values():
-        entry.contestant.step(entry.pair)  # warms up, and makes a checkpoint where there is one
-    changed(entries, change, 1)
+    for turn in range(WARM):
+        changed(entries, change, turn)
+        for entry in entries.values():
+            entry.contestant.step(entry.pair)  # warms up, and makes a checkpoint where there is one
+    changed(entries, change, WARM)
     for turn in range(rounds):
         for name, entry in rotated(list(entries.items()), turn):
             copy = Pair(scratch / f"clone-{turn}-{name.replace(' ', '-')}")

@@ -22,7 +22,7 @@ def run(lab: Lab) -> Result:
             waiting[room / str(versions) / "leader"] = versions
 
         def commits(source: Path, turn: int) -> None:
-            for version in range(waiting[source] if turn else 1):
+            for version in range(waiting[source] if turn == race.WARM else 1):
                 change(lab.spark, source, neighbours(lab.rows(ROWS) // 3 + version))
 
         tallies = race.fresh(lab.meter, entries, commits, lab.rounds, room)

@@ -11,37 +11,34 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.commit.commit import commit
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
-from lakehouse.cursor.cursor import Fresh, Known, Lost
+from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
-from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError
-from lakehouse.log.log import Head
+from lakehouse.log.log import Head, Log
 from lakehouse.log.size import Size, total
-from lakehouse.log.versions import NOTHING_READ
 from lakehouse.read.archive import archived
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes
 from lakehouse.read.decide import (
     Decision,
-    FirstRead,
     Reconcile,
     Refuse,
-    SourceState,
-    of_all,
-    of_input,
+    decision_for_all,
+    decision_for_input,
+    refuse_request,
+    without_doubling,
 )
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
-from lakehouse.read.remedies import append_remedy
 from lakehouse.read.request import UserRequest
 from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.restated import restated
 from lakehouse.read.run import Run
-from lakehouse.read.source import Source
+from lakehouse.read.source import Source, SourceState
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.prefetch import prefetch
 from lakehouse.spark.snapshot import TableRef, TableVersion
@@ -91,21 +88,12 @@ def begin(
         UnreadableLogError, NewerMarkError: Its log or its marks cannot be understood.
     """
     log = asset.ref.log(spark)
-    head, partitions = log.head(), slice.keys if slice is not None else ()
-    if asset.incremental and len(partitions) > 1:
-        raise PartitionRangeError(asset.name, partitions)
-    if asset.keeps_past and request.compare is not None:
-        raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
-    if asset.takes_extracts and request.compare is not None:
-        raise RefreshRefusedError(asset.name)
-    cursor = find_cursor(
-        log, head, asset.name, partitions, positions=asset.incremental, on_request=request.overrides_mark
-    )
-    if isinstance(cursor, Lost) and (slice is not None or asset.appends) and holds_nothing(spark, asset, head, slice):
-        cursor = Fresh(cursor.generation, cursor.epoch)
+    head = log.head()
+    refuse_request(asset, request, () if slice is None else slice.keys)
+    cursor = _cursor(spark, asset, log, head, slice, request)
     parts = definition(asset.table, slice, reads or {}, config or {})
     compare = None if request.compare is None else Reconcile(request.compare, on_request=True)
-    together = of_all(asset, cursor, parts, compare)
+    together = decision_for_all(asset, cursor, parts, compare)
     run = Run(
         asset=asset,
         run_id=run_id,
@@ -124,7 +112,29 @@ def begin(
     return Materialization(spark, run, together, gap, Feeds() if feeds is None else feeds, began)
 
 
-def holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head | None, slice_: Slice | None) -> bool:
+def _cursor(
+    spark: Callable[[], SparkSession],
+    asset: Asset,
+    log: Log,
+    head: Head | None,
+    slice_: Slice | None,
+    request: UserRequest,
+) -> Cursor:
+    """How far the run's part of the table has read. A lost position of a part that holds no row is none."""
+    partitions = () if slice_ is None else slice_.keys
+    cursor = find_cursor(
+        log, head, asset.name, partitions, positions=asset.incremental, overrides_mark=request.overrides_mark
+    )
+    if (
+        isinstance(cursor, Lost)
+        and (slice_ is not None or asset.appends)
+        and _holds_nothing(spark, asset, head, slice_)
+    ):
+        return Fresh(cursor.generation, cursor.epoch)
+    return cursor
+
+
+def _holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head | None, slice_: Slice | None) -> bool:
     """Whether the part of the table that the run writes has no row, so that nothing can be added twice."""
     if head is None:
         return True
@@ -162,7 +172,7 @@ class Materialization:
     def asset(self) -> Asset:
         return self.run.asset
 
-    def lookup(self, source: Source) -> DataFrame:
+    def snapshot_input(self, source: Source) -> DataFrame:
         """The source at its pinned version. Rows that were already written are not updated when it changes."""
         self.pin(source)
         return source.at.rows()
@@ -170,8 +180,8 @@ class Materialization:
     def pin(self, source: Source) -> None:
         """Records the version of a snapshot input, without reading a row of it."""
         self._sizes.append(source.log.size())
-        at = Position(source.head.table_id, source.head.version, lookup=True, mapped=source.at.mapped)
-        self.run = replace(self.run, lookups={**self.run.lookups, source.at.ref.name: at})
+        at = Position(source.head.table_id, source.head.version, is_snapshot=True, mapped=source.at.mapped)
+        self.run = replace(self.run, snapshot_inputs={**self.run.snapshot_inputs, source.at.ref.name: at})
 
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
         """The changes of the source since the table's own position.
@@ -180,7 +190,7 @@ class Materialization:
             GapError: The changes can no longer be read, and the table may not be compared instead.
             RestateRefusedError: The history cannot be restated from the moment that a run tag names.
         """
-        name, cursor = source.at.ref.name, self.run.cursor
+        name = source.at.ref.name
         position = position_of(self.run, name, source.head.table_id)
         archive_ref = None if read.archive is None else archive(read.archive)
         reader = Reader(
@@ -188,7 +198,7 @@ class Materialization:
             read=read,
             gap=self.gap,
             archive=None if archive_ref is None else partial(archived, archive_ref, source.at),
-            furthest=cursor.furthest(name) if isinstance(cursor, Known) else NOTHING_READ,
+            furthest=self.run.cursor.furthest(name),
             go_on_from=self.run.request.go_on_from,
             feeds=self.feeds,
             ahead=self._prefetch,
@@ -197,35 +207,30 @@ class Materialization:
         if restate_from is not None:
             changes = restated(self.asset.name, source, position, archive_ref, restate_from)
         else:
-            state = SourceState(source.head.table_id, source.head.version, source.at.mapped)
-            changes = read_changes(source, self._decision(name, state, read, position), position, reader)
+            changes = read_changes(source, self.decision(source.state, read), position, reader)
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self.run = replace(self.run, changes=(*self.run.changes, changes))
-        if changes.decided is not None:
-            self.run = replace(self.run, decided=f"went on from {self.run.request.go_on_from}: {changes.decided}"[:200])
+        if changes.refusal is not None:
+            self.run = replace(
+                self.run, continued_from=f"went on from {self.run.request.go_on_from}: {changes.refusal}"[:200]
+            )
         if not read.is_whole:
             self._partial.add(name)
         return changes
 
-    def decided(self, source: str, state: SourceState, read: Read) -> Decision:
-        """What to do with an input. An `Append` never adds everything to a table that already has rows of it."""
-        return self._decision(source, state, read, position_of(self.run, source, state.table))
-
-    def _decision(self, source: str, state: SourceState, read: Read, position: Position | None) -> Decision:
-        decision = of_input(self.asset, self.together, self.run.cursor, source, state, position, read)
-        all_of_it = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
-        if not self.asset.appends or not all_of_it or self._is_unread(position):
-            return decision
-        reason = decision.reason if isinstance(decision, Reconcile) else "the table holds rows of another origin"
-        return Refuse(reason, append_remedy(self.asset.name))
+    def decision(self, source: SourceState, read: Read) -> Decision:
+        """What to do with an input."""
+        position = position_of(self.run, source.name, source.table_id)
+        decision = decision_for_input(self.asset, self.together, self.run.cursor, source, position, read)
+        return without_doubling(self.asset, read, decision, lambda: self._is_unread(position))
 
     def _is_unread(self, position: Position | None) -> bool:
         """Whether an `Append` has no row of a source yet."""
         run = self.run
         match run.cursor:
             case Fresh(foreign=None):  # other partitions may have been other keys, with these rows among theirs
-                return run.slice is None or holds_nothing(self.spark, run.asset, run.head, run.slice)
+                return run.slice is None or _holds_nothing(self.spark, run.asset, run.head, run.slice)
             case Known():
                 return position is None
             case _:
@@ -259,7 +264,7 @@ class Materialization:
         return NothingToDo(run.head.version) if run.has_nothing_to_do(overwrites=overwrites) else None
 
     def pinned(self) -> Run:
-        """What has been pinned so far."""
+        """The run with what its mark will say: the positions that stay, whether to record them, the inputs' size."""
         run = self.run
         are_old = any(passed_commits_are_old(changes.commits, self.now) for changes in run.changes)
         must_record = self._own_mark_is_old or are_old

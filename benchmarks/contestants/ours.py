@@ -112,7 +112,7 @@ class Lake:
         return {
             name: step.changes(self._source(name, upto), Read(), self._ref)
             if kind is Changes
-            else step.lookup(self._source(name, upto))
+            else step.snapshot_input(self._source(name, upto))
             for name, kind in kinds.items()
             if name != "return"
         }

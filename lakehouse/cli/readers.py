@@ -23,7 +23,7 @@ def run(given: Namespace) -> Answer:
     log_of(given.table, logs)
     listed = list(readers(given.table, logs))
     rows = [_HEADINGS] + [
-        (name, str(r.read), str(r.newest), str(r.unread), at(r.since), r.gap or ("look-up" if r.lookup else ""))
+        (name, str(r.read), str(r.newest), str(r.unread), at(r.since), r.gap or ("snapshot" if r.is_snapshot else ""))
         for name, r in listed
     ]
     text = "\n".join([*columns(rows), "", f"{counted(len(listed), 'reader')}."])

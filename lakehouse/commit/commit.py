@@ -16,7 +16,7 @@ from lakehouse.commit.attempt import Writing, head_of, lost_to, planned, tried
 from lakehouse.commit.conflict import ConflictKind
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, is_disputed, sentence
-from lakehouse.commit.superseded import refuse_unsafe, refuse_unseen, superseded_by
+from lakehouse.commit.superseded import refuse_concurrent, refuse_unsafe, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import may_concern
@@ -216,7 +216,7 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
     run, mark, own = writing.run, landed.mark, landed.committed.commit
     if own.version == mark.base + 1:
         return None
-    refuse_unseen(writing.log, run, mark, own)
+    refuse_concurrent(writing.log, run, mark, own)
     if not mark.compared:
         return None
     rivals = writing.log.commits(own.version - 1, mark.base + 1)

@@ -45,7 +45,7 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
             if Meaning.NAME_TAKEN not in said_by(error) or run.ref.log(lambda: own).head() is not None:
                 raise
             _refuse_unregistered(own, run, error)
-            _refuse_unseen(own, run, error)
+            _refuse_other_file_system(own, run, error)
             # A directory without a log: its writer died before its first commit, or is about to commit.
             if mark.partitions and run.ref.path is not None:
                 # The other writer may write other partitions. Whichever is second finds that the table exists.
@@ -87,7 +87,7 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
         raise UnregisteredTableError(run.name, run.ref.identifier, where, head.version) from error
 
 
-def _refuse_unseen(spark: SparkSession, run: Run, error: AnalysisException) -> None:
+def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisException) -> None:
     """Refuses to replace a table that Spark sees at a path where this process sees none.
 
     Raises:

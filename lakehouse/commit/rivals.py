@@ -25,6 +25,7 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write.broken_promises import broken_promise
+from lakehouse.write.history_rows import Shape
 from lakehouse.write.writes import History, Merge, Write
 
 
@@ -68,7 +69,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         if isinstance(write, Merge) and not write.touched.is_everything:
             changed = write.touched.of(changed)
         if isinstance(write, History) and isinstance(write.changes, Changes):
-            changed = write.changes.touched(*run.table.key_columns[:-1]).of(changed)
+            changed = write.changes.touched(*Shape.entity_of(run.table.key_columns)).of(changed)
         within = run.within(changed.schema)
         if within is not None:
             changed = changed.where(within)

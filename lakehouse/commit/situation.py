@@ -53,7 +53,7 @@ class Facts:
     done: int | None
 
 
-def of_run(run: Run, facts: Facts) -> Situation:
+def situation_of_run(run: Run, facts: Facts) -> Situation:
     """The situation of a run whose result is true of the table, whoever wrote it."""
     newest, done = facts.newest, facts.done
     if is_undisturbed(run, facts):
@@ -65,7 +65,7 @@ def of_run(run: Run, facts: Facts) -> Situation:
     return Superseded(by) if newest is not None and _supersedes(run, newest, done) else Overtaken(by)
 
 
-def of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
+def situation_of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
     """The situation of a run that adds its rows in every run, so that only its own commit can have added them.
 
     Args:
@@ -159,5 +159,5 @@ def _stands_before(run: Run, now: Cursor) -> bool:
     return any(
         (position := now.reads.get(source)) is None or position.table != at.table or position.version < at.version
         for source, at in run.cursor.reads.items()
-        if not at.lookup
+        if not at.is_snapshot
     )

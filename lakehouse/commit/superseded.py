@@ -13,8 +13,8 @@ from lakehouse.commit.situation import (
     covers,
     has_read_further,
     is_undisturbed,
-    of_append,
-    of_run,
+    situation_of_append,
+    situation_of_run,
 )
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
 from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
@@ -41,10 +41,10 @@ def refuse_unsafe(run: Run, head: Head | None) -> None:
 
 
 def refuse_foreign(run: Run, cursor: Cursor) -> None:
-    """Refuses a table that holds rows of another program, unless a full refresh was asked for.
+    """Refuses a table that holds rows of another program, unless a run tag has the run adopt the table (`Run.adopts`).
 
     Raises:
-        ForeignTableError: It is one. Nothing was written.
+        ForeignTableError: The table holds such rows. Nothing was written.
     """
     if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.adopts:
         raise ForeignTableError(run.name, run.ref.location, cursor.foreign, run.asset.adoption)
@@ -67,12 +67,12 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
         ForeignTableError: The table now belongs to another program.
     """
     by_request = run.request.overrides_mark
-    now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), on_request=by_request)
+    now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), overrides_mark=by_request)
     refuse_foreign(run, now)
     if isinstance(write, Append) and not run.changes and not run.partitions:
-        situation = of_append(run, now, _repeated(log, head, run))
+        situation = situation_of_append(run, now, _repeated(log, head, run))
     else:
-        situation = of_run(run, _facts(log, head, run, now, done))
+        situation = situation_of_run(run, _facts(log, head, run, now, done))
     match situation:
         case Due():
             return None
@@ -111,7 +111,7 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     if head is None:
         return None
     since = run.began_at if done is None else done
-    for other in _of_other_sequences(log.commits(head.version, since + 1), run):
+    for other in _of_other_application_ids(log.commits(head.version, since + 1), run):
         behind_own = done is not None and not run.compares_everything and bool(run.changes)
         covered = other.mark.covers(run.partitions) and covers(other, run)
         if covered or behind_own or has_read_further(other, run):
@@ -119,7 +119,7 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     return None
 
 
-def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
+def refuse_concurrent(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     """Refuses our commit if another application id committed just before it and another comparison would not be enough.
 
     If both runs read changes, the start of the other run's range is not recorded. If the whole result is written or
@@ -136,12 +136,12 @@ def refuse_unseen(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     """
     whole = not run.changes or leaves_nothing_older(own, mark)
     between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
-    for other in _of_other_sequences(between, run):
+    for other in _of_other_application_ids(between, run):
         if has_read_further(other, run) or not whole:
             raise OvertakenError(run.name, other.mark.run, other.version, written=own.version)
 
 
-def _of_other_sequences(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
+def _of_other_application_ids(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
     """Commits of other runs, in another generation or set of partitions, that wrote partitions of this run."""
     for commit in standing(commits):
         mark = readable_mark(commit, run.name)

@@ -41,7 +41,7 @@ class Known:
         return read[source].version if source in read else NOTHING_READ
 
     @property
-    def compare_again(self) -> bool:
+    def must_be_compared_again(self) -> bool:
         """Whether the base of a reconciliation was stale: the rival's keys may be in no range.
 
         A partition is not compared again, because the rival may be a writer that always writes other partitions.
@@ -67,6 +67,9 @@ class Fresh:
     def reads(self) -> Mapping[str, Position]:
         return {}
 
+    def furthest(self, source: str) -> int:
+        return NOTHING_READ
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
@@ -83,6 +86,9 @@ class Lost:
     @property
     def reads(self) -> Mapping[str, Position]:
         return {}
+
+    def furthest(self, source: str) -> int:
+        return NOTHING_READ
 
 
 Cursor: TypeAlias = Known | Fresh | Lost

@@ -37,7 +37,7 @@ def find_cursor(
     partitions: tuple[str, ...] = (),
     *,
     positions: bool = True,
-    on_request: bool = False,
+    overrides_mark: bool = False,
 ) -> Cursor:
     """The cursor of an asset, or of a partition of it. A range of partitions has no position, only an epoch.
 
@@ -49,7 +49,8 @@ def find_cursor(
             changes has one of them (ADR 17).
         positions: Whether the position of the partition matters. An asset that reads no changes needs only its epoch,
             and a log that knows it answers without reading history.
-        on_request: Whether a user asked to compare everything, so that a damaged mark counts as a lost one.
+        overrides_mark: Whether a run tag of the user says what to do, so that a damaged mark counts as a lost one, and
+            an epoch that Delta has seen is passed.
 
     Raises:
         UnreadableLogError: One of our own marks is damaged.
@@ -60,10 +61,10 @@ def find_cursor(
     try:
         cursor = _find(past, asset, partitions, positions=positions)
     except UnreadableLogError as error:
-        if not on_request or error.damaged is None:
+        if not overrides_mark or error.damaged is None:
             raise
         cursor = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
-    if not on_request:
+    if not overrides_mark:
         return cursor
     # Somebody else may have used the application id, and Delta would skip an epoch that it has seen.
     epoch = past.epoch(application_id(asset, partitions, cursor.generation))
@@ -103,13 +104,13 @@ def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: boo
         return _newest(past, asset, ())
     if len(partitions) == 1 and (positions or past.epoch(application_id(asset, partitions, FIRST_GENERATION)) is None):
         cursor = _newest(past, asset, partitions)
-        generation, epoch = _sequence(past, asset, partitions, cursor.generation)
+        generation, epoch = _generation_and_epoch(past, asset, partitions, cursor.generation)
         return replace(cursor, generation=generation, epoch=epoch)
-    generation, epoch = _sequence(past, asset, partitions, FIRST_GENERATION)
+    generation, epoch = _generation_and_epoch(past, asset, partitions, FIRST_GENERATION)
     return Fresh(generation, epoch, _foreign(past, asset) if epoch == 0 else None)
 
 
-def _sequence(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
+def _generation_and_epoch(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
     """The generation and last epoch in which these partitions are written together.
 
     Each set of partitions has an application id of its own, to which the newest mark of one partition need not belong.
@@ -119,16 +120,16 @@ def _sequence(past: Past, asset: str, partitions: tuple[str, ...], generation: s
     epoch = past.epoch(application_id(asset, partitions, generation))
     if epoch is not None:
         return generation, epoch
-    line, oldest = _line(generation), past.head.version + 1
+    line, oldest = _root_generation(generation), past.head.version + 1
     for commit in past.back():
         oldest = commit.version
         mark = readable_mark(commit, asset)
-        if mark is not None and mark.partitions == partitions and _line(mark.generation) == line:
+        if mark is not None and mark.partitions == partitions and _root_generation(mark.generation) == line:
             return mark.generation, mark.epoch
     return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
 
 
-def _line(generation: str) -> str:
+def _root_generation(generation: str) -> str:
     return generation.partition("~")[0]
 
 

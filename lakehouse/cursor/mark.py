@@ -19,7 +19,7 @@ FORMAT = 2
 _CLAIM = re.compile(rf'\s*\{{\s*"{FIELD}"\s*:')
 
 
-class NewerFormatError(Exception):
+class NewerFormatError(ValueError):
     """A mark of a format that this version of the library does not know."""
 
     def __init__(self, number: int, asset: str) -> None:
@@ -34,7 +34,8 @@ class Position:
     Args:
         table: The source's table id: another table at the same path is not the same source.
         version: The last version of it that is reflected in the target.
-        lookup: Whether the source was a snapshot input (`DataFrame`): then this is a record, not a position to read on.
+        is_snapshot: Whether the source was a snapshot input (`DataFrame`): then this is a record, not a position to
+            read on. The mark says `lookup`, its word in format 1.
         mapped: Which partitions of the source were read, as a digest of their windows or values; None if all were
             read. (In format 1 also None if they were the partitions that the commit wrote.)
         time: When that version was committed, as a history counts (`lakehouse.read.times`), in milliseconds since the
@@ -43,7 +44,7 @@ class Position:
 
     table: str
     version: int
-    lookup: bool = False
+    is_snapshot: bool = False
     mapped: str | None = None
     time: int | None = None
 
@@ -113,7 +114,7 @@ class Mark:
     def to_json(self) -> str:
         reads: dict[str, dict[str, Any]] = {
             source: {"table": at.table, "version": at.version}
-            | ({"lookup": True} if at.lookup else {})
+            | ({"lookup": True} if at.is_snapshot else {})
             | ({"mapped": at.mapped} if at.mapped is not None else {})
             | ({"time": at.time} if at.time is not None else {})
             for source, at in sorted(self.reads.items())

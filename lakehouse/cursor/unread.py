@@ -7,6 +7,7 @@ from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log, commits_between
+from lakehouse.log.versions import NOTHING_READ
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
@@ -89,31 +90,31 @@ def backlog(cursor: Cursor, log: Log, source: str, head: Head) -> Backlog:
     position = cursor.reads.get(source)
     if position is None:
         return Unbegun(source, head, cursor.reason if isinstance(cursor, Lost) else "it has not been read yet")
-    if position.lookup:
-        return Unbegun(source, head, "it has been looked up so far, and its changes were not followed")
-    again = stale(cursor)
+    if position.is_snapshot:
+        return Unbegun(source, head, "it was a snapshot input so far, so its changes were not followed")
+    again = why_compared_again(cursor)
     if again is not None:
         return Unread(source, position, head, (), again)
-    return after(position, log, source, head)
+    return unread_after(position, log, source, head)
 
 
 def unread(log: Log, source: str, position: Position) -> Unread | None:
-    """What is after a position in a source, whether its changes are followed or it is looked up; None if it is gone.
+    """What is after a position in a source, followed or a snapshot input; None if the source is gone.
 
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
     """
     head = log.head()
-    return None if head is None else after(position, log, source, head)
+    return None if head is None else unread_after(position, log, source, head)
 
 
-def after(position: Position, log: Log, source: str, head: Head) -> Unread:
-    """What is after a position in a source that stands at `head`.
+def unread_after(position: Position, log: Log, source: str, head: Head) -> Unread:
+    """What is unread after a position in a source that stands at `head`.
 
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
     """
-    broken = broken_off(position, head.table_id, head.version)
+    broken = why_broken_off(position, head.table_id, head.version)
     if broken is not None:
         return Unread(source, position, head, (), broken)
     commits = commits_between(log, source, position.version, head.version)
@@ -121,26 +122,26 @@ def after(position: Position, log: Log, source: str, head: Head) -> Unread:
     return Unread(source, position, head, commits, gap)
 
 
-def broken_off(position: Position, table: str, version: int, furthest: int | None = None) -> str | None:
+def why_broken_off(position: Position, table: str, version: int, furthest: int = NOTHING_READ) -> str | None:
     """Why a source does not go on from a position, whatever its log still has; None if it does.
 
     Args:
         position: How far it has been read.
         table: The id of the table that stands there.
         version: Its newest version.
-        furthest: How far rows of the reader may reflect it; no further than the position if None.
+        furthest: How far rows of the reader may reflect it, if further than the position.
     """
     if position.table != table:
         return f"another table (id {table}) has taken its place"
-    read = max(position.version, position.version if furthest is None else furthest)
+    read = max(position.version, furthest)
     if read > version:
         return f"its log ends at version {version}, and version {read} was read"
     return None
 
 
-def stale(cursor: Cursor) -> str | None:
+def why_compared_again(cursor: Cursor) -> str | None:
     """Why everything is compared once more although each source could be read on; None if nothing asks for that."""
-    if not isinstance(cursor, Known) or not cursor.compare_again:
+    if not isinstance(cursor, Known) or not cursor.must_be_compared_again:
         return None
     return f"a rival's rows came just before version {cursor.version}, which had compared everything"
 

@@ -214,7 +214,7 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
 def _reads(run: Run) -> dg.MetadataValue[Any]:
     records = [_read(changes) for changes in run.changes] + [
         {"table": name, "after": "", "upto": at.version, "changed": "", "how": "snapshot"}
-        for name, at in run.lookups.items()
+        for name, at in run.snapshot_inputs.items()
     ]
     if not records:
         return dg.MetadataValue.text("no table")

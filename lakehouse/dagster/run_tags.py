@@ -51,15 +51,15 @@ def version_by(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | 
         return None
     if not asset.appends or not asset.incremental:
         raise ReadError(
-            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes. Nothing was "
-            f"written. The run tag {FULL_REFRESH}=true compares everything instead."
+            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes.",
+            f"Nothing was written. The run tag {FULL_REFRESH}=true compares everything instead.",
         )
     if wanted == "now":
         return "now"
     if not wanted.isdecimal():
         raise ReadError(
-            f"The run tag {GO_ON_FROM}{asset.name}={wanted} names no version of the source. Nothing was written. Give "
-            f"a version, whose rows are the last ones that the table has, or now."
+            f"The run tag {GO_ON_FROM}{asset.name}={wanted} names no version of the source.",
+            "Nothing was written. Give a version, whose rows are the last ones that the table has, or now.",
         )
     return int(wanted)
 

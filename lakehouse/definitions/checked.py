@@ -101,7 +101,7 @@ class Checked:
         if isinstance(worst, Finding):
             return worst
         unbegun = without_position(self._followed, backlogs, self._standing)
-        return lag.lag(self.name, (*worst, *self._looked_up()), most, self.now, unbegun)
+        return lag.lag(self.name, (*worst, *self._snapshot_inputs()), most, self.now, unbegun)
 
     def staleness(self, margin: timedelta) -> Finding:
         worst = self._worst_off
@@ -256,7 +256,7 @@ class Checked:
             of_sources.append(worst)
         return tuple(of_sources)
 
-    def _looked_up(self) -> Iterator[Unread]:
+    def _snapshot_inputs(self) -> Iterator[Unread]:
         """What came since the last run in each input that is read whole; nothing, if the table is partitioned."""
         followed = set[str]() if self.followed is None else {source.ref.name for source in self.followed.sources}
         if not isinstance(self.cursor, Known):
@@ -264,9 +264,9 @@ class Checked:
         for ref in self.sources.values():
             position = self.cursor.reads.get(ref.name)
             if position is not None and ref.name not in followed:
-                lookup = unread(ref.log(self.session), ref.name, position)
-                if lookup is not None:
-                    yield lookup
+                unread_part = unread(ref.log(self.session), ref.name, position)
+                if unread_part is not None:
+                    yield unread_part
 
     def _is_replaced(self, source: TableRef, cursor: Known) -> bool:
         head = source.log(self.session).head()

@@ -9,7 +9,6 @@ from uuid import uuid4
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import (
     changes_of,
@@ -33,10 +32,8 @@ from lakehouse.forecast.forecast import Forecast, InputForecast, RunEffect, Writ
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
 from lakehouse.forecast.writing import strategy, verdict
 from lakehouse.log.log import version_of
-from lakehouse.log.versions import NOTHING_READ
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.decide import SourceState
-from lakehouse.read.source import Source
+from lakehouse.read.source import Source, SourceState
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
@@ -170,9 +167,8 @@ class _Subject:
         mapped = None if slice_ is None else digest(partitions(slice_))
         archive = None if read.archive is None else self.manager.archive(read.archive)
         source = replace(source, mapped=mapped, archive=archive)
-        state = SourceState(source.head.table_id, source.head.version, mapped)
-        furthest = cursor.furthest(ref.name) if isinstance(cursor, Known) else NOTHING_READ
-        return reading(step.asset, source, read, step.decided(ref.name, state, read), furthest, step.now)
+        state = SourceState(ref.name, source.head.table_id, source.head.version, mapped)
+        return reading(step.asset, source, read, step.decision(state, read), cursor.furthest(ref.name), step.now)
 
     def source(self, ref: TableRef) -> SourceAt:
         log = ref.log(self.manager.session)
@@ -236,4 +232,4 @@ def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]
             at = replace(at, where=where, mapped=digest(partitions(mapped)))
         pinned = Source(at, source.log, source.head, () if table.partition_columns else table.key_columns)
         read: Read | None = changes_of(subject.asset).get(name)
-        yield name, step.lookup(pinned) if read is None else step.changes(pinned, read, subject.manager.archive)
+        yield name, step.snapshot_input(pinned) if read is None else step.changes(pinned, read, subject.manager.archive)

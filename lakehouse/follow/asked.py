@@ -21,7 +21,7 @@ _ENDINGS = {
 }
 
 
-def short(*parts: object) -> str:
+def digest_of(*parts: object) -> str:
     """A text that stands for others."""
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
 
@@ -58,16 +58,16 @@ class Started:
         return next((run for run in runs if run.status is not DagsterRunStatus.NOT_STARTED), None)
 
     def keys(self, table: dg.AssetKey) -> frozenset[str]:
-        """The run keys of all runs of a table's partitions, by one look-up however many they are."""
+        """The run keys of all runs of a table's partitions, by one query however many they are."""
         tags = dict(self.instance.get_run_tags([_RUN_KEY], value_prefix=self._prefix(table)))
         return frozenset(tags.get(_RUN_KEY, ())) - self._not_started
 
     def key(self, table: dg.AssetKey, partition: str, state: str) -> str:
         """The run key of a request of one partition."""
-        return self._prefix(table) + short(partition, state)
+        return self._prefix(table) + digest_of(partition, state)
 
     def _prefix(self, table: dg.AssetKey) -> str:
-        return short(self.sensor, table.to_user_string())[:8] + "-"
+        return digest_of(self.sensor, table.to_user_string())[:8] + "-"
 
     @cached_property
     def _not_started(self) -> frozenset[str]:

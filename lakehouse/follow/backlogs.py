@@ -3,16 +3,17 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from lakehouse.cursor.cursor import Cursor, Lost
-from lakehouse.cursor.unread import Backlog, Unbegun, Unread, backlog
+from lakehouse.cursor.unread import Backlog, Unread, backlog
 from lakehouse.follow.partitions import SourcePartitions
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import FileSchema, Head, Log
 from lakehouse.log.size import Size
 
 
-def of_each(
+def backlogs_by_partition(
     cursors: Mapping[str, Cursor],
     log: Log,
     name: str,
@@ -39,9 +40,8 @@ def of_each(
     for cursor in cursors.values():  # many partitions may have one
         if id(cursor) not in by_cursor:
             by_cursor[id(cursor)] = backlog(cursor, walked, name, head)
-    unread = [each for each in by_cursor.values() if isinstance(each, Unread) and each.gap is None]
-    ranges = [each.commits or () for each in unread]
-    if any(map(begins_anew, by_cursor.values())):
+    ranges = [each.commits or () for each in by_cursor.values() if reads_on(each)]
+    if len(ranges) < len(by_cursor):
         ranges.append(tuple(reversed(list(recent(walked, head)))))
     with_rows = list(filter(has_rows, max(ranges, key=len, default=())))
     changed = partitions.changed_by(with_rows)
@@ -49,7 +49,7 @@ def of_each(
     for partition, cursor in cursors.items():
         unread_part, newest = by_cursor[id(cursor)], None
         commits = with_rows if changed is None else changed.get(partition, ())
-        if isinstance(unread_part, Unread) and unread_part.gap is None:
+        if reads_on(unread_part):
             first = bisect_right(commits, unread_part.position.version, key=_version)
             unread_part = replace(unread_part, commits=tuple(commits[first:]))
         elif commits and not (refuses_gaps and (isinstance(cursor, Lost) or isinstance(unread_part, Unread))):
@@ -58,9 +58,9 @@ def of_each(
     return backlogs
 
 
-def begins_anew(backlog: Backlog) -> bool:
-    """Whether all of the source has to be read, or the run refuses."""
-    return isinstance(backlog, Unbegun) or backlog.gap is not None
+def reads_on(backlog: Backlog) -> TypeGuard[Unread]:
+    """Whether the next run reads on from a position, commit by commit; otherwise it reads all, or refuses."""
+    return isinstance(backlog, Unread) and backlog.gap is None
 
 
 RECENT = 30

@@ -16,7 +16,7 @@ from lakehouse.cursor.unread import Backlog, backlog
 from lakehouse.dagster.code_location import changes_of, result_annotation
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
-from lakehouse.follow.backlogs import begins_anew, has_rows, of_each, recent
+from lakehouse.follow.backlogs import backlogs_by_partition, has_rows, reads_on, recent
 from lakehouse.follow.partitions import SourcePartitions, is_dynamic, names_partitions, rows_of
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
@@ -41,7 +41,7 @@ class LeftOut:
     missing: frozenset[dg.AssetKey] = frozenset()
 
 
-def first_line(error: Exception) -> str:
+def error_in_short(error: Exception) -> str:
     """What an unexpected error says, without what it says at length."""
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
@@ -154,7 +154,7 @@ class Followed:
         standing = list(self._standing(logs))
         each = tuple(backlog(cursor, log, name, head) for name, log, head in standing)
         newest = tuple(
-            next(filter(has_rows, recent(log, head)), None) if begins_anew(unread_part) else None
+            next(filter(has_rows, recent(log, head)), None) if not reads_on(unread_part) else None
             for unread_part, (_, log, head) in zip(each, standing, strict=True)
         )
         return Backlogs({None: each}, {None: newest})
@@ -173,7 +173,9 @@ class Followed:
             candidates |= rows_of(self.asset, own, self.declared, log)
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
         each = [
-            of_each(cursors, source_log, name, source_head, partitions, refuses_gaps=self._refuses_gaps(source.key))
+            backlogs_by_partition(
+                cursors, source_log, name, source_head, partitions, refuses_gaps=self._refuses_gaps(source.key)
+            )
             for source, (name, source_log, source_head), partitions in zip(
                 self.sources, self._standing(logs), mapped, strict=True
             )
@@ -208,7 +210,7 @@ class Followed:
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's
-                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {first_line(error)}")
+                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {error_in_short(error)}")
             mapped.append(partitions)
         return tuple(mapped)
 

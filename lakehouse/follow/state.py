@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lakehouse.cursor.unread import DAY, Backlog, Unbegun
 from lakehouse.cursor.walk import mark_of
 from lakehouse.errors import LakehouseError
-from lakehouse.follow.backlogs import begins_anew, recent
+from lakehouse.follow.backlogs import reads_on, recent
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log
 
@@ -35,14 +35,14 @@ class Span:
             now: Milliseconds since the epoch.
         """
         source = f"{backlog.source} {backlog.head.table_id}@"
-        if isinstance(backlog, Unbegun) or begins_anew(backlog):
-            after = "" if isinstance(backlog, Unbegun) else backlog.position.version
-            all_of = f"{source}{after} all"
-            return cls(all_of) if newest is None else cls(f"{all_of} of {newest.version}", (newest,))
-        after = f"{source}{backlog.position.version}"
-        if backlog.changes:
-            return cls(f"{after}-{backlog.changes[-1].version}", backlog.changes)
-        return cls(f"{after} day {now // DAY}", backlog.commits or ())
+        if reads_on(backlog):
+            after = f"{source}{backlog.position.version}"
+            if backlog.changes:
+                return cls(f"{after}-{backlog.changes[-1].version}", backlog.changes)
+            return cls(f"{after} day {now // DAY}", backlog.commits or ())
+        position = "" if isinstance(backlog, Unbegun) else backlog.position.version
+        whole = f"{source}{position} all"
+        return cls(whole) if newest is None else cls(f"{whole} of {newest.version}", (newest,))
 
 
 def state_of(spans: Sequence[Span], declaration: str, own: str) -> str:

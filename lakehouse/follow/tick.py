@@ -11,7 +11,7 @@ from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.dagster.drivers import SILENT
 from lakehouse.follow.alive import silence
-from lakehouse.follow.asked import SENSOR, Request, Started, ending, for_cursor, from_cursor, short
+from lakehouse.follow.asked import SENSOR, Request, Started, digest_of, ending, for_cursor, from_cursor
 from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.sentences import left_out, listed, names, some, tables, waiting
 from lakehouse.follow.watch import Behind, Look, UpToDate, Watch
@@ -172,7 +172,7 @@ class Tick:
                 self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             else:
                 ready[key] = look
-        whole = {key: short(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions}
+        whole = {key: digest_of(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions}
         requests = self._of_tables(whole, looks, taken)
         for key, look in ready.items():
             requests += self._of_partitions(key, look.partitions)
@@ -192,7 +192,7 @@ class Tick:
         wanted = {key: state for key, state in states.items() if key not in runs}
         if not wanted:
             return []
-        run_key = short(self._name, *sorted(wanted.items()))
+        run_key = digest_of(self._name, *sorted(wanted.items()))
         self._before |= {key: Request(state, run_key) for key, state in wanted.items()}
         run = self._started.run(run_key)  # of a sensor that has lost its cursor
         if run is not None:

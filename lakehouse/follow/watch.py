@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import dagster as dg
 
-from lakehouse.cursor.unread import Backlog, Unbegun, Unread
+from lakehouse.cursor.unread import Backlog, Unread
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
@@ -25,9 +25,9 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
-from lakehouse.follow.asked import short
-from lakehouse.follow.backlogs import begins_anew
-from lakehouse.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, first_line
+from lakehouse.follow.asked import digest_of
+from lakehouse.follow.backlogs import reads_on
+from lakehouse.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short
 from lakehouse.follow.state import Span, standing, standing_for_all, state_of
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
@@ -231,7 +231,7 @@ def _looked(table: Followed, logs: _Logs) -> Look:
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
-        return LeftOut(first_line(error))
+        return LeftOut(error_in_short(error))
 
 
 def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str | None, list[Span]]:
@@ -256,13 +256,13 @@ def _behind(
     declaration = table.declaration
     states = {partition: state_of(spans, declaration, own) for partition, spans in due.items()}
     partitions = {partition: state for partition, state in states.items() if partition is not None}
-    state = states[None] if None in states else short(*partitions.items())
+    state = states[None] if None in states else digest_of(*partitions.items())
     return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
 
 
 def _waits(backlog: Backlog) -> bool:
     """Whether there is something to read: all of a source, or commits that may have changed a row."""
-    return isinstance(backlog, Unbegun) or begins_anew(backlog) or bool(backlog.changes)
+    return not reads_on(backlog) or bool(backlog.changes)
 
 
 def _expires(backlog: Backlog) -> bool:

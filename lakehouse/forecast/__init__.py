@@ -2,5 +2,5 @@
 
 In: a materialization that has begun, and where its sources stand. Out: a `Forecast`.
 Law: nothing is read of any row, and nothing is written.
-Read: forecast, reading, writing.
+Read: forecast, reading, archive, writing.
 """

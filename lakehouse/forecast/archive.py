@@ -10,8 +10,9 @@ from lakehouse.cursor.mark import Position
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
 from lakehouse.log.versions import VersionRange
-from lakehouse.read.archive import Origin, held_upto
+from lakehouse.read.archive import held_upto
 from lakehouse.read.changes import LOG_NAMES
+from lakehouse.read.source import SourceState
 from lakehouse.spark.snapshot import TableRef
 
 
@@ -54,7 +55,7 @@ def answer(archive: TableRef, source: str, log: Log, head: Head, position: Posit
     own = FileLog(archive.files, archive.name)
     own_head = own.head()
     range_ = VersionRange(position.version, head.version)
-    upto = held_upto(archive.name, own, own_head, Origin(source, head.table_id, mapped), range_)
+    upto = held_upto(archive.name, own, own_head, SourceState(source, head.table_id, head.version, mapped), range_)
     if own_head is None or upto is None:
         return Lacks()
     columns, source_columns = own.file_schema(own_head.version), log.file_schema(upto)

@@ -15,7 +15,7 @@ class Reading(Enum):
     ARCHIVE = "the archived changes"
     FIRST = "all rows, as a first read"
     EVERYTHING = "all rows, compared with the table"
-    LOOKUP = "all rows, as a snapshot"
+    SNAPSHOT_INPUT = "all rows, as a snapshot"
     REFUSED = "refused"
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import Unread, after
+from lakehouse.cursor.unread import Unread, unread_after
 from lakehouse.declare.read import Read
 from lakehouse.forecast.archive import Answer, Holds, Lacks, Unknown, answer
 from lakehouse.forecast.forecast import InputForecast, Reading
@@ -83,12 +83,12 @@ def reading(asset: Asset, source: SourceAt, read: Read, decision: Decision, furt
 def looked_up(source: SourceAt, position: Position | None) -> InputForecast:
     """How an input is read that is no `Changes`: whole, at its newest version."""
     moved = position is not None and (position.table, position.version) != (source.head.table_id, source.head.version)
-    return source.whole(Reading.LOOKUP, "it has moved since the last run" if moved else None)
+    return source.whole(Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
 
 
 def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest: int, now: int) -> InputForecast:
     """The commits after a position, or what is read instead where they cannot be read."""
-    backlog = after(position, source.log, source.name, source.head)
+    backlog = unread_after(position, source.log, source.name, source.head)
     gap = backlog.gap
     if gap is None and backlog.versions and not source.head.keeps_feed:
         gap = "its change data feed was switched off"

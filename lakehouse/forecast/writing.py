@@ -22,7 +22,7 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[RunE
         inputs: How each input would be read.
     """
     changed = [each for each in inputs if each.reading in (Reading.CHANGES, Reading.ARCHIVE, *_ALL)]
-    moved = [each.source for each in inputs if each.reading is Reading.LOOKUP and each.why is not None]
+    moved = [each.source for each in inputs if each.reading is Reading.SNAPSHOT_INPUT and each.why is not None]
     refused = [each for each in inputs if each.reading is Reading.REFUSED]
     if refused:
         return RunEffect.REFUSED, f"'{refused[0].source}' cannot be read on, and nothing would be written."

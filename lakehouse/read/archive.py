@@ -11,6 +11,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.log.log import Head, Log, commits_between
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.changes import LOG_NAMES, VERSION, Changes
+from lakehouse.read.source import SourceState
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import folded
 
@@ -30,21 +31,6 @@ class Archived:
     upto: int
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The source of an archive.
-
-    Args:
-        name: Its name.
-        table_id: Its table id.
-        mapped: Which of its partitions are read, as a digest; None if all are.
-    """
-
-    name: str
-    table_id: str
-    mapped: str | None
-
-
 def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> Archived | None:
     """What an archive holds of a range of its source; None if it cannot answer.
 
@@ -52,7 +38,8 @@ def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> A
     """
     log = archive.log(lambda: source.spark)
     head = log.head()
-    upto = held_upto(archive.name, log, head, Origin(source.ref.name, source.table_id, source.mapped), range_)
+    state = SourceState(source.ref.name, source.table_id, source.version, source.mapped)
+    upto = held_upto(archive.name, log, head, state, range_)
     if head is None or upto is None:
         return None
     rows = TableVersion.of(source.spark, archive, head).rows()
@@ -62,7 +49,7 @@ def archived(archive: TableRef, source: TableVersion, range_: VersionRange) -> A
     return Archived(rows.where((F.col(COMMIT_VERSION) > range_.after) & (F.col(COMMIT_VERSION) <= upto)), upto)
 
 
-def held_upto(archive: str, log: Log, head: Head | None, origin: Origin, range_: VersionRange) -> int | None:
+def held_upto(archive: str, log: Log, head: Head | None, source: SourceState, range_: VersionRange) -> int | None:
     """The last version of a range up to which an archive holds every change, by its own log; None if it cannot answer.
 
     It answers only if an asset of this lakehouse has appended to it every change of the same source and no other, of no
@@ -72,16 +59,16 @@ def held_upto(archive: str, log: Log, head: Head | None, origin: Origin, range_:
         archive: The archive's name.
         log: Its log.
         head: Where it stands; None if there is no table.
-        origin: The source.
+        source: The source of the archive.
         range_: Versions of the source.
     """
     cursor = find_cursor(log, head, archive)
     if head is None or not isinstance(cursor, Known):
         return None
-    position = cursor.reads.get(origin.name)
-    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, origin.mapped):
+    position = cursor.reads.get(source.name)
+    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, source.mapped):
         return None
-    if position.table != origin.table_id or position.version <= range_.after:
+    if position.table != source.table_id or position.version <= range_.after:
         return None
     begins = cursor.mark.log_after
     if begins is None or begins > range_.after or not is_untouched(cursor, log, head):

@@ -14,7 +14,7 @@ from lakehouse.log.versions import VersionRange
 from lakehouse.read.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.read.times import Times
 from lakehouse.read.touched import Touched, require
-from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, UnreadRows
+from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.spark.promises import not_appended
 from lakehouse.spark.snapshot import TableVersion
@@ -78,7 +78,7 @@ class Changes:
         commits: The commits of the range; empty if everything is read, or if an archive answers.
         behind: Versions that a limit left to the next run.
         key: The columns that identify a row of the source in every version of the range; empty if unknown.
-        decided: Why the run would have been refused, had nobody decided from where it goes on; None if it was not.
+        refusal: Why the table's own position was refused; None unless a run tag named the version to continue from.
         times: When the versions of the range were committed; None unless the asset keeps a history.
     """
 
@@ -88,7 +88,7 @@ class Changes:
     commits: tuple[Commit, ...] = ()
     behind: int = 0
     key: tuple[str, ...] = ()
-    decided: str | None = None
+    refusal: str | None = None
     times: Times | None = None
 
     @property
@@ -209,9 +209,9 @@ class Changes:
                 if expressions:
                     computed = self._computed(content.frame, expressions)
                     return SomeKeys(columns, computed if isinstance(rows, Local) else UnreadRows(computed), most)
-                of_key = Tells.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else Tells.ROWS
-                tells = of_key if folded(columns) == folded(self.key) else Tells.KEYS
-                return SomeKeys(columns, rows if isinstance(rows, Local) else UnreadRows(rows), most, tells)
+                of_key = FromFeed.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else FromFeed.ROWS
+                from_feed = of_key if folded(columns) == folded(self.key) else FromFeed.KEYS
+                return SomeKeys(columns, rows if isinstance(rows, Local) else UnreadRows(rows), most, from_feed)
 
     def _computed(self, frame: DataFrame, expressions: dict[str, str]) -> DataFrame:
         """The frame with columns that are computed row by row."""
@@ -243,8 +243,8 @@ class Changes:
         clash = [name for name in LOG_NAMES.values() if name in folded(self.source.columns)]
         if clash:
             raise ReadError(
-                f"'{self.name}' already has a column {clash[0]}, which log() would add. Nothing was written. "
-                f"Rename the feed's columns in the asset instead of calling log()."
+                f"'{self.name}' already has a column {clash[0]}, which log() would add.",
+                "Nothing was written. Rename the feed's columns in the asset instead of calling log().",
             )
         return self._log
 

@@ -3,15 +3,16 @@
 Each decision follows from values alone: the cursor, the head of the source, the options and the definition.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import read_in, why_redefined
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.unread import broken_off, stale
+from lakehouse.cursor.unread import why_broken_off, why_compared_again
 from lakehouse.declare.read import Read
+from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError
 from lakehouse.read.asset import Asset
 from lakehouse.read.remedies import (
     HISTORY_REMEDY,
@@ -21,6 +22,8 @@ from lakehouse.read.remedies import (
     append_remedy,
     lost_remedy,
 )
+from lakehouse.read.request import UserRequest
+from lakehouse.read.source import SourceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +67,7 @@ class Continue:
 Decision: TypeAlias = Continue | FirstRead | Reconcile | Refuse
 
 
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """A source as a run found it: the id of its table, its newest version, and which of its partitions are read."""
-
-    table: str
-    version: int
-    mapped: str | None = None
-
-
-def of_all(
+def decision_for_all(
     asset: Asset, cursor: Cursor, definition: Mapping[str, str], request: Reconcile | None
 ) -> Reconcile | Refuse | None:
     """The decision for all inputs together; None if each input continues from its own position.
@@ -102,12 +96,11 @@ def of_all(
             return None
 
 
-def of_input(
+def decision_for_input(
     asset: Asset,
     together: Reconcile | Refuse | None,
     cursor: Cursor,
-    source: str,
-    state: SourceState,
+    source: SourceState,
     position: Position | None,
     read: Read,
 ) -> Decision:
@@ -117,8 +110,7 @@ def of_input(
         asset: The asset.
         together: The decision for all its inputs.
         cursor: How far its table has read.
-        source: The name of the source.
-        state: The source.
+        source: The source.
         position: The table's position of the source; None if it has none.
         read: The options of the input.
     """
@@ -129,23 +121,59 @@ def of_input(
             return together if read.is_whole else Refuse(reason, PARTIAL_REMEDY)
         case None:
             pass
-    again = stale(cursor)
+    again = why_compared_again(cursor)
     if again is not None and recomputes(asset, read):
         return Reconcile(again)
-    if position is None or position.lookup:
+    if position is None or position.is_snapshot:
         return FirstRead()
     mark = cursor.mark if isinstance(cursor, Known) else None
     if mark is not None and mark.definition is not None:
-        more = read_in(mark.definition, source, read)
+        more = read_in(mark.definition, source.name, read)
         if more is not None:
             reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
             return Reconcile(reason) if recomputes(asset, read) else Refuse(reason, remedy(asset, read))
     elif position.mapped is None:  # an earlier version did not say which, and is believed once
-        position = replace(position, mapped=state.mapped)
-    reason = _why_not_on(cursor, source, state, position)
+        position = replace(position, mapped=source.mapped)
+    reason = _why_not_on(cursor, source, position)
     if reason is None:
         return Continue(position)
     return Reconcile(reason) if may_compare(asset, read) else Refuse(reason, remedy(asset, read))
+
+
+def without_doubling(asset: Asset, read: Read, decision: Decision, is_unread: Callable[[], bool]) -> Decision:
+    """The decision, refused if an `Append` would add a whole source to a table that may hold rows of the source.
+
+    Args:
+        asset: The asset.
+        read: The options of the input.
+        decision: What is to be done with the input.
+        is_unread: Whether the table has no row of the source; asked for only if the whole source is to be read.
+    """
+    is_whole = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
+    if not asset.appends or not is_whole or is_unread():
+        return decision
+    reason = decision.reason if isinstance(decision, Reconcile) else "the table holds rows of another origin"
+    return Refuse(reason, append_remedy(asset.name))
+
+
+def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ...]) -> None:
+    """Refuses what no run of the asset can do.
+
+    Args:
+        asset: The asset.
+        request: What a user asks of the run by its tags.
+        partitions: The keys of the run's partitions.
+
+    Raises:
+        PartitionRangeError: Several partitions of an asset that reads changes.
+        PastRefusedError, RefreshRefusedError: A full refresh of a history, or of a table that is kept from extracts.
+    """
+    if asset.incremental and len(partitions) > 1:
+        raise PartitionRangeError(asset.name, partitions)
+    if asset.keeps_past and request.compare is not None:
+        raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
+    if asset.takes_extracts and request.compare is not None:
+        raise RefreshRefusedError(asset.name)
 
 
 def recomputes(asset: Asset, read: Read) -> bool:
@@ -178,8 +206,7 @@ def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str |
     return why_redefined(mark.definition, definition, appends=asset.appends, ignored=asset.table.ignored_config)
 
 
-def _why_not_on(cursor: Cursor, source: str, state: SourceState, position: Position) -> str | None:
-    furthest = cursor.furthest(source) if isinstance(cursor, Known) else None
-    if position.table == state.table and position.mapped != state.mapped:
+def _why_not_on(cursor: Cursor, source: SourceState, position: Position) -> str | None:
+    if position.table == source.table_id and position.mapped != source.mapped:
         return "other partitions of it are mapped to this run than to the one before"
-    return broken_off(position, state.table, state.version, furthest)
+    return why_broken_off(position, source.table_id, source.version, cursor.furthest(source.name))

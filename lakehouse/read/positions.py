@@ -25,19 +25,19 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
     if source in reads or not run.asset.appends:
         return reads.get(source)
     former = [at for was, at in reads.items() if was not in run.asset.inputs]
-    return next((at for at in former if at.table == table_id and not at.lookup), None)
+    return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
 
 
 def former_reads(run: Run) -> dict[str, Position]:
     """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
     if not run.asset.appends:
         return {}
-    read = {changes.name for changes in run.changes} | run.lookups.keys()
+    read = {changes.name for changes in run.changes} | run.snapshot_inputs.keys()
     tables = {changes.source_at.table_id for changes in run.changes}
     return {
         name: at
         for name, at in run.cursor.reads.items()
-        if name not in read and at.table not in tables and not at.lookup
+        if name not in read and at.table not in tables and not at.is_snapshot
     }
 
 

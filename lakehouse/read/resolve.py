@@ -204,9 +204,9 @@ def _from_named_version(
         raise GapError(reader.asset.name, name, after, newest, twice, what_to_do)
     if start > newest:
         raise StartError(reader.asset.name, name, f"version {start}", f"ends at version {newest}")
-    decided = replace(reader, go_on_from=None, gap=None)
-    changes = _continue(source, Position(source.head.table_id, start, mapped=source.at.mapped), decided)
-    return replace(changes, decided=reason)
+    continuing = replace(reader, go_on_from=None, gap=None)
+    changes = _continue(source, Position(source.head.table_id, start, mapped=source.at.mapped), continuing)
+    return replace(changes, refusal=reason)
 
 
 def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:

@@ -33,12 +33,12 @@ class Run:
         head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
         former_reads: The positions of sources that an `Append` no longer reads, because its rows from them stay.
-        lookups: The positions of the inputs read as a plain `DataFrame`.
+        snapshot_inputs: The positions of the inputs read as a plain `DataFrame`.
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
         request: What a user asks of the run by its tags.
-        decided: From where a run tag lets an `Append` continue; None if its own position says that.
+        continued_from: The version that a run tag had an `Append` continue from, and why; None without such a tag.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
@@ -52,12 +52,12 @@ class Run:
     aliases: frozenset[str] = frozenset()
     changes: tuple[Changes, ...] = ()
     former_reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
-    lookups: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    snapshot_inputs: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
     reconcile: Reconcile | None = None
     request: UserRequest = field(default_factory=UserRequest)
-    decided: str | None = None
+    continued_from: str | None = None
     extract: ExtractVersion | None = None
     must_record: bool = False
     inputs: Size | None = None
@@ -96,7 +96,7 @@ class Run:
     def adopts(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
         taken = "version" in self.request.allowed and self.asset.takes_extracts
-        return taken or self.reconcile is not None or self.decided is not None
+        return taken or self.reconcile is not None or self.continued_from is not None
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class Run:
     @property
     def reads(self) -> dict[str, Position]:
         """Every source's position once this run has committed."""
-        positions = {**self.former_reads, **self.lookups}
+        positions = {**self.former_reads, **self.snapshot_inputs}
         for changes in self.changes:
             at = changes.source_at
             time = None if changes.times is None else changes.times.upto
@@ -124,14 +124,14 @@ class Run:
     @property
     def _decisions(self) -> str | None:
         """What run tags decided, for the mark."""
-        decided = () if self.decided is None else (self.decided,)
-        return "; ".join((*decided, *self.request.decisions)) or None
+        continued = () if self.continued_from is None else (self.continued_from,)
+        return "; ".join((*continued, *self.request.decisions)) or None
 
     @property
     def application_id(self) -> str:
         return application_id(self.name, self.partitions, self.cursor.generation)
 
-    def is_due(self, *, by_lookups: bool = False) -> bool:
+    def is_due(self, *, by_snapshot_inputs: bool = False) -> bool:
         """Whether a commit is due although no row differs: it records what a later run would otherwise do again.
 
         That is a position that moved over rows, the definition, the version of an extract, what run tags decided, or a
@@ -139,9 +139,10 @@ class Run:
         inputs that moved are a reason beside changes alone.
 
         Args:
-            by_lookups: Whether snapshot inputs that moved are a reason, because the result was compared as of them.
+            by_snapshot_inputs: Whether snapshot inputs that moved are a reason, because the result was compared as of
+                them.
         """
-        if by_lookups and self.changes and self.lookups_moved:
+        if by_snapshot_inputs and self.changes and self.snapshot_inputs_moved:
             return True
         if self.request.decisions:
             return True
@@ -149,7 +150,7 @@ class Run:
             return bool(self.changes) or self.cursor.epoch == 0
         if self.extract != self.cursor.mark.extract:
             return True
-        if self.must_record or self.decided is not None or self.cursor.stale_base or self.is_redefined:
+        if self.must_record or self.continued_from is not None or self.cursor.stale_base or self.is_redefined:
             return True
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
@@ -159,7 +160,7 @@ class Run:
         Args:
             overwrites: Whether the result is the whole table, which snapshot inputs decide as well.
         """
-        return bool(self.changes) and not self.is_due(by_lookups=overwrites)
+        return bool(self.changes) and not self.is_due(by_snapshot_inputs=overwrites)
 
     @property
     def is_redefined(self) -> bool:
@@ -171,9 +172,9 @@ class Run:
         return mark.code_version != self.asset.code_version or (reads_changes and mark.definition != self.definition)
 
     @property
-    def lookups_moved(self) -> bool:
+    def snapshot_inputs_moved(self) -> bool:
         """Whether a snapshot input stands at another version than when the table was last written."""
-        return any(self.cursor.reads.get(source) != at for source, at in self.lookups.items())
+        return any(self.cursor.reads.get(source) != at for source, at in self.snapshot_inputs.items())
 
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases

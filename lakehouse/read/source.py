@@ -7,6 +7,23 @@ from lakehouse.spark.snapshot import TableVersion
 
 
 @dataclass(frozen=True, slots=True)
+class SourceState:
+    """A source as a run found it, as a value.
+
+    Args:
+        name: Its name.
+        table_id: Its table id.
+        version: Its newest version.
+        mapped: Which of its partitions are read, as a digest; None if all are.
+    """
+
+    name: str
+    table_id: str
+    version: int
+    mapped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """A source as one run found it.
 
@@ -21,3 +38,7 @@ class Source:
     log: Log
     head: Head
     key: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> SourceState:
+        return SourceState(self.at.ref.name, self.head.table_id, self.head.version, self.at.mapped)

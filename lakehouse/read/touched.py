@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.read.latest_images import rows_after
-from lakehouse.read.touched_keys import EveryKey, SomeKeys, Tells, UnreadRows
+from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.types import pads
 from lakehouse.sql.keys import KeyPredicate
@@ -68,9 +68,9 @@ class Touched:
         return isinstance(self.touched, SomeKeys) and not isinstance(self.touched.rows, UnreadRows)
 
     @property
-    def tells(self) -> Tells:
+    def from_feed(self) -> FromFeed:
         """What the changes tell beside the keys."""
-        return self.touched.tells if isinstance(self.touched, SomeKeys) else Tells.KEYS
+        return self.touched.from_feed if isinstance(self.touched, SomeKeys) else FromFeed.KEYS
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -86,7 +86,7 @@ class Touched:
         match self.touched:
             case EveryKey():
                 return self.source
-            case SomeKeys(rows=Local() as images, tells=Tells.ROWS | Tells.NEW_ROWS) if not self.also:
+            case SomeKeys(rows=Local() as images, from_feed=FromFeed.ROWS | FromFeed.NEW_ROWS) if not self.also:
                 rows = rows_after(images, self.columns, self.source.columns)
                 if rows is not None and not pads(self.source.schema):  # the feed does not say which text is a CHAR
                     return rows.frame
@@ -103,10 +103,10 @@ class Touched:
         require(frame.columns, self.columns, f"the frame that of() restricts to keys of {self.name}")
         if isinstance(self.touched, EveryKey):
             return frame
-        near = self.predicate(frame.schema)
-        if near is not None:
-            frame = frame.where(near.sql)
-            if near.is_exact:
+        predicate = self.predicate(frame.schema)
+        if predicate is not None:
+            frame = frame.where(predicate.sql)
+            if predicate.is_exact:
                 return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
         keys = self.sent.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
@@ -170,12 +170,12 @@ class Touched:
 
     def _with_others(self, source: DataFrame) -> DataFrame:
         """The source's rows with touched keys, and those that are among `rows` whatever their key."""
-        near = self.predicate(source.schema)
+        predicate = self.predicate(source.schema)
         if not self.also or self.values == []:
             return self.of(source)
         others = reduce(Column.__or__, (F.coalesce(F.expr(condition), F.lit(False)) for condition in self.also))
-        if near is not None and near.is_exact:
-            return source.where(F.expr(near.sql) | others)
+        if predicate is not None and predicate.is_exact:
+            return source.where(F.expr(predicate.sql) | others)
         return self.of(source.where(~others)).union(source.where(others))
 
 

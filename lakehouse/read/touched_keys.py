@@ -17,7 +17,7 @@ from lakehouse.sql.keys import KeyPredicate, KeySet
 from lakehouse.sql.text import Literal, quote
 
 
-class Tells(Enum):
+class FromFeed(Enum):
     """What changes tell beside the keys that they touched.
 
     KEYS: Nothing. ROWS: The rows with these keys, because the columns identify a row of the source in every version of
@@ -53,13 +53,13 @@ class SomeKeys:
         columns: The key's columns.
         rows: Rows with the keys, perhaps repeated; not brought to the driver before the write if they are `Unread`.
         most: There are at most so many keys, by the metrics of the commits; None if those do not say.
-        tells: What the changes tell beside the keys.
+        from_feed: What the changes tell beside the keys.
     """
 
     columns: tuple[str, ...]
     rows: KeyRows
     most: int | None = None
-    tells: Tells = field(default=Tells.KEYS)
+    from_feed: FromFeed = field(default=FromFeed.KEYS)
 
     @cached_property
     def values(self) -> list[tuple[Literal, ...]] | None:

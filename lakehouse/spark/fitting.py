@@ -173,6 +173,15 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame.select(*(v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True)))
 
 
+def with_lacking(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame, and after its columns those of a schema that it lacks, as NULLs."""
+    present = folded(frame.columns)
+    for column in schema.fields:
+        if column.name.lower() not in present:
+            frame = frame.withColumn(column.name, F.lit(None).cast(column.dataType))
+    return frame
+
+
 def typed(frame: DataFrame, schema: StructType) -> DataFrame:
     """The frame with its known columns, so that Connect need not analyze it to find them."""
     if not is_connect(frame.sparkSession) or not all(_is_plain(column) for column in schema.fields):

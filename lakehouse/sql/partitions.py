@@ -110,20 +110,23 @@ def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
         if types[column] == "date" and window.end - window.start < _SHORTEST_DAY:
             raise WriteError(
                 f"Partition {partition.key!r} is shorter than a day, and column {column} is a date, which cannot tell "
-                f"it from the others of its day. Nothing was written. Partition by a timestamp column."
+                f"it from the others of its day.",
+                "Nothing was written. Partition by a timestamp column.",
             )
         if (types[column] == "string" or types[column] in _BITS) and _is_first_of_several_days(partition, column):
             last = (window.end - timedelta(days=1)).date()
             raise WriteError(
                 f"Partition {partition.key!r} covers {window.start.date()} to {last}, and column {column} is a "
                 f"{types[column]}, which is compared with the partition's key: rows of the other days would be left "
-                f"out. Nothing was written. Make the column a date: CAST({column} AS DATE). If it names the whole "
-                f"partition, let the key name no day either: fmt='%Y-%m' in the partitions definition."
+                f"out.",
+                f"Nothing was written. Make the column a date: CAST({column} AS DATE). If it names the whole "
+                f"partition, let the key name no day either: fmt='%Y-%m' in the partitions definition.",
             )
         if types[column] == "timestamp_ntz" and any(map(_is_said_twice, (window.start, window.end))):
             raise WriteError(
                 f"Partition {partition.key!r} begins or ends in an hour that clocks went through twice, and column "
-                f"{column} has no time zone to tell which. Nothing was written. Partition by a timestamp column."
+                f"{column} has no time zone to tell which.",
+                "Nothing was written. Partition by a timestamp column.",
             )
 
 
@@ -168,8 +171,9 @@ def _value(text: str, column_type: str, column: str) -> str:
                 raise ValueError(column_type)
     except (ValueError, KeyError) as error:
         raise WriteError(
-            f"Partition key {text!r} is no value of column {column}, which is a {column_type}. Nothing was written. "
-            f"Partition by a string, integer, date, boolean or, with time partitions, timestamp column."
+            f"Partition key {text!r} is no value of column {column}, which is a {column_type}.",
+            "Nothing was written. "
+            "Partition by a string, integer, date, boolean or, with time partitions, timestamp column.",
         ) from error
 
 

@@ -42,13 +42,13 @@ def changes(table: str, log: Log, after: int | None, upto: int | None) -> list[C
     """
     head = log.head()
     if head is None:
-        raise ReadError(f"There is no table '{table}'. Nothing was read. `lakehouse status` lists the tables.")
+        raise ReadError(f"There is no table '{table}'.", "Nothing was read. `lakehouse status` lists the tables.")
     last = head.version if upto is None else upto
     first = max(-1, last - 10) if after is None else after
     if last > head.version or first > last:
         raise ReadError(
-            f"'{table}' has no versions ({first}, {last}]: it is at version {head.version}. Nothing was read. "
-            f"Give --after and --upto within its history."
+            f"'{table}' has no versions ({first}, {last}]: it is at version {head.version}.",
+            "Nothing was read. Give --after and --upto within its history.",
         )
     return sorted(map(_change, log.commits(last, first + 1)), key=lambda change: change.version)
 

@@ -8,7 +8,7 @@ from itertools import islice
 from lakehouse.cursor.cursor import Cursor
 from lakehouse.cursor.find import OWNER, find_cursor
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.unread import Unbegun, Unread, after, backlog
+from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.log.log import Head, Log
 
 LOOKED_BACK = 200
@@ -34,7 +34,7 @@ class SourcePosition:
         newest: The version at which the source stands; None if its log is not among those that are looked at.
         unread: How many versions that may have changed a row have not been read.
         since: When the oldest of them was committed, in milliseconds since the epoch; None if there is none.
-        lookup: Whether the source is read whole, as of each run.
+        is_snapshot: Whether the source is read whole, as of each run.
         gap: Why its changes can no longer be read; None if they can.
     """
 
@@ -43,7 +43,7 @@ class SourcePosition:
     newest: int | None
     unread: int = 0
     since: int | None = None
-    lookup: bool = False
+    is_snapshot: bool = False
     gap: str | None = None
 
 
@@ -71,7 +71,7 @@ class TableStatus:
     def state(self) -> TableState:
         if self.run is None:
             return TableState.SOURCE
-        followed = [reading for reading in self.reads if not reading.lookup]
+        followed = [reading for reading in self.reads if not reading.is_snapshot]
         if any(reading.gap for reading in followed):
             return TableState.GAP
         return TableState.BEHIND if any(reading.unread for reading in followed) else TableState.UP_TO_DATE
@@ -128,10 +128,10 @@ def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log])
     log = logs.get(source)
     head = None if log is None else log.head()
     if log is None or head is None:
-        return SourcePosition(source, at.version, None, lookup=at.lookup)
-    if at.lookup:
-        unread = after(at, log, source, head)
-        return SourcePosition(source, at.version, head.version, unread.versions, unread.since, lookup=True)
+        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot)
+    if at.is_snapshot:
+        unread = unread_after(at, log, source, head)
+        return SourcePosition(source, at.version, head.version, unread.versions, unread.since, is_snapshot=True)
     match backlog(cursor, log, source, head):
         case Unbegun(reason=reason):
             return SourcePosition(source, at.version, head.version, gap=reason)

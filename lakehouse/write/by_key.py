@@ -80,7 +80,6 @@ def keyed(
         target.schema,
         head,
         least,
-        partitions,
         within_key=within_key,
         same_columns=same_columns,
     )
@@ -93,7 +92,6 @@ def written(
     schema: StructType,
     head: Head,
     rest: Statement | Skip,
-    partitions: tuple[str, ...],
     *,
     within_key: bool = True,
     same_columns: bool = True,
@@ -107,7 +105,6 @@ def written(
         schema: The table's columns.
         head: The table.
         rest: What remains to be done if no row differs.
-        partitions: The partition columns of which these rows may name few partitions, from `few_partitions`.
         within_key: Whether the keys of these rows determine where the table may hold them.
         same_columns: Whether these are the table's columns.
     """
@@ -118,20 +115,20 @@ def written(
         return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
-    near = _Near.of(run, changed, partitions, schema)
+    whereabouts = _Whereabouts.of(run, changed, few_partitions(run, head) if within_key else (), schema)
     if within_key and same_columns and run.table.statement == "auto":
-        where = near.predicate()
+        where = whereabouts.predicate()
         if where.is_exact:
             return ReplaceRows(_rows_to_write(changed), where.sql, counts)
         if _is_one_pass(run, head, counts, changed):
             if counts.total == counts.deleted:
                 keys = _without(changed, HELD).select(*map(quote, key))
-                return DeleteMatched(keys, counts, near.predicate("t.").sql or None, nulls)
+                return DeleteMatched(keys, counts, whereabouts.predicate("t.").sql or None, nulls)
             on = _matching(key, changed, counts, nulls=nulls)
             if on is not None:
-                within = near.predicate(f"{HELD_BY}.").sql
+                within = whereabouts.predicate(f"{HELD_BY}.").sql
                 return ReplaceMatched(_rows_to_write(changed), f"({within}) AND {on}" if within else on, counts)
-    return MergeRows(_without(changed, HELD), counts, near.predicate("t.").sql or None, few, nulls)
+    return MergeRows(_without(changed, HELD), counts, whereabouts.predicate("t.").sql or None, few, nulls)
 
 
 def few_partitions(run: Run, head: Head) -> tuple[str, ...]:
@@ -207,7 +204,7 @@ def _key_or_written_key(key: tuple[str, ...], names: list[str], changed: Local) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Near:
+class _Whereabouts:
     """Where the table may hold the rows that differ, as a condition in literals that holds for each of them.
 
     By it Delta skips other files, and rivals in other partitions do not conflict.
@@ -225,7 +222,9 @@ class _Near:
     keys: KeySet | None
 
     @classmethod
-    def of(cls, run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType) -> "_Near":
+    def of(
+        cls, run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType
+    ) -> "_Whereabouts":
         if not isinstance(changed, Local):
             return cls(run, schema, None, None)
         kinds = column_types(schema)

@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.limits import limits
 from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import Tells
+from lakehouse.read.touched_keys import FromFeed
 from lakehouse.spark.driver_rows import Local, computed, is_empty, small
 from lakehouse.sql.text import folded
 from lakehouse.write.difference import difference, promised
@@ -34,7 +34,7 @@ def compared(
         changed = difference(result, existing, key, one_task=True, partition_columns=partitions)
         return computed(changed, few=True)
     # One column is read, not all of them.
-    new = touched.tells is Tells.NEW_ROWS and is_empty(touched.of(target))
+    new = touched.from_feed is FromFeed.NEW_ROWS and is_empty(touched.of(target))
     result = _result(rows, touched)
     if isinstance(result, Local):
         changed = (

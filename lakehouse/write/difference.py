@@ -11,10 +11,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.read.touched import Touched, require
 from lakehouse.spark.compare import MORE, bag_difference
-from lakehouse.spark.fitting import typed
+from lakehouse.spark.fitting import typed, with_lacking
 from lakehouse.spark.promises import Breach, breach_text
 from lakehouse.spark.types import comparable
-from lakehouse.sql.text import folded, quote, same
+from lakehouse.sql.text import quote, same
 from lakehouse.write.broken_promises import breach_sql
 
 OPERATION = "__lakehouse_operation"
@@ -42,9 +42,9 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     if touched is None or touched.is_everything:
         return _with_problem(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
     outside = breach_sql(Breach.OUTSIDE, {column: quote(column) for column in touched.columns})
-    near = touched.predicate(rows.schema)
-    if near is not None and near.is_exact:
-        return _with_problem(rows, f"CASE WHEN NOT coalesce({near.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
+    predicate = touched.predicate(rows.schema)
+    if predicate is not None and predicate.is_exact:
+        return _with_problem(rows, f"CASE WHEN NOT coalesce({predicate.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
     keys = touched.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
     beside = rows.join(keys, touched.same_key(rows, renamed), "left")
@@ -81,11 +81,7 @@ def difference(
     keys = [f"__key_{index}" for index in range(len(named))]
     both = rows.selectExpr(*_side(named, schema.names, "__result"), _PROBLEM)
     if existing is not None:
-        present = folded(existing.columns)
-        for column in schema.fields:
-            if column.name.lower() not in present:
-                existing = existing.withColumn(column.name, F.lit(None).cast(column.dataType))
-        target = existing.selectExpr(*_side(named, schema.names, "__target"))
+        target = with_lacking(existing, schema).selectExpr(*_side(named, schema.names, "__target"))
         both = both.unionByName(target, allowMissingColumns=True)
     else:
         # Grouping needs a shuffle; one by ranges of the key also gives each file of a new table a range of its own.

@@ -51,10 +51,10 @@ def local_difference(
     if not _keeps_promises(asset, rows, key, touched):
         return None
     by_key = folded(touched.columns) == folded(key)
-    near = touched.predicate(target.schema) if by_key else None
-    whole = rows.arrow if near is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
-    existing = touched.of(target) if near is None else target.where(near.sql)
-    answers = small(_beside(rows, whole, existing, key, partition_columns, "left" if near is None else "inner"))
+    predicate = touched.predicate(target.schema) if by_key else None
+    whole = rows.arrow if predicate is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
+    existing = touched.of(target) if predicate is None else target.where(predicate.sql)
+    answers = small(_beside(rows, whole, existing, key, partition_columns, "left" if predicate is None else "inner"))
     if answers is None:
         return None
     nth: list[int | None] = answers.column(_NTH).to_pylist()

@@ -17,14 +17,14 @@ from lakehouse.log.log import Head
 from lakehouse.read.latest_images import CHANGE, DELETE, INSERT, VERSION
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.fitting import check_new, fit
+from lakehouse.spark.fitting import check_new, fit, with_lacking
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.sql.text import folded, literal, quote
+from lakehouse.sql.text import literal, quote
 from lakehouse.write import extract
 from lakehouse.write.by_key import keyed
 from lakehouse.write.extract import filled, matching, refuse_deletions, scoped
 from lakehouse.write.history_rows import NEVER, Shape
-from lakehouse.write.history_table import check_columns, laid_out, shape_of
+from lakehouse.write.history_table import check_columns, laid_out, laid_out_shape, shape_of
 from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.write.writes import History, Snapshot
 
@@ -86,7 +86,7 @@ def extracted(
         DeletionsHeldBackError: More entities would end than may.
     """
     assert run.extract is not None, "opened() has given the version"
-    shape = Shape(run.table.key_columns[:-1], write.start_at, write.end_at, write.tracked)
+    shape = laid_out_shape(run, write)
     version = _literal(run.extract.value)
     at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
     if head is None:
@@ -126,9 +126,7 @@ def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) 
         at: The version, as columns `__version` and `__at`.
     """
     columns = delivered.columns
-    for column in delivered.schema.fields:
-        if column.name.lower() not in folded(before.columns):
-            before = before.withColumn(column.name, F.lit(None).cast(column.dataType))
+    before = with_lacking(before, delivered.schema)
     ended = _images(before.select(*map(quote, columns)), DELETE)
     states = shape.states(_images(delivered, INSERT).unionByName(ended), at, NEVER)
     rows = shape.rows(shape.states_before(before, columns).unionByName(states), one_task=False)

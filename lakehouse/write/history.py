@@ -22,14 +22,14 @@ from lakehouse.read.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.read.times import Times, times_of
 from lakehouse.spark.driver_rows import Local, computed
-from lakehouse.spark.fitting import check_new, fit
+from lakehouse.spark.fitting import check_new, fit, with_lacking
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.by_key import counts_of, few_partitions, written
+from lakehouse.write.by_key import counts_of, written
 from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import difference, promised
 from lakehouse.write.history_rows import NEVER, Shape
-from lakehouse.write.history_table import check_columns, laid_out, shape_of
+from lakehouse.write.history_table import check_columns, laid_out, laid_out_shape, shape_of
 from lakehouse.write.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.write.writes import History
 
@@ -84,8 +84,9 @@ def _check(run: Run, changes: Changes) -> None:
     if [read.name for read in run.changes] != [changes.name]:
         raise WriteError(
             f"'{run.name}' returns the History of '{changes.name}', but reads the changes of "
-            f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}. Nothing was written. A history "
-            f"has one source: join the others in an asset upstream, and keep the history of that."
+            f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}.",
+            "Nothing was written. A history "
+            "has one source: join the others in an asset upstream, and keep the history of that.",
         )
     if isinstance(run.cursor, Known) and run.cursor.mark.extract is not None:
         raise WriteError(
@@ -113,8 +114,8 @@ def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Cha
         case Feed() | Nothing():
             if position is None or position.time is None:
                 raise WriteError(
-                    f"The table of '{run.name}' was not kept by a History: its position has no time. Nothing was "
-                    f"written. Write the history to another asset."
+                    f"The table of '{run.name}' was not kept by a History: its position has no time.",
+                    "Nothing was written. Write the history to another asset.",
                 )
             times = _of_range(spark, changes, position, position.time)
             upto = times.get(changes.range.upto, position.time + changes.range.upto - changes.range.after)
@@ -152,9 +153,9 @@ def planned(
         head: The table as the attempt finds it; None if there is none.
         rest: What remains to be done where no row differs.
     """
-    changes, key = write.changes, run.table.key_columns
+    changes = write.changes
     assert isinstance(changes, Changes)
-    shape, times = Shape(key[:-1], write.start_at, write.end_at, write.tracked), changes.times
+    shape, times = laid_out_shape(run, write), changes.times
     assert times is not None, "opened() has told the times"
     if head is None:
         states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
@@ -177,10 +178,9 @@ def planned(
     if not isinstance(changes.content, Everything):
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
     rows = fit(run.name, rows, target.schema, may_add=True)
-    changed = computed(difference(promised(run.name, rows, None), existing, key, one_task=few), few=few)
+    changed = computed(difference(promised(run.name, rows, None), existing, shape.row_key, one_task=few), few=few)
     same_columns = len(rows.columns) == len(target.columns)
-    counts, partitions = counts_of(changed), few_partitions(run, head)
-    return written(run, changed, counts, target.schema, head, rest, partitions, same_columns=same_columns)
+    return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
 
 
 def _rows(
@@ -210,9 +210,7 @@ def _rows(
     feed = folded((CHANGE, VERSION, TIMESTAMP))
     columns = [column for column in images.columns if column.lower() not in feed]
     before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
-    for name in columns:
-        if name.lower() not in folded(existing.columns):
-            before = before.withColumn(name, F.lit(None).cast(images.schema[name].dataType))
+    before = with_lacking(before, StructType([images.schema[name] for name in columns]))
     earliest = NEVER
     if isinstance(changes.content, Everything) and since is not None:
         earliest = since

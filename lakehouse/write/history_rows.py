@@ -46,6 +46,11 @@ class Shape:
     def row_key(self) -> tuple[str, ...]:
         return (*self.entity, self.start)
 
+    @staticmethod
+    def entity_of(row_key: tuple[str, ...]) -> tuple[str, ...]:
+        """The entity's columns of a history's row key: all but the start."""
+        return row_key[:-1]
+
     @property
     def earliest(self) -> tuple[str, str]:
         return self.start + EARLIEST, self.end + EARLIEST

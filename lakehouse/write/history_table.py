@@ -25,7 +25,8 @@ def shape_of(run: Run, write: History) -> Shape:
     if run.slice is not None or run.table.partition_columns:
         raise WriteError(
             f"The history '{run.name}' cannot be partitioned: its rows lie by their end, so that the current ones are "
-            f"found without reading the past. Nothing was written. Leave partitions_def and partition_by out."
+            f"found without reading the past.",
+            "Nothing was written. Leave partitions_def and partition_by out.",
         )
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and mark.definition is not None:
@@ -34,10 +35,15 @@ def shape_of(run: Run, write: History) -> Shape:
                 f"The table of '{run.name}' was kept by a Snapshot, not by a History.",
                 "Nothing was written. Write the history to another asset.",
             )
-        was, now = mark.definition.get(TRACK, ""), short(write.digest)
+        was, now = mark.definition.get(TRACK, ""), short(write.tracked_text)
         if was != now:
             raise TrackChangedError(run.name, was, now)
     return Shape(run.table.key_columns, write.start_at, write.end_at, write.tracked)
+
+
+def laid_out_shape(run: Run, write: History) -> Shape:
+    """The columns of a history whose run is under the row key, from `laid_out`."""
+    return Shape(Shape.entity_of(run.table.key_columns), write.start_at, write.end_at, write.tracked)
 
 
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:
@@ -65,4 +71,4 @@ def laid_out(run: Run, write: History, shape: Shape) -> Run:
     """The run under the key of the history's rows, whose mark says what is tracked."""
     layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
     run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
-    return replace(run, definition={**run.definition, TRACK: short(write.digest)})
+    return replace(run, definition={**run.definition, TRACK: short(write.tracked_text)})

@@ -26,7 +26,7 @@ from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
 from lakehouse.write.aggregate import COUNT, INEXACT, Aggregate
-from lakehouse.write.by_key import counts_of, few_partitions, written
+from lakehouse.write.by_key import counts_of, written
 from lakehouse.write.compared import is_one_task
 from lakehouse.write.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.write.statements import MarkOnly, Skip, Statement
@@ -61,14 +61,15 @@ def check(run: Run, write: Aggregate, head: Head | None) -> None:
         raise MissingKeyError(run.name, "Aggregate")
     if groups != folded(key):
         raise WriteError(
-            f"'{run.name}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}. Nothing "
-            f"was written. Make them the same."
+            f"'{run.name}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}.",
+            "Nothing was written. Make them the same.",
         )
     partitions = run.table.partitioned_by(head)
     if not groups >= folded(partitions):
         raise WriteError(
             f"The table of '{run.name}' is partitioned by {', '.join(partitions)}, and its groups are by "
-            f"{', '.join(write.groups)}. Nothing was written. Partition it by columns of the groups."
+            f"{', '.join(write.groups)}.",
+            "Nothing was written. Partition it by columns of the groups.",
         )
     write.check(run.name)
 
@@ -140,7 +141,7 @@ def _added(run: Run, write: Aggregate, target: DataFrame, head: Head, rest: Mark
     changed = computed(_operations(beside, write, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
         return Recompute("what it holds and what has changed do not fit together")
-    return written(run, changed, counts_of(changed), target.schema, head, rest, few_partitions(run, head))
+    return written(run, changed, counts_of(changed), target.schema, head, rest)
 
 
 def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:

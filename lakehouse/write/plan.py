@@ -145,7 +145,7 @@ def _filled(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:
 
 def _rest(run: Run, *, recompute: bool) -> MarkOnly | Skip:
     """What remains to be done if no row differs: a mark, if a commit is due or says that the sums are these."""
-    return MarkOnly() if recompute or run.is_due(by_lookups=True) else Skip()
+    return MarkOnly() if recompute or run.is_due(by_snapshot_inputs=True) else Skip()
 
 
 def _appended(

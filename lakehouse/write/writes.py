@@ -147,8 +147,8 @@ class History:
         return (self.track,) if isinstance(self.track, str) else tuple(self.track)
 
     @property
-    def digest(self) -> str:
-        """What it tracks, for the mark: another choice would have ended other rows in the past."""
+    def tracked_text(self) -> str:
+        """The tracked columns as a text, for the mark: another choice would have ended other rows in the past."""
         return "all columns" if self.tracked is None else ", ".join(sorted(folded(self.tracked))) or "no column"
 
 

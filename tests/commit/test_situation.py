@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from lakehouse.commit.situation import Due, Facts, Overtaken, RolledBack, Situation, Superseded, of_append, of_run
+from lakehouse.commit.situation import (
+    Due,
+    Facts,
+    Overtaken,
+    RolledBack,
+    Situation,
+    Superseded,
+    situation_of_append,
+    situation_of_run,
+)
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
@@ -65,7 +74,7 @@ AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(
 def test_a_run_is_due_superseded_overtaken_or_rolled_back(
     run: Run, now: Cursor, other: Known | None, done: int | None, expected: Situation
 ) -> None:
-    assert of_run(run, Facts(now, other, now if isinstance(now, Known) else None, done)) == expected
+    assert situation_of_run(run, Facts(now, other, now if isinstance(now, Known) else None, done)) == expected
 
 
 @pytest.mark.parametrize(
@@ -83,4 +92,4 @@ def test_a_run_is_due_superseded_overtaken_or_rolled_back(
 def test_rows_that_are_added_in_every_run_are_superseded_only_by_their_own_commit(
     now: Cursor, repeated: Known | None, expected: Situation
 ) -> None:
-    assert of_append(PLAIN, now, repeated) == expected
+    assert situation_of_append(PLAIN, now, repeated) == expected

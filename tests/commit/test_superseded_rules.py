@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_unseen, superseded_by
+from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
@@ -76,7 +76,7 @@ def refuse(history: History, ours: Run, own: int) -> None:
     commit = history.entries[own]
     mark = Mark.from_json(commit.user_metadata)
     assert mark is not None
-    refuse_unseen(history, ours, mark, commit)
+    refuse_concurrent(history, ours, mark, commit)
 
 
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
@@ -148,7 +148,7 @@ def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(
 
 
 def test_one_that_came_unseen_is_nothing_to_refuse_where_the_whole_result_is_compared(history: History):
-    ours = replace(run(history), changes=(), lookups={"src": Position("s", AS_OF, lookup=True)})
+    ours = replace(run(history), changes=(), snapshot_inputs={"src": Position("s", AS_OF, is_snapshot=True)})
     refuse(history, ours, landed_unseen(history, ours, AS_OF))
 
 
@@ -166,9 +166,9 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     """Where everything is compared because the code is another, nobody asked for the epoch of the log."""
     ours = run(history)
     history.transactions[ours.application_id] = 99
-    cursor = find_cursor(history, history.head(), history.asset, ("p",), on_request=asked)
+    cursor = find_cursor(history, history.head(), history.asset, ("p",), overrides_mark=asked)
     request = UserRequest(compare="asked for" if asked else None)
-    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), request=request)
+    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", overrides_mark=asked), request=request)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 
@@ -262,12 +262,14 @@ def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(
     assert isinstance(cursor(history), Lost)
 
 
-@pytest.mark.parametrize("reads", [{}, {"rates": Position("r", 5, lookup=True)}], ids=["no inputs", "a look-up"])
+@pytest.mark.parametrize(
+    "reads", [{}, {"rates": Position("r", 5, is_snapshot=True)}], ids=["no inputs", "a snapshot input"]
+)
 def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(reads: dict[str, Position]):
     """It was killed, or gave up, before it could write the rival's rows again."""
     history = History()
     history.own(reads=reads, compared=True)
-    ours = replace(run(history, partitions=()), changes=(), lookups=reads)
+    ours = replace(run(history, partitions=()), changes=(), snapshot_inputs=reads)
     history.append()
     landed(history, ours, ours.began_at)
     again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
@@ -277,16 +279,16 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
 
 def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
     """It may have listed files, say, of which there are more by now."""
-    reads = {"rates": Position("r", 5, lookup=True)}
-    ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
+    reads = {"rates": Position("r", 5, is_snapshot=True)}
+    ours = replace(run(history, partitions=("p",)), changes=(), snapshot_inputs=reads)
     history.own(partitions=("p",), reads=reads, epoch=2)
     with pytest.raises(OvertakenError):
         superseded_by(history, history.head(), ours, ANY, None)
 
 
 def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(history: History):
-    reads = {"rates": Position("r", 5, lookup=True)}
-    ours = replace(run(history, partitions=("p",)), changes=(), lookups=reads)
+    reads = {"rates": Position("r", 5, is_snapshot=True)}
+    ours = replace(run(history, partitions=("p",)), changes=(), snapshot_inputs=reads)
     history.own(partitions=("p", "q"), reads=reads, epoch=2)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
 

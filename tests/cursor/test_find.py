@@ -73,7 +73,7 @@ def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
 ):
     history.own(4, partitions)
     history.say('{"lakehouse":{"asset":"silver/fl')
-    found = find_cursor(history, history.head(), history.asset, partitions, on_request=True)
+    found = find_cursor(history, history.head(), history.asset, partitions, overrides_mark=True)
     assert isinstance(found, Lost)
     assert found.reason == "version 1 carries a damaged mark"
     history.own(9, partitions, found.generation, found.epoch + 1)
@@ -89,7 +89,7 @@ def test_a_mark_of_a_newer_format_is_refused_and_never_read_as_none(
     history.say('{"lakehouse":{"format":99,"asset":"silver/flights"}}')
     history.append()
     with pytest.raises(NewerMarkError, match="format 99"):
-        find_cursor(history, history.head(), history.asset, partitions, on_request=asked)
+        find_cursor(history, history.head(), history.asset, partitions, overrides_mark=asked)
     assert isinstance(find_cursor(history, history.head(), "gold/other", partitions), Fresh)
 
 

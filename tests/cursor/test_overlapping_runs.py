@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_unseen, superseded_by
+from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.walk import may_concern
@@ -167,7 +167,7 @@ class World:
             return self.says_done(step)
         if self.random.random() < 0.2:  # it is killed before it can look back
             return True
-        refuse_unseen(self.history, run, mark, self.history.entries[version])
+        refuse_concurrent(self.history, run, mark, self.history.entries[version])
         between = self.history.commits(version - 1, base + 1)
         if not any(may_concern(commit, run.name, run.partitions) for commit in between):
             return self.says_done(step)

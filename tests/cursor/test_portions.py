@@ -18,7 +18,7 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped, pending
-from lakehouse.read.decide import Continue, Reconcile, SourceState, of_input
+from lakehouse.read.decide import Continue, Reconcile, SourceState, decision_for_input
 from lakehouse.read.resolve import Reader, _from_archive, read_changes
 from lakehouse.read.source import Source
 from lakehouse.read.start import start_version
@@ -128,8 +128,8 @@ def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
     mark = Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, 9)})
     stale = Known(mark, 1, "0", 1, {"src": Position(TABLE_ID, 2)}, stale_base=True)
-    head = SourceState(TABLE_ID, source.head.version)
-    found = of_input(MERGES, None, stale, "src", head, stale.reads["src"], Read())
+    head = SourceState("src", TABLE_ID, source.head.version)
+    found = decision_for_input(MERGES, None, stale, head, stale.reads["src"], Read())
     assert isinstance(found, Reconcile) and "ends at version 5" in str(found.reason)
 
 

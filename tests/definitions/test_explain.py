@@ -217,7 +217,10 @@ def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> N
     append(root, "names", 1)
     names = dg.AssetSpec("names")
     of = forecast(root, named, names)
-    assert {each.source: each.reading for each in of.inputs} == {"orders": Reading.FIRST, "names": Reading.LOOKUP}
+    assert {each.source: each.reading for each in of.inputs} == {
+        "orders": Reading.FIRST,
+        "names": Reading.SNAPSHOT_INPUT,
+    }
     run(root, "named", "orders", key="id")
     append(root, "names", 2)
     assert forecast(root, named, names).verdict is RunEffect.NOTHING

@@ -132,7 +132,7 @@ def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp
 
 @pytest.mark.slow
 def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> None:
-    """A look-up says at which version, and not that every change up to it was applied."""
+    """A snapshot input says at which version, and not that every change up to it was applied."""
 
     def looked_up(orders: DataFrame) -> Overwrite:
         return Overwrite(orders)

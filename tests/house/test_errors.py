@@ -1,5 +1,6 @@
 """Every error says what happened, what is true now and what to do; and it keeps what it was told."""
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -136,3 +137,16 @@ def test_the_table_of_another_program_is_adopted_by_the_tag_of_the_write_and_by_
     sentence = str(errors.ForeignTableError("flights", "/lake/flights", 4, adoption))
     assert re.findall(r"lakehouse/[a-z_]+(?:/flights)?=[a-z]*", sentence) == ([] if tag is None else [tag])
     assert "give the asset another name or root" in sentence
+
+
+def test_what_happened_never_says_that_nothing_was_written():
+    """A run that has committed repeats what happened, and then says what its commit wrote."""
+    package = Path(errors.__file__).parents[1]
+    calls = [
+        (f"{file.relative_to(package)}:{node.lineno}", node)
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error") and node.args
+    ]
+    assert len(calls) > 100
+    assert [place for place, call in calls if "Nothing was" in ast.unparse(call.args[0])] == []

@@ -230,7 +230,7 @@ def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(l
     assert isinstance(lake.materialize(unasked, KEYED, name="enriched"), Unchanged)
 
 
-def test_a_repeated_run_whose_lookup_has_moved_is_not_done_yet(lake: Lake) -> None:
+def test_a_repeated_run_whose_snapshot_input_has_moved_is_not_done_yet(lake: Lake) -> None:
     def whole(src: DataFrame) -> Overwrite:
         return Overwrite(src)
 

@@ -64,7 +64,7 @@ def test_an_overwrite_whose_rival_slipped_in_is_written_again(lake: Lake, classi
     assert lake.rows("whole") == [(1, "p", 11), (2, "q", 20)]
 
 
-def test_a_rival_that_slips_in_where_a_lookup_moved_is_written_over(lake: Lake, classic: None) -> None:
+def test_a_rival_that_slips_in_where_a_snapshot_input_moved_is_written_over(lake: Lake, classic: None) -> None:
     def joined(src: Changes, dim: DataFrame) -> Overwrite:
         return Overwrite(src.source.join(dim, "g"))
 

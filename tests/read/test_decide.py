@@ -11,7 +11,16 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.read.asset import Asset
-from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, SourceState, of_all, of_input
+from lakehouse.read.decide import (
+    Continue,
+    Decision,
+    FirstRead,
+    Reconcile,
+    Refuse,
+    SourceState,
+    decision_for_all,
+    decision_for_input,
+)
 from lakehouse.spark.snapshot import TableRef
 
 MERGES = Asset(
@@ -20,7 +29,7 @@ MERGES = Asset(
 FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
 APPENDS = replace(MERGES, appends=True)
 LATE = Read(start=3)
-HERE = SourceState("s", 8)
+HERE = SourceState("src", "s", 8)
 AT = Position("s", 5)
 ASKED = Reconcile("a full refresh was asked for", on_request=True)
 
@@ -49,7 +58,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
         pytest.param(MERGES, known(was=WHOLE), Read(), HERE, None, Continue(AT), id="a position"),
         pytest.param(APPENDS, known(was=WHOLE), Read(), HERE, None, Continue(AT), id="a position of an append"),
         pytest.param(
-            MERGES, known(replace(AT, lookup=True), was=WHOLE), Read(), HERE, None, FirstRead(), id="looked up"
+            MERGES, known(replace(AT, is_snapshot=True), was=WHOLE), Read(), HERE, None, FirstRead(), id="looked up"
         ),
         pytest.param(MERGES, known(was=WHOLE), Read(), HERE, ASKED, ASKED, id="asked"),
         pytest.param(MERGES, known(was=WHOLE), LATE, HERE, ASKED, ASKED, id="asked, of a partial input"),
@@ -98,25 +107,43 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             id="an exclusion beside a start compares nothing",
         ),
         pytest.param(
-            MERGES, known(was=WHOLE), Read(), SourceState("t", 8), None, "compared: another table", id="replaced"
+            MERGES, known(was=WHOLE), Read(), SourceState("src", "t", 8), None, "compared: another table", id="replaced"
         ),
         pytest.param(
-            FAILS, known(was=WHOLE), Read(), SourceState("t", 8), None, "refused: another table", id="replaced, fail"
+            FAILS,
+            known(was=WHOLE),
+            Read(),
+            SourceState("src", "t", 8),
+            None,
+            "refused: another table",
+            id="replaced, fail",
         ),
         pytest.param(
             APPENDS,
             known(was=WHOLE),
             Read(),
-            SourceState("t", 8),
+            SourceState("src", "t", 8),
             None,
             "refused: another table",
             id="replaced, append",
         ),
         pytest.param(
-            MERGES, known(was=WHOLE), Read(), SourceState("s", 4), None, "compared: ends at version 4", id="went back"
+            MERGES,
+            known(was=WHOLE),
+            Read(),
+            SourceState("src", "s", 4),
+            None,
+            "compared: ends at version 4",
+            id="went back",
         ),
         pytest.param(
-            MERGES, known(was=WHOLE), Read(), SourceState("s", 8, "#1"), None, "compared: partitions", id="mapped now"
+            MERGES,
+            known(was=WHOLE),
+            Read(),
+            SourceState("src", "s", 8, "#1"),
+            None,
+            "compared: partitions",
+            id="mapped now",
         ),
         pytest.param(
             MERGES,
@@ -131,7 +158,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             MERGES,
             known(was=None),
             Read(),
-            SourceState("s", 8, "#1"),
+            SourceState("src", "s", 8, "#1"),
             None,
             Continue(replace(AT, mapped="#1")),
             id="a mark of format 1 did not say which partitions",
@@ -151,8 +178,8 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
 def test_an_input_has_one_decision(
     asset: Asset, cursor: Cursor, read: Read, found: SourceState, asked: Reconcile | None, expected: Decision | str
 ) -> None:
-    together = of_all(asset, cursor, parts(asset, read), asked)
-    decision = of_input(asset, together, cursor, "src", found, cursor.reads.get("src"), read)
+    together = decision_for_all(asset, cursor, parts(asset, read), asked)
+    decision = decision_for_input(asset, together, cursor, found, cursor.reads.get("src"), read)
     if not isinstance(expected, str):
         assert decision == expected
         return
@@ -162,19 +189,19 @@ def test_an_input_has_one_decision(
 
 
 def test_a_refused_append_is_told_how_to_go_on() -> None:
-    refused = of_all(APPENDS, Lost("it is gone", "1"), {}, None)
+    refused = decision_for_all(APPENDS, Lost("it is gone", "1"), {}, None)
     assert isinstance(refused, Refuse) and "lakehouse/go_on_from/totals=" in refused.remedy
 
 
 def test_an_asset_that_reads_no_changes_is_never_compared_for_its_definition() -> None:
     extract = replace(MERGES, incremental=False)
-    assert of_all(extract, known(was=OTHER_KEY, code="1"), WHOLE, None) is None
+    assert decision_for_all(extract, known(was=OTHER_KEY, code="1"), WHOLE, None) is None
 
 
 def test_config_decides_field_by_field() -> None:
     before, now = parts(MERGES, Read(), {"limit": 1, "day": "a"}), parts(MERGES, Read(), {"limit": 2, "day": "a"})
-    assert of_all(MERGES, known(was=before), now, None) == Reconcile("its config limit had another value")
-    refused = of_all(APPENDS, known(was=before), now, None)
+    assert decision_for_all(MERGES, known(was=before), now, None) == Reconcile("its config limit had another value")
+    refused = decision_for_all(APPENDS, known(was=before), now, None)
     assert isinstance(refused, Refuse) and "config limit" in refused.reason
 
 
@@ -182,5 +209,5 @@ def test_a_field_that_is_ignored_from_now_on_is_no_other_definition_of_a_history
     keeps = replace(MERGES, keeps_past=True)
     ignores = replace(keeps, table=Table(key="id", ignore_config="note"))
     cursor = known(was=parts(keeps, Read(), {"note": "a"}))
-    assert isinstance(of_all(keeps, cursor, parts(keeps, Read(), {"note": "b"}), None), Refuse)
-    assert of_all(ignores, cursor, parts(ignores, Read(), {"note": "b"}), None) is None
+    assert isinstance(decision_for_all(keeps, cursor, parts(keeps, Read(), {"note": "b"}), None), Refuse)
+    assert decision_for_all(ignores, cursor, parts(ignores, Read(), {"note": "b"}), None) is None

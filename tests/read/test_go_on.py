@@ -48,7 +48,7 @@ def test_who_has_decided_goes_on_from_there(
     changes = read(source, GONE, at, wish)
     assert changes.range == VersionRange(after, 5)
     assert isinstance(changes.content, Nothing)
-    assert changes.decided == GONE.reason
+    assert changes.refusal == GONE.reason
 
 
 def test_nobody_has_decided(source: Source) -> None:
@@ -73,4 +73,4 @@ def test_a_position_that_can_be_continued_from_is_continued_from_whatever_was_de
     """So a run that is repeated with its tags neither skips a change nor adds one twice."""
     changes = read(source, Continue(replace(AT, version=4)), replace(AT, version=4), wish)
     assert changes.range == VersionRange(4, 5)
-    assert changes.decided is None
+    assert changes.refusal is None

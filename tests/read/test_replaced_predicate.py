@@ -30,6 +30,7 @@ def test_one_of_several_commits_may_have_changed_a_row():
         replace(OURS, user_metadata=None),
         replace(OURS, user_metadata='{"lakehouse": 7}'),
         replace(OURS, user_metadata='{"lakehouse": {"asset"'),
+        replace(OURS, user_metadata=MARK.replace('{"asset"', '{"format":9,"asset"')),
         replace(OURS, operation="DELETE", parameters={"predicate": '["(id = 1)"]'}),
         replace(OURS, operation="MERGE", parameters={"predicate": "(t.id = s.id)"}),
         replace(OURS, parameters={"mode": "Append"}),

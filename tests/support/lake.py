@@ -165,7 +165,7 @@ class Lake:
             if kind is Changes:
                 inputs[parameter] = step.changes(source, (reads or {}).get(parameter, Read()), self.ref)
             else:
-                inputs[parameter] = step.lookup(source)
+                inputs[parameter] = step.snapshot_input(source)
         return inputs
 
     def source(self, name: str) -> Source:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse import Changes, History, Merge, Read, Table
 from lakehouse.errors import BrokenPromiseError, MissingKeyError, PastRefusedError, TrackChangedError, WriteError
-from lakehouse.read.touched_keys import Tells
+from lakehouse.read.touched_keys import FromFeed
 from lakehouse.write.history import opened, planned
 from lakehouse.write.statements import Skip
 from tests.support.extracts import HISTORIES
@@ -163,7 +163,7 @@ def test_two_rows_of_one_entity_in_one_version_are_refused(lake: Lake) -> None:
 def test_a_reader_of_a_history_takes_rows_from_its_feed_by_the_rows_key(lake: Lake) -> None:
     def named(tracked: Changes) -> Merge:
         touched = tracked.touched("id", "__START_AT")
-        assert touched.is_everything or touched.tells is not Tells.KEYS
+        assert touched.is_everything or touched.from_feed is not FromFeed.KEYS
         return Merge(touched.rows.select("id", "__START_AT", "__END_AT", "k"), touched)
 
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)

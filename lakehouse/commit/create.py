@@ -12,6 +12,7 @@ from lakehouse.declare.table import Table
 from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, said_by
+from lakehouse.spark.fitting import with_plain_texts
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.spark_log import SparkLog
@@ -23,7 +24,7 @@ _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 
 def create(rows: DataFrame, run: Run, mark: Mark) -> None:
     """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in one commit."""
-    table = run.table
+    table, rows = run.table, with_plain_texts(rows)
     if table.cluster_columns:
         rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
     described = rows.select(*(_described(column, table) for column in rows.schema.fields))

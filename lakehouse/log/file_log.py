@@ -28,6 +28,12 @@ from lakehouse.log.size import Size
 
 _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
 """What deltalake puts between the causes of an error."""
+_COLLATED = "string collate UTF8_BINARY"
+_COLLATED_PROBLEM = (
+    f"its schema has the type '{_COLLATED}', which Delta's protocol does not know. A client of Spark Connect has "
+    "written the text of a Python function, or of cast(StringType()), into a new column"
+)
+_COLLATED_REMEDY = "Write the table again, with CAST(column AS STRING) in SQL text, mode overwrite and overwriteSchema."
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """How S3 names what is wrong."""
 
@@ -181,6 +187,8 @@ class FileLog:
     def _unreadable(self, error: Exception) -> UnreadableLogError:
         if "gap" in str(error) or "contiguous" in str(error):
             return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
+        if _COLLATED in str(error):
+            return UnreadableLogError(self._table, _COLLATED_PROBLEM, _COLLATED_REMEDY)
         causes = " ".join(_FRAMING.sub(" ", str(error)).split())
         code = _CODE.search(causes)
         answer = "" if code is None else f"the store answers {code.group(1)}: "

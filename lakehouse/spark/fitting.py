@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructField, StructType, TimestampType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from lakehouse.declare.table import RESERVED_COLUMNS, Table
 from lakehouse.errors import SchemaError
 from lakehouse.spark.session import is_connect
-from lakehouse.spark.types import ATOMS, CHAR, fields_within, widens
+from lakehouse.spark.types import ATOMS, CHAR, fields_within, sql_type, widens
 from lakehouse.sql.text import folded, quote
 
 _ZONE = "spark.sql.session.timeZone"
@@ -167,10 +167,30 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
     present = folded(frame.columns)
     if all(_is_plain(column) for column in schema.fields):
         texts = {c.name: (quote(c.name) if c.name.lower() in present else "NULL", c.dataType) for c in schema.fields}
-        cast = (f"CAST({value} AS {_text(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
+        cast = (f"CAST({value} AS {sql_type(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
         return typed(frame.selectExpr(*cast), schema)
     values = [F.col(quote(c.name)) if c.name.lower() in present else F.lit(None) for c in schema.fields]
-    return frame.select(*(v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True)))
+    casts = (v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True))
+    return with_plain_texts(frame.select(*casts))
+
+
+def with_plain_texts(frame: DataFrame) -> DataFrame:
+    """The frame, whose texts have the type STRING on a Spark Connect server, too.
+
+    There the texts of a Python function and of `cast(StringType())` have the type STRING COLLATE UTF8_BINARY. Delta 4.4
+    writes that as the column's type into the log, its protocol knows no such type, and no other reader opens the table.
+    Only a cast in SQL text takes the collation away.
+    """
+    if not is_connect(frame.sparkSession):
+        return frame
+    return frame.selectExpr(*map(_as_plain_text, frame.schema.fields))
+
+
+def _as_plain_text(column: StructField) -> str:
+    """The column, cast if it has texts. Columns of tables have metadata or a plain type, and a cast drops metadata."""
+    name, kind = quote(column.name), sql_type(column.dataType)
+    has_texts = any(type_ == StringType() for _, type_ in fields_within(column.name, column.dataType))
+    return name if column.metadata or not has_texts or "${" in kind + name else f"CAST({name} AS {kind}) AS {name}"
 
 
 def with_lacking(frame: DataFrame, schema: StructType) -> DataFrame:
@@ -192,7 +212,3 @@ def typed(frame: DataFrame, schema: StructType) -> DataFrame:
 def _is_plain(column: StructField) -> bool:
     """Whether SQL can express name and type: it has no NOT NULL for elements, and replaces ${...} even in names."""
     return type(column.dataType) in ATOMS and "${" not in column.name
-
-
-def _text(kind: DataType) -> str:
-    return "timestamp_ltz" if isinstance(kind, TimestampType) else kind.simpleString()

@@ -129,6 +129,21 @@ def fields_within(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
             pass
 
 
+def sql_type(kind: DataType) -> str:
+    """The type as SQL says it, with the names of its fields quoted."""
+    match kind:
+        case StructType():
+            return f"STRUCT<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in kind.fields)}>"
+        case ArrayType():
+            return f"ARRAY<{sql_type(kind.elementType)}>"
+        case MapType():
+            return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
+        case TimestampType():
+            return "timestamp_ltz"
+        case _:
+            return kind.simpleString()
+
+
 def comparable(schema: StructType, prefix: str = "") -> dict[str, str]:
     """For each column the SQL expression to compare it by: maps and variants have no equality of their own.
 

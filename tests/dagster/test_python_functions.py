@@ -7,13 +7,17 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from lakehouse import Changes, Merge, Table
+from lakehouse.errors import UnreadableLogError
 from lakehouse.spark.required import REQUIRED
-from lakehouse.spark.session import prepare
+from lakehouse.spark.session import is_connect, prepare
 from tests.support.house import House
+from tests.support.lake import Lake
 
 pytestmark = [pytest.mark.served, pytest.mark.timeout(120, func_only=True)]
 
@@ -27,6 +31,31 @@ def _doubled(orders: DataFrame) -> DataFrame:
 def doubled(orders: Changes) -> Merge:
     touched = orders.touched("id")
     return Merge(_doubled(touched.rows), touched)
+
+
+TEXTS = StructType([StructField("text", StringType()), StructField("by-name", MapType(StringType(), StringType()))])
+
+
+def _texts(orders: DataFrame) -> DataFrame:
+    """Texts of each kind of Python function, at the top of a row and within it, and of a cast by a type."""
+    text = F.udf(lambda v: f"v{v}", StringType())
+    nested = F.udf(lambda v: (f"v{v}", {"v": str(v)}), TEXTS)
+    rows = orders.select("id", text("v").alias("text"), nested("v").alias("nested"))
+    rows = rows.withColumn("cast", F.lit("a").cast(StringType())).withColumn("list", F.array("cast"))
+    return rows.mapInPandas(lambda frames: frames, rows.schema)
+
+
+@dg.asset(metadata=Table(key="id"))
+def texts(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(_texts(touched.rows), touched)
+
+
+@dg.asset(metadata=Table(key="id"), key="texts", code_version="2")
+def more_texts(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    rows = _texts(touched.rows)
+    return Merge(rows.withColumns({"more": F.col("cast").cast(StringType()), "lists": F.array("list")}), touched)
 
 
 @pytest.fixture
@@ -47,6 +76,29 @@ def test_a_python_function_over_a_source_ends_on_a_session_of_the_users_own(hous
     house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
     house.run("doubled")
     assert house.lake.rows("doubled") == [(1, 22), (2, 40), (3, 60)]
+
+
+def test_texts_of_python_functions_have_a_type_that_every_reader_of_delta_knows(house: House) -> None:
+    """On a Connect server their type is STRING COLLATE UTF8_BINARY, which Delta 4.4 writes into the log as it is."""
+    house.assets = [*house.assets, texts]
+    house.run("texts")
+    house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    house.run("texts")
+    nested = Row(**{"text": "v11", "by-name": {"v": "11"}})
+    assert house.lake.rows("texts")[0] == (1, "v11", nested, "a", ["a"])
+    house.assets = [*house.assets[:-1], more_texts]
+    house.run("texts")
+    assert house.lake.rows("texts")[0] == (1, "v11", nested, "a", ["a"], "a", [["a"]])
+    assert "collate" not in DeltaTable(str(house.lake.root / "texts")).schema().to_json()
+
+
+def test_a_table_whose_texts_have_a_type_that_delta_does_not_know_is_refused(lake: Lake) -> None:
+    if not is_connect(lake.spark):
+        pytest.skip("a client of Spark Connect writes it")
+    rows = lake.values([(1,)], "id INT").withColumn("text", F.lit("a").cast(StringType()))
+    rows.write.format("delta").save(str(lake.root / "t"))
+    with pytest.raises(UnreadableLogError, match=r"'t' cannot be trusted.*CAST\(column AS STRING\)"):
+        lake.ref("t").log(lambda: lake.spark).head()
 
 
 def test_a_python_function_over_a_source_ends_on_the_librarys_own_session(house: House) -> None:

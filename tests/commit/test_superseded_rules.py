@@ -168,7 +168,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), overrides_mark=asked)
     request = UserRequest(compare="asked for" if asked else None)
-    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", overrides_mark=asked), request=request)
+    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), request=request)
     assert superseded_by(history, history.head(), ours, ANY, None) is None
 
 

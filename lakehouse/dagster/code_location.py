@@ -64,8 +64,19 @@ def kind_of(asset: dg.AssetsDefinition) -> Kind:
 
 
 def writes_nothing(asset: dg.AssetsDefinition) -> bool:
-    """Whether the asset is annotated `-> None`: its result goes to no IO manager. Its checks do not count."""
-    return all(asset.op.output_def_named(name).dagster_type.is_nothing for name in asset.keys_by_output_name)
+    """Whether the asset is annotated `-> None` or `-> dg.MaterializeResult`: its result goes to no IO manager.
+
+    Its checks do not count.
+    """
+    outputs = (asset.op.output_def_named(name) for name in asset.keys_by_output_name)
+    return all(output.dagster_type.is_nothing for output in outputs) or _returns_no_value(asset)
+
+
+def _returns_no_value(asset: dg.AssetsDefinition) -> bool:
+    """Whether a function is annotated with a `MaterializeResult` without a value, of which Dagster makes `Any`."""
+    function = getattr(asset.op.compute_fn, "decorated_fn", None)  # none if ops were made without a decorator
+    annotation = getattr(function, "__annotations__", dict[str, Any]()).get("return")
+    return annotation is dg.MaterializeResult or annotation in ("dg.MaterializeResult", "MaterializeResult")
 
 
 def changes_of(asset: dg.AssetsDefinition) -> dict[str, Read]:

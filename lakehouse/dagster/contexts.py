@@ -5,6 +5,8 @@ from typing import Any, cast
 
 import dagster as dg
 
+from lakehouse.dagster.code_location import is_function
+
 
 def asset_context() -> dg.AssetExecutionContext | None:
     """The running asset; None if an input is loaded outside a run (`Definitions.load_asset_value`)."""
@@ -12,6 +14,12 @@ def asset_context() -> dg.AssetExecutionContext | None:
         return dg.AssetExecutionContext.get()
     except dg.DagsterInvariantViolationError:
         return None
+
+
+def is_one_asset(execution: dg.AssetExecutionContext) -> bool:
+    """Whether the step is the function of one asset, and no op, part of a graph or function of several assets."""
+    op = execution.op_execution_context
+    return op.has_assets_def and is_function(op.assets_def) and len(list(op.assets_def.keys)) == 1
 
 
 def step_key(execution: dg.AssetExecutionContext) -> Any:

@@ -20,7 +20,7 @@ from lakehouse.dagster.code_location import (
     write_kind,
     writes_nothing,
 )
-from lakehouse.dagster.contexts import asset_context, config_of, refuse_op, step_key
+from lakehouse.dagster.contexts import asset_context, config_of, is_one_asset, refuse_op, step_key
 from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
@@ -32,6 +32,7 @@ from lakehouse.dagster.run_tags import (
     unacknowledged,
 )
 from lakehouse.dagster.sources import source_of
+from lakehouse.dagster.variables import value_of
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
@@ -83,6 +84,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         execution = asset_context()
         if execution is None:
             return source_of(context, self.location, self.session, "load_input").at.rows()
+        if not is_one_asset(execution):  # it has no position in a table, so it reads all rows
+            return source_of(context, self.location, self.session, context.op_def.name).at.rows()
         reader = execution.asset_key.to_user_string()
         with as_dagster_failures(execution), as_ended_session(reader):
             writer = writer_of(execution)
@@ -132,8 +135,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     @property
     def location(self) -> Location:
         """Where the tables of this manager are."""
-        plain = scheme_of(self.root) is None
-        return Location(str(Path(self.root).expanduser().absolute()) if plain else self.root, self.storage_options)
+        root, options = value_of(self.root), self.storage_options
+        if options is not None:
+            options = {name: value_of(option) for name, option in options.items()}
+        return Location(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
 
     def session(self) -> SparkSession:
         """The Spark session of the tables that this manager writes, with the settings that every run needs."""

@@ -16,6 +16,7 @@ from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakehouse.dagster.variables import value_of
 from lakehouse.server.errors import VariableError
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
@@ -114,7 +115,7 @@ class LocalSpark(LazyPySparkResource):
     @property
     def directory(self) -> Path:
         """The root as an absolute path."""
-        return Path(self.root).expanduser().absolute()
+        return Path(value_of(self.root)).expanduser().absolute()
 
     def _started(self) -> SparkSession:
         root = self.directory

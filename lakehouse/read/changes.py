@@ -226,6 +226,11 @@ class Changes:
         return "feed" in vars(self) or (self.is_initial and "source" in vars(self))
 
     @property
+    def is_used_alone(self) -> bool:
+        """Whether the run uses the changed rows, and not the whole source."""
+        return isinstance(self.content, Feed) and "feed" in vars(self) and "source" not in vars(self)
+
+    @property
     def read_no_feed(self) -> bool:
         """Whether no feed is read to compute: it was already read, there is none, or the source is read instead."""
         match self.content:

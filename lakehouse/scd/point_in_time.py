@@ -60,7 +60,7 @@ def as_of(
         F.col(quote(end_at)).alias(_END),
         *(F.col(quote(name)) for name in values),
     )
-    same_key = (F.col(quote(name)) == F.col(alias) for name, alias in beside.items())
+    same_key = (F.col(quote(name)).eqNullSafe(F.col(alias)) for name, alias in beside.items())
     within = (F.col(_AT) >= F.col(_START)) & (F.col(_END).isNull() | (F.col(_AT) < F.col(_END)))
     joined = facts.withColumn(_AT, as_column(at, facts)).join(rows, reduce(Column.__and__, same_key) & within, "left")
     return joined.select(*map(quote, [*facts.columns, *values]))

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from lakehouse.errors import LostChangesError, TruncatesMissingError
+from lakehouse.errors import LostChangesError, TruncatesMissingError, WriteError
 from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
 from lakehouse.scd.truncates import truncates_of
@@ -15,12 +15,20 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
 
     Raises:
         LostChangesError: An input has changes, and the result is not about what they touched.
+        WriteError: An `Overwrite` of changed rows alone, under which all other rows would go.
         TruncatesMissingError: `scd.type1` applies truncates to rows that need not hold them.
     """
     for changes in run.changes:
         if not changes.is_empty and not _answers_for(write, changes):
             raise LostChangesError(
                 run.name, changes.name, str(changes.range), type(write).__name__, _answered(run, write)
+            )
+        if isinstance(write, Overwrite) and changes.is_used_alone:
+            raise WriteError(
+                f"'{run.name}' overwrites its table with the changes of '{changes.name}' {changes.range} alone, so the "
+                f"rows of all earlier changes would go.",
+                "Nothing was written. Build the rows from the whole input, `source`. Or return a write about the "
+                "changes alone: an Append of new rows, or a Merge about touched keys.",
             )
     if isinstance(write, Merge):
         condition = truncates_of(write.rows.schema)

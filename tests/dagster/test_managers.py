@@ -1,5 +1,6 @@
 """Which IO manager has the position, whatever manager the source has, and which of its partitions are read."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,48 @@ def test_a_check_that_takes_rows_is_given_the_table(house: House) -> None:
     resources = {"io_manager": house.io_manager}
     result = dg.materialize([orders, copies, filled], resources=resources, instance=house.instance)
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True]
+
+
+def _reader_of_several() -> dg.AssetsDefinition:
+    @dg.multi_asset(outs={name: dg.AssetOut(io_manager_key="memory") for name in ("train", "test")})
+    def parts(orders: DataFrame) -> tuple[int, int]:
+        return orders.count(), 0
+
+    return parts
+
+
+def _reader_of_a_graph() -> dg.AssetsDefinition:
+    @dg.op
+    def counted(orders: DataFrame) -> int:
+        return orders.count()
+
+    @dg.graph_asset(ins={"orders": dg.AssetIn()})
+    def train(orders: Any) -> Any:
+        return counted(orders)
+
+    return train.with_attributes(group_names_by_key={dg.AssetKey("train"): "models"})
+
+
+@pytest.mark.parametrize("reader", [_reader_of_several, _reader_of_a_graph])
+def test_a_function_that_makes_no_table_of_its_own_reads_all_rows(
+    house: House, reader: Callable[[], dg.AssetsDefinition]
+) -> None:
+    table = dg.AssetSpec("orders").with_io_manager_key("delta")
+    resources = {"delta": house.io_manager, "io_manager": dg.mem_io_manager, "memory": dg.mem_io_manager}
+    result = dg.materialize([table, reader()], resources=resources, instance=house.instance)
+    assert result.asset_value("train") == 3
+
+
+def test_an_op_reads_all_rows_of_a_table(house: House) -> None:
+    @dg.op
+    def exported(orders: DataFrame) -> int:
+        return orders.count()
+
+    with pytest.warns(DeprecationWarning, match="SourceAsset"):  # but a job of ops takes no other kind
+        orders_table = dg.SourceAsset("orders", io_manager_key="delta")
+
+    @dg.job(resource_defs={"io_manager": dg.mem_io_manager, "delta": house.io_manager})
+    def export() -> None:
+        exported(orders_table)
+
+    assert export.execute_in_process(instance=house.instance).output_for_node("exported") == 3

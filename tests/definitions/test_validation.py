@@ -1,6 +1,7 @@
 """What is refused when the code location loads."""
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -11,6 +12,7 @@ from lakehouse import (
     Append,
     Changes,
     DeltaIOManager,
+    LocalSpark,
     Merge,
     Overwrite,
     Read,
@@ -194,3 +196,35 @@ def test_a_snapshot_in_partitions_or_of_changes_is_refused_and_so_is_one_without
             validate(definitions("/lake", asset))
     with pytest.raises(MissingKeyError, match="returns a Snapshot but its table declares no key"):
         validate(definitions("/lake", keyless))
+
+
+def test_an_asset_that_says_itself_what_it_wrote_needs_no_annotation_of_a_write(house: House) -> None:
+    """Dagster makes `Any` of a `MaterializeResult` without a value."""
+
+    @dg.asset
+    def loaded() -> dg.MaterializeResult:
+        return dg.MaterializeResult(metadata={"rows": 3})
+
+    definitions = dg.Definitions(assets=[loaded], resources={"io_manager": house.io_manager})
+    validate(definitions)
+    assert dg.materialize([loaded], resources=definitions.resources, instance=house.instance).success
+
+
+def test_a_manager_takes_environment_variables_where_dagster_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster puts their values in their place in runs alone; sensors and commands ask the definitions."""
+    monkeypatch.setenv("LAKE", "s3://bucket/lake")
+    monkeypatch.setenv("LAKE_KEY", "key")
+    manager = DeltaIOManager(
+        spark=LocalSpark(root=dg.EnvVar("LAKE_FILES")),
+        root=dg.EnvVar("LAKE"),
+        storage_options={"AWS_ACCESS_KEY_ID": dg.EnvVar("LAKE_KEY"), "AWS_REGION": "eu-central-1"},
+    )
+    assert manager.location.address == "s3://bucket/lake"
+    assert manager.location.options == {"AWS_ACCESS_KEY_ID": "key", "AWS_REGION": "eu-central-1"}
+    monkeypatch.setenv("LAKE_FILES", str(tmp_path))
+    assert manager.spark.directory == tmp_path
+    monkeypatch.delenv("LAKE")
+    with pytest.raises(DefinitionError, match=r"variable LAKE\. It is not set"):
+        validate(dg.Definitions(resources={"io_manager": manager}))

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table, scd
 from lakehouse.commit.commit import Committed
-from lakehouse.errors import LostChangesError, ReadError, TruncatesMissingError
+from lakehouse.errors import LostChangesError, ReadError, TruncatesMissingError, WriteError
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
 from tests.support.slow import slow
@@ -200,3 +200,16 @@ def test_the_source_of_a_first_read_is_its_changes(lake: Lake):
         lake.materialize(first_and_then)
         lake.insert("src", [(number, "a", 20)])
     assert len(lake.rows("first_and_then")) == 2
+
+
+@pytest.mark.parametrize("key", ["id", None])
+def test_an_overwrite_of_the_changes_alone_is_refused_because_all_other_rows_would_go(lake: Lake, key: str | None):
+    def newest(src: Changes) -> Overwrite:
+        return Overwrite(src.appended())
+
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.materialize(newest, Table(key=key))
+    lake.insert("src", [(3, "c", 30)])
+    with pytest.raises(WriteError, match=r"'newest' overwrites its table with the changes of 'src' \(0, 1\] alone"):
+        lake.materialize(newest, Table(key=key))
+    assert [row[0] for row in lake.rows("newest")] == [1, 2]

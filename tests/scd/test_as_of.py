@@ -19,6 +19,12 @@ def test_a_fact_has_the_row_that_was_current_when_it_happened(spark: SparkSessio
     assert [row["city"] for row in joined.sort("n").collect()] == [None, "A", "A", "B", None, "C", "C"]
 
 
+def test_a_key_that_is_null_is_a_key_as_a_history_keeps_it(spark: SparkSession):
+    facts = spark.createDataFrame([(1, None, 4), (2, 1, 4)], "n int, id int, at int")
+    history = spark.createDataFrame([(None, "A", 1, None), (1, "B", 1, None)], HISTORY)
+    assert [row["city"] for row in scd.as_of(facts, history, "at", "id").sort("n").collect()] == ["A", "B"]
+
+
 def test_a_column_on_both_sides_is_refused(spark: SparkSession):
     facts = spark.createDataFrame([], "id int, at int, city string")
     with pytest.raises(EventOptionError, match="finds a column city in the facts and in the history"):

@@ -202,8 +202,10 @@ class Commit:
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether the table is known to have no row after the commit."""
-        emptied = self.operation in ("TRUNCATE", "DELETE", "REPLACE TABLE", "CREATE OR REPLACE TABLE")
+        """Whether the table is known to have no row after the commit; some writers do not record a `DELETE`'s predicate."""
+        emptied = self.operation in ("TRUNCATE", "REPLACE TABLE", "CREATE OR REPLACE TABLE") or (
+            self.operation == "DELETE" and "predicate" in self.parameters
+        )
         return self.empties and (emptied or (self.metrics.get("numOutputRows") == 0 and not self._is_dynamic))
 
     @property

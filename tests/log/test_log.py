@@ -166,7 +166,9 @@ def test_a_commit_that_kept_some_earlier_row_does_not_end_the_line(found: Commit
 
 
 def test_a_table_is_known_to_be_empty_only_after_a_commit_that_put_nothing_in():
-    assert all(commit(operation).leaves_nothing for operation in ("TRUNCATE", "DELETE", "REPLACE TABLE"))
+    assert all(commit(operation).leaves_nothing for operation in ("TRUNCATE", "REPLACE TABLE"))
+    assert commit("DELETE", {"predicate": '["true"]'}).leaves_nothing
+    assert not commit("DELETE", {"queryId": "a writer that leaves the predicate out"}).leaves_nothing
     assert commit("WRITE", OVERWRITE, numOutputRows=0).leaves_nothing
     assert not commit("WRITE", OVERWRITE, numOutputRows=1).leaves_nothing
     dynamic = commit("WRITE", OVERWRITE | {"isDynamicPartitionOverwrite": "true"}, numOutputRows=0)

@@ -202,7 +202,7 @@ class Commit:
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether the table is known to have no row after the commit; some writers do not record a `DELETE`'s predicate."""
+        """Whether the table is known to have no row afterwards. A writer may record no predicate of a `DELETE`."""
         emptied = self.operation in ("TRUNCATE", "REPLACE TABLE", "CREATE OR REPLACE TABLE") or (
             self.operation == "DELETE" and "predicate" in self.parameters
         )

@@ -51,7 +51,7 @@ class Server:
     @property
     def fingerprint(self) -> str:
         """A digest of what a running server cannot change: versions, jars, settings, the Python of its functions."""
-        parts = [version("pyspark"), sys.executable, self.idle, dict(self.settings)]
+        parts = [version("pyspark"), sys.prefix, float(self.idle), dict(self.settings)]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -201,6 +201,14 @@ def test_other_settings_replace_it_unless_it_is_in_use(server: Server, tmp_path:
     assert new.fingerprint == other.fingerprint != state.fingerprint
 
 
+def test_the_same_server_is_the_same_whichever_program_of_the_environment_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    asked = Server(tmp_path, {"a": "1"}, 900).fingerprint
+    monkeypatch.setattr(sys, "executable", f"{sys.executable}3")
+    assert Server(tmp_path, {"a": "1"}, 900.0).fingerprint == asked
+
+
 def test_it_ends_when_idle_and_never_in_use(server: Server, tmp_path: Path):
     brief = Server(server.root, server.settings, idle=1)
     state, used = find_or_start(brief, yes)

@@ -36,7 +36,7 @@ class Aggregate:
     changed, all sums are recomputed and compared.
 
     Args:
-        changes: The source's changes, read without `start` and `exclude`.
+        changes: The source's changes, read without `start`, `exclude_operations` and `exclude_metadata`.
         by: The columns by which rows are grouped: the table's key. As a mapping, that key's columns with the SQL
             expression of each.
         count: The column that counts the rows of a group. A group without rows leaves the table.

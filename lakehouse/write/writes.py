@@ -115,8 +115,8 @@ class History:
     it, and an insert of the same key begins another. What the table says of the past stays, even if the source forgets.
 
     Args:
-        changes: The changes of the source, read without `start` and `exclude`; or an extract of the source, whose
-            version is the moment from which its rows hold.
+        changes: The changes of the source, read without `start`, `exclude_operations` and `exclude_metadata`; or an
+            extract of the source, whose version is the moment from which its rows hold.
         track: The columns a change of which begins a new row; None for all but the entity's.
         start_at: The column with the moment from which a row holds: the time of the commit, or the extract's version.
         end_at: The column with the moment at which it ceased to; NULL while it holds.

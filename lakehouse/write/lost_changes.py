@@ -23,7 +23,7 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
             raise LostChangesError(
                 run.name, changes.name, str(changes.range), type(write).__name__, _answered(run, write)
             )
-        if isinstance(write, Overwrite) and changes.is_used_alone:
+        if isinstance(write, Overwrite) and changes.is_used_alone and run.name not in run.snapshot_inputs:
             raise WriteError(
                 f"'{run.name}' overwrites its table with the changes of '{changes.name}' {changes.range} alone, so the "
                 f"rows of all earlier changes would go.",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table, scd
@@ -213,3 +214,15 @@ def test_an_overwrite_of_the_changes_alone_is_refused_because_all_other_rows_wou
     with pytest.raises(WriteError, match=r"'newest' overwrites its table with the changes of 'src' \(0, 1\] alone"):
         lake.materialize(newest, Table(key=key))
     assert [row[0] for row in lake.rows("newest")] == [1, 2]
+
+
+def test_an_overwrite_may_add_changes_to_the_rows_of_its_own_table(lake: Lake):
+    def summed_up(src: Changes, summed_up: DataFrame) -> Overwrite:
+        return Overwrite(summed_up.union(src.appended()))
+
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("summed_up", [], SRC)
+    lake.materialize(summed_up, Table(key="id"))
+    lake.insert("src", [(2, "b", 20)])
+    lake.materialize(summed_up, Table(key="id"))
+    assert [row[0] for row in lake.rows("summed_up")] == [1, 2]

@@ -24,7 +24,7 @@ _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
 
 def create(rows: DataFrame, run: Run, mark: Mark) -> None:
     """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in one commit."""
-    table, rows = run.table, with_plain_texts(rows)
+    table, rows = run.table, with_plain_texts(rows, rows.schema)
     if table.cluster_columns:
         rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
     described = rows.select(*(_described(column, table) for column in rows.schema.fields))

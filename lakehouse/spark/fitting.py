@@ -171,19 +171,23 @@ def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
         return typed(frame.selectExpr(*cast), schema)
     values = [F.col(quote(c.name)) if c.name.lower() in present else F.lit(None) for c in schema.fields]
     casts = (v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True))
-    return with_plain_texts(frame.select(*casts))
+    return with_plain_texts(frame.select(*casts), schema)
 
 
-def with_plain_texts(frame: DataFrame) -> DataFrame:
+def with_plain_texts(frame: DataFrame, schema: StructType) -> DataFrame:
     """The frame, whose texts have the type STRING on a Spark Connect server, too.
 
     There the texts of a Python function and of `cast(StringType())` have the type STRING COLLATE UTF8_BINARY. Delta 4.4
     writes that as the column's type into the log, its protocol knows no such type, and no other reader opens the table.
     Only a cast in SQL text takes the collation away.
+
+    Args:
+        frame: The rows.
+        schema: Their columns.
     """
     if not is_connect(frame.sparkSession):
         return frame
-    return frame.selectExpr(*map(_as_plain_text, frame.schema.fields))
+    return frame.selectExpr(*map(_as_plain_text, schema.fields))
 
 
 def _as_plain_text(column: StructField) -> str:

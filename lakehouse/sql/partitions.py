@@ -172,8 +172,7 @@ def _value(text: str, column_type: str, column: str) -> str:
     except (ValueError, KeyError) as error:
         raise WriteError(
             f"Partition key {text!r} is no value of column {column}, which is a {column_type}.",
-            "Nothing was written. "
-            "Partition by a string, integer, date, boolean or, with time partitions, timestamp column.",
+            "Nothing was written. Partition by strings, integers, dates, booleans or, of time partitions, timestamps.",
         ) from error
 
 

@@ -28,9 +28,9 @@ def completed(spark: Callable[[], SparkSession], run: Run, write: Write, partial
     refuse_lost_changes(run, write)
     match write:
         case Aggregate(changes=changes) if changes.name in partial:
-            raise WriteError(f"{unsummed(run.name, changes.name)}", "Nothing was written.")
+            raise WriteError(unsummed(run.name, changes.name), "Nothing was written.")
         case History(changes=Changes() as changes) if changes.name in partial:
-            raise WriteError(f"{history.why_incomplete(run.name, changes.name)}", "Nothing was written.")
+            raise WriteError(history.why_incomplete(run.name, changes.name), "Nothing was written.")
         case History(changes=Changes()):
             return history.opened(spark(), run, write)
         case History(changes=Snapshot() as extract):

@@ -85,8 +85,7 @@ def _check(run: Run, changes: Changes) -> None:
         raise WriteError(
             f"'{run.name}' returns the History of '{changes.name}', but reads the changes of "
             f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}.",
-            "Nothing was written. A history "
-            "has one source: join the others in an asset upstream, and keep the history of that.",
+            "Nothing was written. A history has one source. Join the others in an asset upstream; keep its history.",
         )
     if isinstance(run.cursor, Known) and run.cursor.mark.extract is not None:
         raise WriteError(

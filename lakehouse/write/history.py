@@ -172,7 +172,7 @@ def planned(
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
     reached = computed(reaching if restates else touched.of(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run.name, changes, shape, existing, since, one_task=few)
+    rows = _rows(spark, run.name, changes, shape, existing, since, restates=restates, one_task=few)
     columns = folded(target.columns)
     if not isinstance(changes.content, Everything):
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
@@ -190,6 +190,7 @@ def _rows(
     existing: DataFrame,
     since: str | None,
     *,
+    restates: bool,
     one_task: bool,
 ) -> DataFrame:
     """What the table is to say of the touched entities since the position.
@@ -201,6 +202,7 @@ def _rows(
         shape: The columns of the history.
         existing: The table's rows of these entities that reach beyond the position.
         since: SQL of the position's time; None if nothing was read before.
+        restates: Whether the history is restated.
         one_task: Whether they are few.
     """
     assert changes.times is not None
@@ -218,7 +220,8 @@ def _rows(
         )
         images = images.unionByName(ended)
     states = shape.states(images, _frame_of(spark, changes.times), earliest)
-    return shape.rows(shape.states_before(before, columns).unionByName(states), one_task=one_task)
+    first_states = shape.states_before(before, columns, exact=not restates)
+    return shape.rows(first_states.unionByName(states), one_task=one_task)
 
 
 def _frame_of(spark: SparkSession, times: Times) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.read.latest_images import AFTER, CHANGE, INSERT, TIMESTAMP, VERSION
+from lakehouse.read.latest_images import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.spark.promises import Breach
 from lakehouse.spark.types import comparable
 from lakehouse.sql.text import folded, quote, same
@@ -71,6 +71,8 @@ class Shape:
     def states(self, images: DataFrame, times: DataFrame, earliest: str) -> DataFrame:
         """The state of each entity after each commit that changed it; a NULL row if the entity is gone.
 
+        `__held` is the number of the entity's rows that the commit left in the source, `__gone` of those it removed.
+
         Args:
             images: Rows of a change data feed.
             times: The time of each version, as columns `__version` and `__at`.
@@ -80,24 +82,35 @@ class Shape:
         row = ", ".join(quote(column) for column in images.columns if column.lower() not in feed)
         is_after = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
         each = images.selectExpr(
-            *self._keys, f"{VERSION} AS __version", f"IF({is_after}, struct({row}), NULL) AS __row"
+            *self._keys,
+            f"{VERSION} AS __version",
+            f"IF({is_after}, struct({row}), NULL) AS __row",
+            f"IF({CHANGE} IN ('{DELETE}', '{BEFORE}'), 1, NULL) AS __taken",
         )
         commits = each.groupBy(*self._names, "__version").agg(
-            F.first("__row", ignorenulls=True).alias("__row"), F.count("__row").alias("__copies")
+            F.first("__row", ignorenulls=True).alias("__row"),
+            F.count("__row").alias("__held"),
+            F.count("__taken").alias("__gone"),
         )
-        several = f"raise_error({breach_sql(Breach.SEVERAL, dict(zip(self.entity, self._names, strict=True)))})"
         return (
-            commits.where(f"CASE WHEN __copies > 1 THEN CAST({several} AS BOOLEAN) ELSE TRUE END")
+            commits.where(self._refused_where("__held > 1"))
             .join(F.broadcast(times), "__version")
-            .selectExpr(*self._names, "__version", "__at", f"{earliest} AS __earliest", "__row")
+            .selectExpr(*self._names, "__version", "__at", f"{earliest} AS __earliest", "__row", "__held", "__gone")
         )
 
-    def states_before(self, rows: DataFrame, columns: list[str]) -> DataFrame:
+    def _refused_where(self, several_rows: str) -> str:
+        """A condition that holds of each state, and raises where the source has more rows of an entity than one."""
+        several = breach_sql(Breach.SEVERAL, dict(zip(self.entity, self._names, strict=True)))
+        return f"CASE WHEN {several_rows} THEN CAST(raise_error({several}) AS BOOLEAN) ELSE TRUE END"
+
+    def states_before(self, rows: DataFrame, columns: list[str], *, exact: bool = True) -> DataFrame:
         """The state in which the changes find each entity.
 
         Args:
             rows: The history's rows that held when the changes began, ends aside.
             columns: The source's columns.
+            exact: Whether the source had these rows just before the changes. A restated history may have found rows
+                by comparison, and says of a moment between two comparisons what was true at the first.
         """
         values = ", ".join(map(quote, columns))
         earliest = quote(self.earliest[0]) if self.earliest[0].lower() in folded(rows.columns) else NEVER
@@ -107,6 +120,8 @@ class Shape:
             f"{quote(self.start)} AS __at",
             f"{earliest} AS __earliest",
             f"struct({values}) AS __row",
+            f"CAST({int(exact)} AS BIGINT) AS __held",
+            "0L AS __gone",
         )
 
     def rows(self, states: DataFrame, *, one_task: bool) -> DataFrame:
@@ -124,7 +139,8 @@ class Shape:
         begins = f"CASE WHEN __row IS NULL THEN __was IS NOT NULL WHEN __was IS NULL THEN TRUE ELSE {differs} END"
         over = f"OVER (PARTITION BY {entity} ORDER BY __version)"
         together = states.coalesce(1) if one_task else states.repartition(*self._names)
-        beside = together.selectExpr("*", f"lag(__row) {over} AS __was")
+        beside = together.selectExpr("*", f"lag(__row) {over} AS __was", f"lag(__held) {over} AS __had")
+        beside = beside.where(self._refused_where(f"__version > {BEFORE_ALL} AND __had - __gone + __held > 1"))
         runs = beside.selectExpr(*self._names, *_STATE, f"sum(IF({begins}, 1, 0)) {over} AS __run")
         ends = f"OVER (PARTITION BY {entity} ORDER BY __run)"
         each = runs.groupBy(*self._names, "__run").agg(

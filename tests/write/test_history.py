@@ -159,6 +159,28 @@ def test_two_rows_of_one_entity_in_one_version_are_refused(lake: Lake) -> None:
         lake.materialize(tracked, KEYED)
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_two_rows_of_one_entity_that_came_in_two_versions_are_refused(lake: Lake, *, together: bool) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)
+    lake.materialize(tracked, KEYED)
+    lake.sql("UPDATE {src} SET k = 'c' WHERE id = 2")
+    if not together:
+        lake.materialize(tracked, KEYED)
+    before = held(lake, "tracked")
+    lake.insert("src", [(2, "b", 2)])
+    with pytest.raises(BrokenPromiseError, match="more than one row with id=2 in one version"):
+        lake.materialize(tracked, KEYED)
+    assert held(lake, "tracked") == before
+
+
+def test_two_rows_of_one_entity_in_the_past_of_a_first_read_are_refused(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)
+    lake.insert("src", [(2, "b", 2)])
+    lake.sql("DELETE FROM {src} WHERE id = 2 AND v = 1")
+    with pytest.raises(BrokenPromiseError, match="more than one row with id=2 in one version"):
+        lake.materialize(tracked, KEYED)
+
+
 @pytest.mark.slow
 def test_a_reader_of_a_history_takes_rows_from_its_feed_by_the_rows_key(lake: Lake) -> None:
     def named(tracked: Changes) -> Merge:

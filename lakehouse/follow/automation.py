@@ -24,6 +24,8 @@ SENSOR = "lakehouse_automation"
 """The sensor that evaluates the conditions, in the code server; off until it is switched on."""
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
 """Seconds after which a run is requested again for the same unread changes; twice as many after each further one."""
+WHOLE = ""
+"""In the cursor: a table without partitions."""
 
 
 def automation() -> dg.AutomationCondition[Any]:
@@ -32,7 +34,7 @@ def automation() -> dg.AutomationCondition[Any]:
     It is true while a source holds changes that the table has not read, and no run of the table is in progress; a run
     without an event for an hour counts as dead, and is not waited for. Commits that changed no row request nothing.
     After a failed run it requests another after a pause of one minute, then two, up to an hour. Of a partitioned asset
-    it requests the partitions whose rows changed.
+    it requests the partitions whose rows changed; each has a pause of its own.
 
     `validate` gives it the tables, and adds a sensor that evaluates it in the code server.
     """
@@ -88,7 +90,7 @@ class Glances:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """For which unread changes a run was requested last: the cursor of a condition.
+    """For which unread changes a run of a table, or of a partition, was requested last.
 
     Args:
         state: The state of what was unread.
@@ -109,12 +111,35 @@ class Requests:
         """The cursor once a run is requested."""
         return Requests(state, now, self.times + 1 if state == self.state else 1)
 
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """The cursor of a condition: each partition has a pause of its own, so that one that fails delays no other.
+
+    Args:
+        requests: Those of each partition that is behind, by its key; of a table without partitions, by `WHOLE`.
+    """
+
+    requests: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
+
+    def allowed(self, states: Mapping[str, str], now: float) -> set[str]:
+        """Those whose pause allows a run, given the state of each."""
+        return {key for key, state in states.items() if self.requests.get(key, Requests()).allows(state, now)}
+
+    def again(self, states: Mapping[str, str], requested: Collection[str], now: float) -> "Pauses":
+        """The cursor once runs of some are requested; what is no longer behind is left out."""
+        previous = {key: self.requests[key] for key in states if key in self.requests}
+        new = {key: previous.get(key, Requests()).again(states[key], now) for key in requested}
+        return Pauses(previous | new)
+
     def to_text(self) -> str:
-        return json.dumps([self.state, self.at, self.times])
+        return json.dumps({key: [each.state, each.at, each.times] for key, each in self.requests.items()})
 
     @classmethod
-    def from_text(cls, text: str | None) -> "Requests":
-        return cls(*json.loads(text)) if text else cls()
+    def from_text(cls, text: str | None) -> "Pauses":
+        """The cursor of a text; a text of an earlier version, a list of one state for all partitions, says nothing."""
+        requests: dict[str, list[Any]] | list[Any] = json.loads(text) if text else {}
+        return cls({key: Requests(*each) for key, each in requests.items()} if isinstance(requests, dict) else {})
 
 
 class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
@@ -138,7 +163,7 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
         return hash((ChangesUnread, id(self.glances)))
 
     def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
-        requests, now = Requests.from_text(context.cursor), context.evaluation_time.timestamp()
+        pauses, now = Pauses.from_text(context.cursor), context.evaluation_time.timestamp()
         nothing = context.get_empty_subset()
         if self.glances is None:
             raise DefinitionError(
@@ -146,32 +171,34 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
                 f"Pass the definitions through validate(...)."
             )
         if context.candidate_subset.is_empty:
-            return AutomationResult(context, nothing, cursor=requests.to_text())
+            return AutomationResult(context, nothing, cursor=pauses.to_text())
         table = self.glances.watch.tables.get(context.key)
         view: Any = context.asset_graph_view
         look = self.glances.at(now, view.instance).get(context.key)
         if table is None or look is None:
             why = self.glances.watch.left_out.get(context.key, "it reads no changes")
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
-            return AutomationResult(context, nothing, cursor=requests.to_text())
+            return AutomationResult(context, nothing, cursor=pauses.to_text())
         requested = _requested(context, table.source_keys)
         match look:
-            case Behind(state=state, partitions=partitions) if requests.allows(state, now):
-                wanted = _subset(context, partitions)
-                return AutomationResult(context, wanted, cursor=requests.again(state, now).to_text())
+            case Behind(partitions=states) if context.partitions_def is not None:
+                wanted = _subset(context, pauses.allowed(states, now))
+                cursor = pauses.again(states, wanted.expensively_compute_partition_keys(), now)
+                return AutomationResult(context, wanted, cursor=cursor.to_text())
+            case Behind(state=state) if pauses.allowed({WHOLE: state}, now):
+                cursor = pauses.again({WHOLE: state}, {WHOLE}, now)
+                return AutomationResult(context, context.candidate_subset, cursor=cursor.to_text())
             case LeftOut(reason=reason) if not can_follow(look, requested):
                 context.log.warning(f"{context.key.to_user_string()} is left out: {reason.rstrip('.')}.")
             case _ if context.partitions_def is None and requested:
-                return AutomationResult(context, context.candidate_subset, cursor=requests.to_text())
+                return AutomationResult(context, context.candidate_subset, cursor=pauses.to_text())
             case _:
                 pass
-        return AutomationResult(context, nothing, cursor=requests.to_text())
+        return AutomationResult(context, nothing, cursor=pauses.to_text())
 
 
 def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]) -> Any:
-    """What is requested: the asset, or those of its partitions that are candidates."""
-    if context.partitions_def is None:
-        return context.candidate_subset
+    """Those of some partitions that are candidates: a partition whose run is in progress is none."""
     view: Any = context.asset_graph_view
     wanted = view.get_subset_from_partition_keys(context.key, context.partitions_def, set(partitions))
     return context.candidate_subset.compute_intersection(wanted)

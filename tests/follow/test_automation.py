@@ -14,8 +14,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
 from lakehouse.follow import automation as module
-from lakehouse.follow.automation import Requests
-from tests.support.marked import append, run
+from lakehouse.follow.automation import Pauses, Requests
+from tests.support.marked import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
 
@@ -180,15 +180,55 @@ def test_what_cannot_run_is_not_requested_behind_what_can(place: Place) -> None:
     assert place.ticks() == {"copies", "totals"}
 
 
-def test_of_a_partitioned_table_the_partitions_are_requested_whose_rows_changed(place: Place) -> None:
+def change_day(place: Place, *days: str) -> None:
+    rows = pa.table({"id": pa.array([7] * len(days), pa.int32()), "day": list(days)})
+    write_deltalake(str(place.root / "orders"), rows, mode="append", partition_by=["day"], configuration=FEED)
+
+
+@pytest.fixture
+def by_day(place: Place) -> Place:
+    """A table of which each partition reads one partition of its source."""
     place.assets = [dg.AssetSpec("orders", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS), daily]
     shutil.rmtree(place.root / "orders")
-    write_deltalake(
-        str(place.root / "orders"),
-        pa.table({"id": pa.array([7], pa.int32()), "day": ["2013-01-03"]}),
-        partition_by=["day"],
-    )
-    assert place.ticks() == {"daily 2013-01-03"}
+    return place
+
+
+def test_of_a_partitioned_table_the_partitions_are_requested_whose_rows_changed(by_day: Place) -> None:
+    change_day(by_day, "2013-01-03")
+    assert by_day.ticks() == {"daily 2013-01-03"}
+
+
+def test_a_partition_whose_run_fails_keeps_its_pause_while_another_gets_rows(by_day: Place) -> None:
+    change_day(by_day, "2013-01-01")
+    assert by_day.ticks() == {"daily 2013-01-01"}
+    for _ in range(3):
+        change_day(by_day, "2013-01-02")
+        assert by_day.ticks() == {"daily 2013-01-02"}, "the pause of the first day is not over"
+    change_day(by_day, "2013-01-01")
+    assert by_day.ticks() == {"daily 2013-01-01"}, "its own rows changed"
+
+
+def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended(
+    by_day: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_day(by_day, "2013-01-01", "2013-01-02")
+    started(by_day.instance, daily.key, "2013-01-01")
+    assert by_day.ticks() == {"daily 2013-01-02"}
+    monkeypatch.setattr(module, "SILENT", 0.0)
+    assert by_day.ticks() == {"daily 2013-01-01"}, "no pause, because it has not been requested"
+
+
+def test_the_cursor_holds_the_partitions_that_are_behind_and_no_other() -> None:
+    pauses = Pauses().again({"old": "1", "new": "1"}, {"old", "new"}, 0.0)
+    pauses = Pauses.from_text(pauses.again({"new": "2"}, {"new"}, 5.0).to_text())
+    assert pauses == Pauses({"new": Requests("2", 5.0, 1)})
+    assert pauses.allowed({"new": "2", "old": "1"}, 6.0) == {"old"}
+
+
+@pytest.mark.parametrize("text", [None, "", '["a state", 12.0, 3]'])
+def test_a_cursor_of_an_earlier_version_starts_afresh(text: str | None) -> None:
+    """It had one state for all partitions."""
+    assert Pauses.from_text(text) == Pauses()
 
 
 def test_the_sensor_only_looks_at_what_has_a_condition(settled: Place) -> None:
@@ -225,6 +265,6 @@ def test_the_pause_doubles_up_to_an_hour_and_another_change_does_not_wait() -> N
         while not requests.allows("unread", now):
             now += 60
         waits.append(now - began)
-        requests = Requests.from_text(requests.again("unread", now).to_text())
+        requests = requests.again("unread", now)
     assert waits == [0, 60, 120, 240, 480, 960, 1920, 3600, 3600]
     assert requests.allows("more", now)

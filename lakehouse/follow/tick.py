@@ -146,10 +146,15 @@ class Tick:
         return " ".join(parts)
 
     def _under_way(self) -> list[dg.DagsterRun]:
-        """The sensor's runs that are under way; those without a sign of life are only named."""
+        """The sensor's runs that are under way; those without a sign of life are only named.
+
+        A run of other tables alone is of a sensor that has the same name in another code location.
+        """
         alive: list[dg.DagsterRun] = []
         for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=_UNDER_WAY)):
             run, seconds = record.dagster_run, silence(self._instance, record, self._now)
+            if run.asset_selection and self._watch.tables.keys().isdisjoint(run.asset_selection):
+                continue
             if seconds > self._pace.silent:
                 hours = seconds / 3600
                 self._dead.append(

@@ -237,6 +237,14 @@ def test_a_table_of_a_run_that_is_under_way_is_left_to_that_run(house: House) ->
     assert request.asset_selection == [dg.AssetKey("others")]
 
 
+def test_a_run_of_a_sensor_of_the_same_name_in_another_code_location_is_not_waited_for(house: House) -> None:
+    started(house, "a_table_of_another_location")
+    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
+    request = tick(sensor, house.instance)
+    assert isinstance(request, dg.RunRequest)
+    assert request.asset_selection == [dg.AssetKey("copies")]
+
+
 def test_a_new_data_version_of_a_foreign_table_is_observed_once(house: House) -> None:
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
     first = ticked(sensor, house.instance)

@@ -144,23 +144,31 @@ class Commit:
         return self.rows == NO_ROWS
 
     @property
-    def freed(self) -> frozenset[str]:
-        """The columns that the commit itself dropped or renamed, as paths in lower case."""
+    def freed(self) -> frozenset[str] | None:
+        """The columns that the commit itself dropped or renamed, as paths in lower case; None: it may be any column.
+
+        Delta names them in the parameters of the operation; other writers may record no parameters.
+        """
         match self.operation:
             case "RENAME COLUMN":
-                paths = [self.parameters.get("oldColumnPath")]
+                path = self.parameters.get("oldColumnPath")
+                paths = None if path is None else [path]
             case "DROP COLUMNS":
-                paths = json.loads(self.parameters.get("columns") or "[]")
+                columns = self.parameters.get("columns")
+                paths = None if columns is None else json.loads(columns)
             case _:
                 paths = []
-        return frozenset(str(path).replace("`", "").lower() for path in paths)
+        return None if paths is None else frozenset(str(path).replace("`", "").lower() for path in paths)
 
     @property
     def renamed(self) -> tuple[str, str] | None:
-        """The old and the new name of the column that the commit renamed; a field within a column is a path."""
-        if self.operation != "RENAME COLUMN":
+        """The old and the new name of the column that the commit renamed; a field within a column is a path.
+
+        None if the commit renamed no column, or does not say which: its `freed` is None then.
+        """
+        old, new = (self.parameters.get(name) for name in ("oldColumnPath", "newColumnPath"))
+        if self.operation != "RENAME COLUMN" or old is None or new is None:
             return None
-        old, new = (str(self.parameters.get(name)) for name in ("oldColumnPath", "newColumnPath"))
         return _one_part(old), _one_part(new)
 
     @property

@@ -87,7 +87,7 @@ def _is_unreliable(
     log: Log, head: Head, at: TableVersion, commits: tuple[Commit, ...], since: tuple[Commit, ...]
 ) -> bool:
     """Whether the feed of the commits, or the rows of the first one, may be other rows than there were."""
-    freed = any(commit.freed for commit in since)
+    freed = any(commit.freed != frozenset() for commit in since)
     if freed and not commits[0].is_first:  # its rows have columns by other names
         return True
     if why_unreliable(log, since, at, maps=head.maps_columns or freed) is not None:

@@ -162,7 +162,7 @@ def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
     """
     names = frozenset[str]()
     for commit in commits:
-        freed: frozenset[str] | None = commit.freed
+        freed = commit.freed
         if commit.operation == "REPLACE COLUMNS":
             freed = None  # it tells the columns that remain
         elif commit.operation == "RESTORE":

@@ -123,7 +123,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
 def _why_unreliable(
     source: Source, at: TableVersion, commits: tuple[Commit, ...], batch: tuple[Commit, ...], reader: Reader
 ) -> str | None:
-    maps = source.head.maps_columns or any(commit.freed for commit in batch)
+    maps = source.head.maps_columns or any(commit.freed != frozenset() for commit in batch)
     unreliable = why_unreliable(source.log, batch, at, maps=maps)
     if unreliable is None and not source.head.maps_columns:
         unreliable = why_laid_out_behind(source, at, commits[len(batch) :])

@@ -297,6 +297,12 @@ def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
     assert commit("DROP COLUMNS", parameters).renamed is None
 
 
+@pytest.mark.parametrize("operation", ["RENAME COLUMN", "DROP COLUMNS"])
+def test_a_commit_that_does_not_say_which_column_it_freed_may_have_freed_any(operation: str):
+    unknown = commit(operation, {})
+    assert (unknown.freed, unknown.renamed) == (None, None)
+
+
 def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
     """Texts of statistics and predicates may hold characters that end a line to Python, as keys in a wrong encoding do."""
     entries = [{"add": {"path": "a \u0085 b \u2028 c \u2029 d \x0b e"}}, {"commitInfo": {}}]

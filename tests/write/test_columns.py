@@ -1,6 +1,7 @@
 """A source whose columns change between two reads: what the feed still tells, and where all rows are read instead."""
 
 import datetime as dt
+import json
 import shutil
 from dataclasses import replace
 
@@ -79,6 +80,27 @@ def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake,
         assert str(found.content.reason).startswith("what was v")
     lake.materialize(narrow, Table(key="id"))
     assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
+
+
+def test_a_name_is_also_taken_where_the_commit_does_not_say_which_columns_it_changed(lake: Lake) -> None:
+    """As other writers do, which record the operation without its parameters."""
+
+    def narrow(src: Changes) -> Merge:
+        touched = src.touched("id")
+        return Merge(touched.rows.select("id", "v"), touched)
+
+    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int", delta__columnMapping__mode="name")
+    lake.materialize(narrow, Table(key="id"))
+    lake.sql("ALTER TABLE {src} DROP COLUMN v")
+    lake.sql("ALTER TABLE {src} RENAME COLUMN w TO v")
+    for path in sorted((lake.root / "src" / "_delta_log").glob("*.json"))[-2:]:
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line.get("commitInfo", {}).pop("operationParameters", None)
+        path.write_text("\n".join(map(json.dumps, lines)))
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    lake.materialize(narrow, Table(key="id"))
+    assert lake.rows("narrow") == [(1, 100), (2, 200)]
 
 
 @pytest.mark.slow

@@ -3,9 +3,10 @@
 import sys
 import tomllib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.answer import UsageError
@@ -84,9 +85,10 @@ def definitions(module: str | None) -> "dg.Definitions":
     """The definitions of a module, or of the current directory's code location.
 
     Raises:
-        UsageError: There is no such module, or it holds no single `dg.Definitions`.
+        UsageError: There is no such module, or it holds no single `dg.Definitions` or function that makes them.
     """
     import dagster as dg
+    from dagster.components.definitions import LazyDefinitions
     from dotenv import load_dotenv
 
     name = module or _module_here(Path.cwd())
@@ -101,9 +103,11 @@ def definitions(module: str | None) -> "dg.Definitions":
         raise UsageError(f"There is no module {name} here ({here}).") from error
     except AttributeError as error:
         raise UsageError(f"{name} is not there: {error}.") from error
-    values: Iterable[Any] = [loaded] if isinstance(loaded, dg.Definitions) else vars(loaded).values()
-    candidates = [value for value in values if isinstance(value, dg.Definitions)]
-    if len(candidates) != 1:
+    values: list[Any] = list(vars(loaded).values()) if isinstance(loaded, ModuleType) else [loaded]
+    given = [value for value in values if isinstance(value, dg.Definitions)]
+    made: list[Callable[[], object]] = [value for value in values if isinstance(value, LazyDefinitions)]
+    candidates = [function() for function in made] or given  # Dagster looks no further if a function makes them
+    if len(candidates) != 1 or not isinstance(candidates[0], dg.Definitions):
         raise UsageError(f"{name} holds {len(candidates)} dg.Definitions; say which one: -m {name}:<name>.")
     return candidates[0]
 

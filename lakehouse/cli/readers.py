@@ -5,11 +5,11 @@ from dataclasses import asdict
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place
-from lakehouse.cli.tables import at, columns, log_of, logs_of
+from lakehouse.cli.tables import at, columns, in_partition, log_of, logs_of
 from lakehouse.log.rows import counted
-from lakehouse.status.tables import readers
+from lakehouse.status.tables import SourcePosition, TableStatus, readers, table_statuses
 
-_HEADINGS = ("READER", "READ", "NEWEST", "UNREAD VERSIONS", "SINCE (UTC)", "GAP")
+_HEADINGS = ("READER", "READ", "NEWEST", "UNREAD VERSIONS", "SINCE (UTC)", "NOTE")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,11 +21,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(given: Namespace) -> Answer:
     logs = logs_of(given)
     log_of(given.table, logs)
-    listed = list(readers(given.table, logs))
-    rows = [_HEADINGS] + [
-        (name, str(r.read), str(r.newest), str(r.unread), at(r.since), r.gap or ("snapshot" if r.is_snapshot else ""))
-        for name, r in listed
-    ]
-    text = "\n".join([*columns(rows), "", f"{counted(len(listed), 'reader')}."])
-    value = [{"reader": name, **asdict(reading)} for name, reading in listed]
-    return Answer({"table": given.table, "readers": value}, text)
+    statuses = table_statuses(logs)
+    listed = list(readers(given.table, statuses))
+    problems = {status.name: status.problem for status in statuses if status.problem is not None}
+    rows = [_HEADINGS, *(_row(status, reading) for status, reading in listed)]
+    last = [f"{counted(len(listed), 'reader')}.", *(f"{name} may be another: {why}" for name, why in problems.items())]
+    value = [{"reader": status.name, "partitions": status.partitions, **asdict(reading)} for status, reading in listed]
+    text = "\n".join([*columns(rows), "", *last])
+    return Answer({"table": given.table, "readers": value, "unreadable": problems}, text, code=1 if problems else 0)
+
+
+def _row(status: TableStatus, reading: SourcePosition) -> tuple[str, ...]:
+    unread = ("", "") if status.partitions else (str(reading.unread), at(reading.since))
+    note = reading.gap or ("snapshot" if reading.is_snapshot else in_partition(status).rstrip(": "))
+    return (status.name, str(reading.read), str(reading.newest), *unread, note)

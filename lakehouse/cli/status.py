@@ -2,16 +2,14 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place
-from lakehouse.cli.tables import at, columns, logs_of
+from lakehouse.cli.tables import at, columns, in_partition, logs_of
 from lakehouse.log.rows import counted
-from lakehouse.status.tables import TableState, TableStatus, table_status
+from lakehouse.status.tables import TableState, TableStatus, table_statuses
 
-_THREADS = 16
 _HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", "READ")
 
 
@@ -21,22 +19,21 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(given: Namespace) -> Answer:
-    logs = logs_of(given)
-
-    def look(name: str) -> TableStatus | None:
-        return table_status(name, logs)
-
-    with ThreadPoolExecutor(_THREADS) as threads:
-        statuses = [status for status in threads.map(look, logs) if status is not None]
+    statuses = table_statuses(logs_of(given))
     rows = [_HEADINGS, *(_row(status) for status in statuses)]
     gaps = sum(status.state is TableState.GAP for status in statuses)
-    last = f"{counted(len(statuses), 'table')}" + (f", {counted(gaps, 'table')} with a gap." if gaps else ".")
+    problems = sum(status.state is TableState.UNREADABLE for status in statuses)
+    wrong = [f"{counted(gaps, 'table')} with a gap"] * (gaps > 0)
+    wrong += [f"{counted(problems, 'table')} with a log that cannot be read"] * (problems > 0)
+    last = ", ".join([counted(len(statuses), "table"), *wrong]) + "."
     value = [{**asdict(status), "state": status.state.value} for status in statuses]
-    return Answer({"tables": value}, "\n".join([*columns(rows), "", last]), code=1 if gaps else 0)
+    return Answer({"tables": value}, "\n".join([*columns(rows), "", last]), code=1 if wrong else 0)
 
 
 def _row(status: TableStatus) -> tuple[str, ...]:
-    return (status.name, str(status.version), at(status.written), status.state.value, "; ".join(_read(status)))
+    version = "" if status.version is None else str(status.version)
+    reads = status.problem or in_partition(status) + "; ".join(_read(status))
+    return (status.name, version, at(status.written), status.state.value, reads)
 
 
 def _read(status: TableStatus) -> Iterator[str]:
@@ -46,6 +43,6 @@ def _read(status: TableStatus) -> Iterator[str]:
             of += f" of {reading.newest}"
         if reading.gap is not None:
             of += f" (gap: {reading.gap})"
-        elif reading.unread:
+        elif reading.unread and not status.partitions:
             of += f" ({counted(reading.unread, 'version')} unread since {at(reading.since)})"
         yield of

@@ -11,12 +11,19 @@ from lakehouse.cli.location import definitions
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.log.log import Log
+from lakehouse.status.tables import TableStatus
 
 
 def logs_of(given: Namespace) -> dict[str, Log]:
-    """The log of each table by its name: of a directory all tables below it, else those of the definitions."""
+    """The log of each table by its name: of a directory all tables below it, else those of the definitions.
+
+    Raises:
+        UsageError: There is no such directory.
+    """
     if given.root is not None:
         root = Path(given.root)
+        if not root.is_dir():
+            raise UsageError(f"There is no directory {root}.")
         return {name: FileLog(Location(f"{root}/{name}"), name) for name in tables_below(str(root))}
     return dict(_declared(given.module))
 
@@ -47,6 +54,11 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for cells in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def in_partition(status: TableStatus) -> str:
+    """Of which partition the positions are; nothing of a table without partitions."""
+    return f"partition {', '.join(status.partitions)}, the last that was written: " if status.partitions else ""
 
 
 def at(millis: int | None) -> str:

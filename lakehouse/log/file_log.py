@@ -26,8 +26,8 @@ from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head
 from lakehouse.log.opened import Opened, newest
 from lakehouse.log.size import Size
 
-_FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>")
-"""What deltalake puts between the causes of an error."""
+_FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>|^\s+\d+: .*$|^\s+at \S+:\d+:\d+$", re.MULTILINE)
+"""What deltalake puts between the causes of an error, and the frames of its own stack after them."""
 _COLLATED = "string collate UTF8_BINARY"
 _COLLATED_PROBLEM = (
     f"its schema has the type '{_COLLATED}', which Delta's protocol does not know. A client of Spark Connect has "

@@ -1,6 +1,7 @@
 """How far each table has read its sources, by the marks in its own commits."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -9,19 +10,31 @@ from lakehouse.cursor.cursor import Cursor
 from lakehouse.cursor.find import OWNER, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.errors import LakehouseError
 from lakehouse.log.log import Head, Log
 
 LOOKED_BACK = 200
 """In so many of the newest commits a mark is looked for, if no property says whose the table is."""
 
 
+_THREADS = 16
+"""So many logs are read side by side."""
+
+
 class TableState(Enum):
-    """Where a table stands. SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read."""
+    """Where a table stands.
+
+    SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read. BY_PARTITION: each
+    partition has positions of its own, and logs do not tell which rows of a source are a partition's. UNREADABLE: its
+    log cannot be read, or the log of a source.
+    """
 
     SOURCE = "source"
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
+    BY_PARTITION = "by partition"
     GAP = "gap"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +66,51 @@ class TableStatus:
 
     Args:
         name: Its name.
-        version: Its newest version.
+        version: Its newest version; None if its log cannot be read.
         written: When that was committed, in milliseconds since the epoch.
         run: The run that last wrote it with a mark; None if no run did.
         partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
         reads: How far it had read each source after that run.
+        problem: Why its log, or the log of a source, cannot be read; None if they can.
     """
 
     name: str
-    version: int
-    written: int
+    version: int | None
+    written: int | None
     run: str | None = None
     partitions: tuple[str, ...] = ()
     reads: tuple[SourcePosition, ...] = ()
+    problem: str | None = None
 
     @property
     def state(self) -> TableState:
+        if self.problem is not None:
+            return TableState.UNREADABLE
         if self.run is None:
             return TableState.SOURCE
         followed = [reading for reading in self.reads if not reading.is_snapshot]
         if any(reading.gap for reading in followed):
             return TableState.GAP
+        if self.partitions and followed:
+            return TableState.BY_PARTITION
         return TableState.BEHIND if any(reading.unread for reading in followed) else TableState.UP_TO_DATE
+
+
+def table_statuses(logs: Mapping[str, Log]) -> list[TableStatus]:
+    """Where each table stands, of those that are there; a log that cannot be read is the problem of its readers alone.
+
+    Args:
+        logs: The log of each table by the table's name: its asset key, the parts joined by "/".
+    """
+
+    def look(name: str) -> TableStatus | None:
+        try:
+            return table_status(name, logs)
+        except LakehouseError as error:
+            return TableStatus(name, None, None, problem=error.happened)
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return [status for status in threads.map(look, logs) if status is not None]
 
 
 def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
@@ -85,7 +121,7 @@ def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
         logs: The log of each table, by the same kind of name.
 
     Raises:
-        UnreadableLogError: A log cannot be read, or a mark is damaged.
+        UnreadableLogError, NewerMarkError: A log cannot be read, or a mark cannot be understood.
     """
     log = logs[name]
     head = log.head()
@@ -101,13 +137,12 @@ def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
     return TableStatus(name, head.version, written, mark.run, mark.partitions, readings)
 
 
-def readers(table: str, logs: Mapping[str, Log]) -> Iterator[tuple[str, SourcePosition]]:
+def readers(table: str, statuses: Iterable[TableStatus]) -> Iterator[tuple[TableStatus, SourcePosition]]:
     """The tables that have read a table, each with how far."""
-    for name in logs:
-        status = table_status(name, logs)
-        for reading in () if status is None else status.reads:
+    for status in statuses:
+        for reading in status.reads:
             if reading.source == table:
-                yield name, reading
+                yield status, reading
 
 
 def _mark(name: str, log: Log, head: Head) -> Mark | None:

@@ -123,6 +123,29 @@ def test_the_code_location_of_the_current_directory_is_found(tmp_path: Path, fil
     assert answer.returncode == 1
 
 
+MADE_BY_A_FUNCTION = """
+import dagster as dg
+from lakehouse import LocalSpark
+
+other = dg.Definitions(resources={"spark": LocalSpark(root="other")})
+
+@dg.definitions
+def defs():
+    return dg.Definitions(resources={"spark": LocalSpark(root="made")})
+"""
+
+
+@pytest.mark.parametrize("name", ["made_by_a_function", "made_by_a_function:defs"])
+def test_definitions_that_a_function_makes_are_loaded_as_dagster_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "made_by_a_function.py").write_text(MADE_BY_A_FUNCTION)
+    main(["spark", "status", "--json", "-m", name])
+    assert json.loads(capsys.readouterr().out)["root"].endswith("made")
+
+
 def test_this_project_s_own_root_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -15,6 +15,7 @@ from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.status.tables import TableState, table_status
 from resources.environments import PROJECT
+from tests.support.daily import run_day
 from tests.support.marked import append, run
 
 
@@ -94,6 +95,45 @@ def test_the_changes_of_a_table_are_its_commits_after_one_version_up_to_another(
     assert made["run"] == "run"
     assert main(["changes", "orders", "--root", str(lake), "--upto", "9"]) == 1
     assert "'orders' has no versions (-1, 9]: it is at version 1." in capsys.readouterr().err
+
+
+def test_a_log_that_cannot_be_read_is_named_and_hides_no_other_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append(lake, "damaged", 1)
+    run(lake, "of_damaged", "damaged")
+    (lake / "damaged" / "_delta_log" / f"{0:020}.json").write_text("{ no json")
+    known = {"orders": "source", "gold/copies": "behind", "totals": "up to date"}
+    assert states(capsys, lake, code=1) == known | {"damaged": "unreadable", "of_damaged": "unreadable"}
+    assert main(["status", "--root", str(lake)]) == 1
+    text = capsys.readouterr().out
+    assert "The log of 'damaged' cannot be trusted: Kernel error: Json error: Encountered unexpected" in text
+    assert ".c:" not in text, "the stack of deltalake"
+    assert text.endswith("5 tables, 2 tables with a log that cannot be read.\n")
+    answered = answer(capsys, 1, "readers", "orders", "--root", str(lake))
+    assert [reading["reader"] for reading in answered["readers"]] == ["gold/copies"]
+    assert answered["unreadable"].keys() == {"damaged", "of_damaged"}
+
+
+def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append(tmp_path, "orders", 1)
+    run_day(tmp_path, "2013-01-02")
+    append(tmp_path, "orders", 2)
+    run_day(tmp_path, "2013-01-03")
+    assert states(capsys, tmp_path) == {"orders": "source", "daily": "by partition"}
+    assert main(["status", "--root", str(tmp_path)]) == 0
+    assert "partition 2013-01-03, the last that was written: orders at 1 of 1" in capsys.readouterr().out
+    (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(tmp_path))["readers"]
+    assert (reading["reader"], reading["partitions"], reading["read"]) == ("daily", ["2013-01-03"], 1)
+
+
+def test_a_root_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--root", str(tmp_path / "nowhere")])
+    assert ended.value.code == 2
+    assert f"There is no directory {tmp_path}/nowhere." in capsys.readouterr().err
 
 
 def test_a_table_that_is_not_there_is_a_wrong_command_line(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

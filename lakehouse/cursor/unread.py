@@ -11,6 +11,7 @@ from lakehouse.log.versions import NOTHING_READ
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
+WEEK = 7 * DAY
 
 
 @dataclass(frozen=True, slots=True)

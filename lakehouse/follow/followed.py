@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
+from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import digest
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import find_cursor
@@ -61,11 +62,14 @@ class Backlogs:
         newest: The last commit of each source that makes another run worth while, if all of the source is read: it may
             have changed rows. None if it is not among the newest, or if no commit does.
         note: What is worth knowing beside that, as a sentence; empty if nothing is.
+        own_mark_since: When the table's last own commit was made, in milliseconds since the epoch, if others have
+            committed after it: log cleanup keeps the newest commit alone. None for a table of partitions.
     """
 
     by_partition: Mapping[str | None, tuple[Backlog, ...]]
     newest: Mapping[str | None, tuple[Commit | None, ...]]
     note: str = ""
+    own_mark_since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +154,15 @@ class Followed:
             return LeftOut(f"there is no table at {' and '.join(missing.values())}", frozenset(missing))
         if self.is_partitioned:
             return self._by_partition(logs)
-        cursor = find_cursor(*logs(self.ref), self.ref.name)
+        own_log, own_head = logs(self.ref)
+        cursor = find_cursor(own_log, own_head, self.ref.name)
         standing = list(self._standing(logs))
         each = tuple(backlog(cursor, log, name, head) for name, log, head in standing)
         newest = tuple(
             next(filter(has_rows, recent(log, head)), None) if not reads_on(unread_part) else None
             for unread_part, (_, log, head) in zip(each, standing, strict=True)
         )
-        return Backlogs({None: each}, {None: newest})
+        return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
     def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
         if self.asset.partitions_def is None or is_dynamic(self.asset.partitions_def):
@@ -219,3 +224,10 @@ class Followed:
             log, head = logs(source.ref)
             if head is not None:
                 yield source.ref.name, log, head
+
+
+def _mark_behind_others(cursor: Cursor, log: Log, head: Head | None) -> int | None:
+    """When the last own commit was made, if it is no longer the table's newest."""
+    if not isinstance(cursor, Known) or head is None or cursor.version == head.version:
+        return None
+    return next((commit.timestamp for commit in log.commits(cursor.version, cursor.version)), None)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 
 import dagster as dg
 
-from lakehouse.cursor.unread import Backlog, Unread
+from lakehouse.cursor.unread import WEEK, Backlog, Unread
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
@@ -227,6 +227,8 @@ def _looked(table: Followed, logs: _Logs) -> Look:
         due = _due(all_of, _waits)
         if not due and not table.is_partitioned:
             due = _due(all_of, _expires)
+        if not due and all_of.own_mark_since is not None and _now() - all_of.own_mark_since > WEEK:
+            due = _due(all_of, lambda _: True)
         return _behind(table, due, *logs(table.ref), all_of.note) if due else UpToDate()
     except LakehouseError as error:
         return LeftOut(str(error))

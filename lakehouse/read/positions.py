@@ -2,12 +2,9 @@
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import DAY
+from lakehouse.cursor.unread import DAY, WEEK
 from lakehouse.log.log import Log
 from lakehouse.read.run import Run
-
-WEEK = 7 * DAY
-"""Milliseconds."""
 
 
 def position_of(run: Run, source: str, table_id: str) -> Position | None:

@@ -210,6 +210,21 @@ def committed(table: Path, days_ago: int) -> None:
     path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
+def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commits_of_others(tmp_path: Path) -> None:
+    """Upkeep commits every week, and the sources are still: after a month the log would have no position."""
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    watch, instance = watched(tmp_path, orders, copies), dg.DagsterInstance.ephemeral()
+    committed(tmp_path / "copies", days_ago=8)
+    assert watch.look(instance).tables[COPIES] == UpToDate(), "cleanup keeps the newest commit"
+    DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "false"})
+    due = watch.look(instance).tables[COPIES]
+    assert isinstance(due, Behind) and due.oldest is None
+    run(tmp_path, "copies", "orders", rows=False)
+    DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "true"})
+    assert watch.look(instance).tables[COPIES] == UpToDate(), "its mark is new"
+
+
 def test_partitions_that_no_log_names_have_no_such_checks() -> None:
     made = dg.DynamicPartitionsDefinition(name="shops")
 

@@ -43,6 +43,7 @@ from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.own_session import guard
+from lakehouse.server.safety import refuse_unsafe
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
@@ -141,10 +142,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return Location(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
 
     def session(self) -> SparkSession:
-        """The Spark session of the tables that this manager writes, with the settings that every run needs."""
+        """The Spark session of the tables that this manager writes, with the settings that every run needs.
+
+        Raises:
+            VersionError: Its Spark has not been tested with this library.
+            UnsafeSettingError: It has a setting under which rows could be lost.
+        """
         session = cast("SparkSession", self.spark.spark_session)
         if session is not self._prepared:
             refuse_untested("Spark", session.version)
+            refuse_unsafe(session.conf.getAll)
             for setting in prepare(session):
                 dg.get_dagster_logger().warning(f"Spark refuses {setting}: a Python function (F.udf) may never end.")
             self._prepared = session

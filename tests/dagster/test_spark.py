@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -9,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse import DeltaIOManager
 from lakehouse.cli.shell import at_hand
 from lakehouse.dagster.resources import LocalSpark
+from lakehouse.server.errors import UnsafeSettingError
 from lakehouse.server.settings import EVERYWHERE, local_settings
 from tests.support.lake import Lake
 
@@ -51,6 +54,16 @@ def test_the_names_of_the_shell_are_tables_and_their_history(lake: Lake):
     assert names["tables"]() == ["gold/totals"]
     with pytest.raises(LookupError, match=r"no table 'gold/total' below .*There are: gold/totals\."):
         names["table"]("gold/total")
+
+
+def test_a_session_of_the_user_s_own_is_refused_if_rows_could_be_lost_under_its_settings(lake: Lake):
+    own = lake.spark.newSession()
+    own.conf.set("spark.databricks.delta.stalenessLimit", "5m")
+    manager = DeltaIOManager(spark=SimpleNamespace(spark_session=own), root=str(lake.root))
+    with pytest.raises(UnsafeSettingError, match="stalenessLimit = 5m is refused"):
+        manager.session()
+    own.conf.unset("spark.databricks.delta.stalenessLimit")
+    assert manager.session() is own
 
 
 def test_python_functions_run_on_this_python_and_see_the_project(spark: SparkSession):

@@ -14,13 +14,14 @@ from lakehouse.errors import (
     LakehouseError,
     LateGapError,
     MissingFileError,
+    ModuleMissingError,
     PlanError,
     SessionEndedError,
 )
 from lakehouse.log.commit_info import Commit
 from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
-from lakehouse.spark.diagnosis import Meaning, diagnose, why_unreadable
+from lakehouse.spark.diagnosis import Meaning, diagnose, missing_module, why_unreadable
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
@@ -124,6 +125,9 @@ def explained(run: Run, error: Exception) -> LakehouseError:
         return LateGapError(run.name, reason)
     if reason is not None and Meaning.FILE_GONE in meanings:
         return MissingFileError(run.name, first_line(error))
+    module = missing_module(error)
+    if module is not None:
+        return ModuleMissingError(run.name, module)
     level = run.table.isolation
     if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
         return IsolationLevelError(run.name, level.value)  # only Delta knows: on Databricks the definition works

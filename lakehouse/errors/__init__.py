@@ -29,6 +29,7 @@ For users: docs/reference/errors.md.
       x BadEventError
     - SchemaError
     - PlanError
+    - ModuleMissingError
     - ComputeError
     - UnsafeTableError
     - IsolationLevelError

@@ -103,6 +103,19 @@ class PlanError(WriteError):
         )
 
 
+class ModuleMissingError(WriteError):
+    """A Python function of the asset comes from a module that Spark's Python cannot import."""
+
+    def __init__(self, asset: str, module: str) -> None:
+        self.asset, self.module = asset, module
+        super().__init__(
+            f"Spark's Python cannot import the module '{module}', from which a function of '{asset}' comes.",
+            "Nothing was written. Install the project in the environment that starts Spark (pip install -e .), or "
+            "start Dagster with the project's directory in PYTHONPATH. Stop a running server first (lakehouse spark "
+            "stop), because it keeps the variables of its start. Or define the function within the asset.",
+        )
+
+
 class ComputeError(WriteError):
     """Spark failed while it computed a result, and does not name the asset's expression as the cause."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from lakehouse.spark.evidence import Evidence, causes, first_line
+from lakehouse.spark.evidence import Evidence, causes, first_line, is_of_the_asset
 
 
 class Meaning(Enum):
@@ -67,6 +67,7 @@ TRACES: tuple[tuple[str, Meaning], ...] = (
     (r"FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException", Meaning.FILE_GONE),
 )
 """Patterns that count as well where only the Java stack trace below the sentence has them."""
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _UNREADABLE = (Meaning.FEED_GONE, Meaning.VERSION_EXPIRED, Meaning.LOG_BROKEN, Meaning.FILE_GONE)
 
 
@@ -119,6 +120,12 @@ def diagnose(error: BaseException) -> Mapping[Meaning, str]:
     for cause in causes(error):
         meanings = {**said_by(cause), **meanings}
     return meanings
+
+
+def missing_module(error: BaseException) -> str | None:
+    """The module that a Python function needs and Spark's Python cannot import; None if that is not the error."""
+    missing = _NO_MODULE.match(first_line(error)) if is_of_the_asset(error) else None
+    return None if missing is None else missing.group(1)
 
 
 def why_unreadable(error: BaseException) -> str | None:

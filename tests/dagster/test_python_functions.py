@@ -3,7 +3,10 @@
 Spark 4.2.0 alone waits for ever (SPARK-58241), so each test has a limit of time of its own.
 """
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from pkgutil import resolve_name
 
 import dagster as dg
 import pytest
@@ -13,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from lakehouse import Changes, Merge, Table
-from lakehouse.errors import UnreadableLogError
+from lakehouse.errors import ModuleMissingError, UnreadableLogError
 from lakehouse.spark.required import REQUIRED
 from lakehouse.spark.session import is_connect, prepare
 from tests.support.house import House
@@ -104,6 +107,24 @@ def test_a_table_whose_texts_have_a_type_that_delta_does_not_know_is_refused(lak
 def test_a_python_function_over_a_source_ends_on_the_librarys_own_session(house: House) -> None:
     rows = _doubled(house.lake.frame("orders")).collect()
     assert sorted(map(tuple, rows)) == [(1, 20), (2, 40), (3, 60)]
+
+
+def test_a_module_that_sparks_python_cannot_import_is_named(lake: Lake, tmp_path: Path) -> None:
+    """As a project that is not installed is found by Dagster, and not by Spark."""
+    (tmp_path / "only_here.py").write_text("def double(v):\n    return 2 * v\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        function = resolve_name("only_here:double")
+
+        def doubled(src: Changes) -> Merge:
+            touched = src.touched("id")
+            return Merge(touched.rows.select("id", F.udf(function, "int")("v").alias("v")), touched)
+
+        lake.create("src", [(1, 10)], "id int, v int")
+        with pytest.raises(ModuleMissingError, match="cannot import the module 'only_here'"):
+            lake.materialize(doubled, Table(key="id"))
+    finally:
+        sys.path.remove(str(tmp_path))
 
 
 def test_a_session_is_given_what_it_lacks_and_keeps_the_rest(spark: SparkSession, changed: None) -> None:

@@ -148,6 +148,15 @@ CASES = [
         "Spark is lazy: the error appears while writing, but its cause is in the asset's expression.",
     ),
     Case(
+        errors.ModuleMissingError,
+        {"asset": "flights", "module": "shop.rules"},
+        "Spark's Python cannot import the module 'shop.rules', from which a function of 'flights' comes.",
+        WRITTEN,
+        "Install the project in the environment that starts Spark (pip install -e .), or start Dagster with the "
+        "project's directory in PYTHONPATH. Stop a running server first (lakehouse spark stop), because it keeps the "
+        "variables of its start. Or define the function within the asset.",
+    ),
+    Case(
         errors.ComputeError,
         {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure."},
         "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",

@@ -10,6 +10,9 @@ from typing import Any as _Any
 
 if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
+    from lakehouse.changes.changes import Changes
+    from lakehouse.changes.touched import Touched
+    from lakehouse.changes.touched_by import touched_by
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.declare.read import Read
@@ -24,12 +27,9 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.follow.sensor import change_sensor
     from lakehouse.follow.tick import Pace
     from lakehouse.log.versions import VersionRange
-    from lakehouse.read.changes import Changes
-    from lakehouse.read.touched import Touched
-    from lakehouse.read.touched_by import touched_by
+    from lakehouse.results.aggregate import Aggregate
+    from lakehouse.results.writes import Append, History, Merge, Overwrite, Snapshot
     from lakehouse.server.settings import spark_settings
-    from lakehouse.write.aggregate import Aggregate
-    from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot
 
 __version__ = "0.1.0"
 __all__ = [
@@ -76,12 +76,12 @@ _HOMES = {
     "declare.table": ("Table",),
     "errors": ("LakehouseError",),
     "log.versions": ("VersionRange",),
-    "read.changes": ("Changes",),
-    "read.touched": ("Touched",),
-    "read.touched_by": ("touched_by",),
+    "changes.changes": ("Changes",),
+    "changes.touched": ("Touched",),
+    "changes.touched_by": ("touched_by",),
     "server.settings": ("spark_settings",),
-    "write.aggregate": ("Aggregate",),
-    "write.writes": ("Append", "History", "Merge", "Overwrite", "Snapshot"),
+    "results.aggregate": ("Aggregate",),
+    "results.writes": ("Append", "History", "Merge", "Overwrite", "Snapshot"),
 }
 _PACKAGES = ("scd",)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

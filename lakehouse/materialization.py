@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.changes.changes import Changes
 from lakehouse.commit.commit import commit
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
@@ -18,11 +19,17 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
+from lakehouse.difference.statements import Skip, Statement
+from lakehouse.feed.archive import archived
+from lakehouse.feed.feed_reader import Feeds
+from lakehouse.feed.restated import restated
+from lakehouse.feed.source import Source, SourceState
+from lakehouse.frames.driver_rows import is_empty
+from lakehouse.frames.types import column_types
+from lakehouse.history.history import described
 from lakehouse.log.log import Head, Log
 from lakehouse.log.size import Size, total
-from lakehouse.read.archive import archived
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes
 from lakehouse.read.decide import (
     Decision,
     Reconcile,
@@ -32,24 +39,17 @@ from lakehouse.read.decide import (
     refuse_request,
     without_doubling,
 )
-from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
 from lakehouse.read.request import UserRequest
 from lakehouse.read.resolve import Reader, read_changes
-from lakehouse.read.restated import restated
 from lakehouse.read.run import Run
-from lakehouse.read.source import Source, SourceState
-from lakehouse.spark.driver_rows import is_empty
+from lakehouse.results.writes import History, Write
 from lakehouse.spark.prefetch import prefetch
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 from lakehouse.write.completed import completed
-from lakehouse.write.history import described
 from lakehouse.write.outside import rows_outside
 from lakehouse.write.plan import plan
-from lakehouse.write.statements import Skip, Statement
-from lakehouse.write.writes import History, Write
 
 
 def begin(

@@ -15,16 +15,16 @@ from lakehouse import Changes, History, Merge, Retry, Snapshot, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
 from lakehouse.declare.read import Read
+from lakehouse.difference.statements import MarkOnly
+from lakehouse.feed.feed_reader import Feeds
 from lakehouse.log.location import Location
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.request import UserRequest
 from lakehouse.read.resolve import Source
 from lakehouse.spark.phases import measured_by
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import Slice
-from lakehouse.write.statements import MarkOnly
 
 Laps = Callable[[str], AbstractContextManager[object]]
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.changes.touched import Touched
+from lakehouse.changes.touched_keys import SomeKeys
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.errors import FULL_REFRESH
+from lakehouse.frames.compare import MORE, bag_difference
+from lakehouse.frames.driver_rows import collected, travels
 from lakehouse.log.rows import counted
-from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import SomeKeys
-from lakehouse.spark.compare import MORE, bag_difference
-from lakehouse.spark.driver_rows import collected, travels
 from lakehouse.sql.text import folded, quote
 
 SHOWN = 20

@@ -11,19 +11,19 @@ from lakehouse.commit.execute import execute
 from lakehouse.commit.rivals import LostAttempt, changed_by, explained
 from lakehouse.cursor.mark import Mark
 from lakehouse.declare.retry import Clock, Retry
+from lakehouse.difference.broken_promises import broken_promise
+from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import LakehouseError, RolledBackError, UnknownOutcomeError
+from lakehouse.feed.archive import archive_begins
 from lakehouse.log.commit_info import COMPACTING, Commit
 from lakehouse.log.log import Head, Log, version_of
-from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
+from lakehouse.results.aggregate import Aggregate
+from lakehouse.results.writes import Append, Write
 from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.evidence import first_line
 from lakehouse.spark.phases import phase
-from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.broken_promises import broken_promise
 from lakehouse.write.plan import plan
-from lakehouse.write.statements import Skip, Statement
-from lakehouse.write.writes import Append, Write
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import may_concern
 from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
+from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import (
     ConflictError,
     ForeignApplicationIdError,
@@ -32,10 +33,9 @@ from lakehouse.errors import (
 from lakehouse.log.log import Head
 from lakehouse.log.size import total
 from lakehouse.read.run import Run
+from lakehouse.results.writes import Write
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.progress import doing, heard
-from lakehouse.write.statements import Skip, Statement
-from lakehouse.write.writes import Write
 
 
 @dataclass(frozen=True, slots=True)

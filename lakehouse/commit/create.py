@@ -10,9 +10,9 @@ from lakehouse.cursor.find import OWNER
 from lakehouse.cursor.mark import Mark
 from lakehouse.declare.table import Table
 from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
+from lakehouse.frames.fitting import with_plain_texts
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, said_by
-from lakehouse.spark.fitting import with_plain_texts
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.spark.spark_log import SparkLog

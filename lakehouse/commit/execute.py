@@ -8,20 +8,13 @@ from pyspark.sql import functions as F
 from lakehouse.commit.create import create
 from lakehouse.commit.save import save
 from lakehouse.cursor.mark import Mark
-from lakehouse.limits import limits
-from lakehouse.log.rows import Rows
-from lakehouse.read.run import Run
-from lakehouse.spark.phases import phase
-from lakehouse.spark.promises import Breach, breach_text
-from lakehouse.spark.session import handed_over
-from lakehouse.sql.text import folded, literal, quote, quote_all, same
-from lakehouse.write.difference import (
+from lakehouse.difference.difference import (
     AGAIN,
     DELETE,
     INSERT,
     OPERATION,
 )
-from lakehouse.write.statements import (
+from lakehouse.difference.statements import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
     TAKEN_BY,
@@ -35,6 +28,13 @@ from lakehouse.write.statements import (
     ReplaceRows,
     Statement,
 )
+from lakehouse.frames.promises import Breach, breach_text
+from lakehouse.limits import limits
+from lakehouse.log.rows import Rows
+from lakehouse.read.run import Run
+from lakehouse.spark.phases import phase
+from lakehouse.spark.session import handed_over
+from lakehouse.sql.text import folded, literal, quote, quote_all, same
 
 
 @phase("execute")

@@ -6,8 +6,10 @@ from enum import Enum
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from lakehouse.changes.changes import Changes
 from lakehouse.commit.conflict import Conflict
 from lakehouse.declare.isolation import Isolation
+from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.errors import (
     ComputeError,
     IsolationLevelError,
@@ -18,16 +20,14 @@ from lakehouse.errors import (
     PlanError,
     SessionEndedError,
 )
+from lakehouse.frames.driver_rows import is_empty
+from lakehouse.history.history_rows import Shape
 from lakehouse.log.commit_info import Commit
-from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
+from lakehouse.results.writes import History, Merge, Write
 from lakehouse.spark.diagnosis import Meaning, diagnose, missing_module, why_unreadable
-from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.write.broken_promises import broken_promise
-from lakehouse.write.history_rows import Shape
-from lakehouse.write.writes import History, Merge, Write
 
 
 class Changed(Enum):

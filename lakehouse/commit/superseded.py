@@ -25,8 +25,8 @@ from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError,
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.log import Head, Log
 from lakehouse.read.run import Run
+from lakehouse.results.writes import Append, Write
 from lakehouse.spark.phases import phase
-from lakehouse.write.writes import Append, Write
 
 
 def refuse_unsafe(run: Run, head: Head | None) -> None:

@@ -38,8 +38,8 @@ class Position:
             read on. The mark says `lookup`, its word in format 1.
         mapped: Which partitions of the source were read, as a digest of their windows or values; None if all were
             read. (In format 1 also None if they were the partitions that the commit wrote.)
-        time: When that version was committed, as a history counts (`lakehouse.read.times`), in milliseconds since the
-            epoch; None unless the asset keeps a history.
+        time: When that version was committed, as a history counts (`lakehouse.changes.times`), in milliseconds since
+            the epoch; None unless the asset keeps a history.
     """
 
     table: str

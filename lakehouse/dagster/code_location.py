@@ -6,15 +6,15 @@ from typing import Any, TypeAlias, TypeGuard
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from lakehouse.changes.changes import Changes
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
 from lakehouse.log.location import Location
-from lakehouse.read.changes import Changes
+from lakehouse.results.kind import Kind
 from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.partitions import PartitionKey, Slice, Window
-from lakehouse.write.kind import Kind
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
 

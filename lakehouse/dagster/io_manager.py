@@ -10,6 +10,7 @@ from dagster import ResourceDependency
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.changes.changes import Changes, Everything
 from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code_location import (
     changes_of,
@@ -37,11 +38,12 @@ from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
 from lakehouse.errors import UnreadableLogError
+from lakehouse.feed.feed_reader import Feeds
 from lakehouse.log.location import Location, Storage, scheme_of
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes, Everything
-from lakehouse.read.feed_reader import Feeds
+from lakehouse.results.kind import Kind
+from lakehouse.results.writes import Overwrite, Write
 from lakehouse.server.own_session import guard
 from lakehouse.server.safety import refuse_unsafe
 from lakehouse.server.versions import refuse_untested
@@ -49,8 +51,6 @@ from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.snapshot import TableRef
-from lakehouse.write.kind import Kind
-from lakehouse.write.writes import Overwrite, Write
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):

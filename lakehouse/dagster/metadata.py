@@ -8,19 +8,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
+from lakehouse.changes.latest_images import TIMESTAMP, VERSION
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.walk import may_concern
+from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
+from lakehouse.frames.types import as_struct
 from lakehouse.log.log import Head, Log
 from lakehouse.log.rows import NO_ROWS, Rows, counted
-from lakehouse.read.changes import Changes, Everything, Feed, Nothing
-from lakehouse.read.latest_images import TIMESTAMP, VERSION
 from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.spark.spark_log import SparkLog
-from lakehouse.spark.types import as_struct
 from lakehouse.sql.text import quote
-from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 
 _DATA_VERSION = "dagster/data_version"
 LOCATIONS = "lakehouse/locations"

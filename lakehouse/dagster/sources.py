@@ -14,11 +14,11 @@ from lakehouse.dagster.code_location import (
 )
 from lakehouse.declare.table import Table
 from lakehouse.errors import SourceMissingError
+from lakehouse.feed.source import Source
+from lakehouse.frames.types import as_struct, column_types
 from lakehouse.log.location import Location
 from lakehouse.log.log import FileSchema
-from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.types import as_struct, column_types
 
 
 def source_of(

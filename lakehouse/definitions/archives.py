@@ -16,7 +16,7 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
-from lakehouse.write.kind import Kind
+from lakehouse.results.kind import Kind
 
 
 def refuse_lost_archives(definitions: dg.Definitions) -> None:

@@ -22,11 +22,11 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.table import Table
 from lakehouse.definitions.recomputed import keeps_history, recomputed, whole
 from lakehouse.definitions.worst_partition import without_position, worst_off
+from lakehouse.feed.archive import COMMIT_VERSION, is_untouched
 from lakehouse.follow.followed import Backlogs, Followed, FollowedSource
+from lakehouse.frames.fitting import fit
 from lakehouse.log.log import Head, Log
-from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.spark.diagnosis import why_unreadable
-from lakehouse.spark.fitting import fit
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
 

@@ -25,21 +25,21 @@ from lakehouse.dagster.contexts import by_field
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
+from lakehouse.difference.statements import Skip
 from lakehouse.errors import LakehouseError, ReadError
+from lakehouse.feed.source import Source, SourceState
 from lakehouse.follow.partitions import upstream_keys
 from lakehouse.follow.watch import by_manager
 from lakehouse.forecast.forecast import Forecast, InputForecast, RunEffect, WriteForecast
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
 from lakehouse.forecast.writing import strategy, verdict
+from lakehouse.frames.types import column_types
 from lakehouse.log.log import version_of
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.source import Source, SourceState
+from lakehouse.results.kind import Kind
+from lakehouse.results.writes import Overwrite, Write
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
-from lakehouse.write.kind import Kind
-from lakehouse.write.statements import Skip
-from lakehouse.write.writes import Overwrite, Write
 
 
 def explain(

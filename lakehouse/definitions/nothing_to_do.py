@@ -20,7 +20,7 @@ from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.io_manager import writer_of
 from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.remade import remade
-from lakehouse.write.kind import Kind
+from lakehouse.results.kind import Kind
 
 
 def may_rest(asset: Any) -> bool:

@@ -21,7 +21,7 @@ from lakehouse.dagster.remade import remade, with_assets
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
 from lakehouse.log.location import Location
-from lakehouse.write.kind import Kind
+from lakehouse.results.kind import Kind
 
 RIVALS = "possible_rivals"
 """Definition metadata: the conflict pairs of an asset, in one line."""

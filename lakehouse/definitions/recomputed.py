@@ -8,17 +8,17 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.changes.changes import Changes, Everything
 from lakehouse.cursor.mark import Position
 from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, result_annotation, writes_nothing
+from lakehouse.history.history_rows import Shape
 from lakehouse.log.commit_info import SCHEMA_CHANGES
 from lakehouse.log.log import Log, commits_between
 from lakehouse.log.versions import NOTHING_READ, VersionRange
-from lakehouse.read.changes import Changes, Everything
+from lakehouse.results.aggregate import Aggregate
+from lakehouse.results.writes import Append, History, Snapshot, Stated
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import quote
-from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.history_rows import Shape
-from lakehouse.write.writes import Append, History, Snapshot, Stated
 
 Returned: TypeAlias = Stated | Aggregate | History | DataFrame
 

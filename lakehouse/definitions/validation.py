@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
+from lakehouse.changes.changes import Changes
 from lakehouse.dagster.code_location import (
     asset_definitions,
     changes_of,
@@ -23,11 +24,10 @@ from lakehouse.definitions.pools import kept_apart, manager_of
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.follow.automation import automated
 from lakehouse.log.location import Location
-from lakehouse.read.changes import Changes
+from lakehouse.results.aggregate import unsummed
+from lakehouse.results.kind import Kind
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.snapshot import TableRef
-from lakehouse.write.aggregate import unsummed
-from lakehouse.write.kind import Kind
 
 
 def validate(definitions: dg.Definitions) -> dg.Definitions:

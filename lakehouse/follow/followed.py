@@ -22,8 +22,8 @@ from lakehouse.follow.partitions import SourcePartitions, is_dynamic, names_part
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
+from lakehouse.results.writes import Append
 from lakehouse.spark.snapshot import TableRef
-from lakehouse.write.writes import Append
 
 Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
 """Gives the log of a table, and where the table stands; None if there is none."""

@@ -1,18 +1,18 @@
 """Whether an archive holds the changes that the feed of its source no longer tells, by the archive's log alone.
 
-A run asks the same log (`lakehouse.read.archive.held_upto`), and compares the columns of both tables through Spark.
+A run asks the same log (`lakehouse.feed.archive.held_upto`), and compares the columns of both tables through Spark.
 """
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakehouse.changes.changes import LOG_NAMES
 from lakehouse.cursor.mark import Position
+from lakehouse.feed.archive import held_upto
+from lakehouse.feed.source import SourceState
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
 from lakehouse.log.versions import VersionRange
-from lakehouse.read.archive import held_upto
-from lakehouse.read.changes import LOG_NAMES
-from lakehouse.read.source import SourceState
 from lakehouse.spark.snapshot import TableRef
 
 

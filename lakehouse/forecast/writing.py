@@ -7,7 +7,7 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.forecast.forecast import InputForecast, Reading, RunEffect
 from lakehouse.log.rows import counted
 from lakehouse.read.run import Run
-from lakehouse.write.kind import Kind
+from lakehouse.results.kind import Kind
 
 _ALL = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."

@@ -13,6 +13,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import why_broken_off, why_compared_again
 from lakehouse.declare.read import Read
 from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError
+from lakehouse.feed.source import SourceState
 from lakehouse.read.asset import Asset
 from lakehouse.read.remedies import (
     HISTORY_REMEDY,
@@ -23,7 +24,6 @@ from lakehouse.read.remedies import (
     lost_remedy,
 )
 from lakehouse.read.request import UserRequest
-from lakehouse.read.source import SourceState
 
 
 @dataclass(frozen=True, slots=True)

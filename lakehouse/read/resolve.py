@@ -10,23 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
+from lakehouse.changes.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.cursor.mark import Position
 from lakehouse.declare.read import Read
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
+from lakehouse.feed.archive import Archived
+from lakehouse.feed.feed_reader import Feeds, fitted
+from lakehouse.feed.feed_trust import why_laid_out_behind, why_laid_out_meanwhile, why_retyped, why_unreliable
+from lakehouse.feed.source import Source
+from lakehouse.frames.driver_rows import small
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.log.versions import NOTHING_READ, VersionRange
-from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped, pending
-from lakehouse.read.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
-from lakehouse.read.feed_reader import Feeds, fitted
-from lakehouse.read.feed_trust import why_laid_out_behind, why_laid_out_meanwhile, why_retyped, why_unreliable
-from lakehouse.read.source import Source
 from lakehouse.read.start import start_version
 from lakehouse.read.uniqueness import unique_key
 from lakehouse.spark.diagnosis import why_unreadable
-from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import heard
 from lakehouse.spark.snapshot import TableVersion
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
+from lakehouse.changes.changes import Changes, Nothing
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition
 from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.declare.table import Table
+from lakehouse.frames.types import column_types
 from lakehouse.log.log import Head, version_of
 from lakehouse.log.size import Size
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.request import UserRequest
 from lakehouse.spark.snapshot import TableRef
-from lakehouse.spark.types import column_types
 from lakehouse.sql.partitions import Slice
 
 

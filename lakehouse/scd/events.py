@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
 
 from lakehouse.errors import EventOptionError
+from lakehouse.frames.promises import BROKEN, Breach
+from lakehouse.frames.types import comparable
 from lakehouse.scd.columns import ResultColumns, require_order
-from lakehouse.spark.promises import BROKEN, Breach
-from lakehouse.spark.types import comparable
 from lakehouse.sql.text import folded, literal, quote, quote_all, same
 
 SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"

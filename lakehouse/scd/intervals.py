@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 
+from lakehouse.frames.types import comparable
 from lakehouse.scd.columns import END_AT, START_AT, ColumnChoice, Names, ResultColumns
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, in_order, marked, over_keys, over_past
 from lakehouse.scd.ignored_nulls import NullUpdates, fill
-from lakehouse.spark.types import comparable
 from lakehouse.sql.text import quote, same
 
 _BEFORE, _HEAD, _ENDS = "__scd_before", "__scd_head", "__scd_ends"

@@ -1,7 +1,7 @@
-"""Sessions, snapshots of tables, rows at the driver, what an error of Spark means.
+"""Sessions, snapshots of tables, what an error of Spark means, the progress of its jobs.
 
-In: a session and SQL text. Out: DataFrames, rows, diagnoses.
+In: a session and SQL text. Out: DataFrames of tables at a version, logs, diagnoses.
 Law: only SQL and the DataFrame API, so classic Spark, Connect and clusters run the same code.
-Read: session, snapshot, spark_log, driver_rows, types, fitting, compare, promises; then evidence, diagnosis, exactness;
-then codegen, prefetch, required, progress, phases, classic_progress.
+Read: session, snapshot, spark_log; then evidence, diagnosis; then codegen, prefetch, required, progress, phases,
+classic_progress.
 """

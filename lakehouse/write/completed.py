@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection
 
 from pyspark.sql import SparkSession
 
+from lakehouse.changes.changes import Changes
 from lakehouse.errors import WriteError
-from lakehouse.read.changes import Changes
+from lakehouse.history import extracted_history, history, snapshot
 from lakehouse.read.run import Run
-from lakehouse.write import extracted_history, history, snapshot
-from lakehouse.write.aggregate import Aggregate, unsummed
-from lakehouse.write.lost_changes import refuse_lost_changes
-from lakehouse.write.writes import History, Snapshot, Write
+from lakehouse.results.aggregate import Aggregate, unsummed
+from lakehouse.results.lost_changes import refuse_lost_changes
+from lakehouse.results.writes import History, Snapshot, Write
 
 
 def completed(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:

@@ -11,12 +11,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
-from lakehouse.spark.promises import Breach, breach_text
+from lakehouse.changes.touched import Touched
+from lakehouse.changes.touched_keys import EveryKey, SomeKeys, UnreadRows
+from lakehouse.difference.broken_promises import broken
+from lakehouse.frames.promises import Breach, breach_text
+from lakehouse.results.writes import Append, Merge, Overwrite, Snapshot, Stated
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.broken_promises import broken
-from lakehouse.write.writes import Append, Merge, Overwrite, Snapshot, Stated
 
 
 def refusing_empty_texts(asset: str, write: Stated, partition_columns: Collection[str]) -> Stated:

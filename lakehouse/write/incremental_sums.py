@@ -10,26 +10,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
+from lakehouse.changes.changes import Feed
+from lakehouse.changes.touched import Touched
+from lakehouse.changes.touched_keys import SomeKeys, UnreadRows
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.walk import may_concern
+from lakehouse.difference.by_key import counts_of, written
+from lakehouse.difference.compared import is_one_task
+from lakehouse.difference.difference import DELETE, INSERT, OPERATION, UPDATE
+from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
+from lakehouse.frames.driver_rows import Local, computed, is_empty
+from lakehouse.frames.fitting import check_padding, fit
 from lakehouse.log.commit_info import SCHEMA_CHANGES
 from lakehouse.log.log import Head, Log, commits_between
-from lakehouse.read.changes import Feed
 from lakehouse.read.run import Run
-from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import SomeKeys, UnreadRows
+from lakehouse.results.aggregate import COUNT, INEXACT, Aggregate
 from lakehouse.spark.diagnosis import why_unreadable
-from lakehouse.spark.driver_rows import Local, computed, is_empty
 from lakehouse.spark.evidence import first_line, is_of_the_asset
-from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.sql.text import folded, quote
-from lakehouse.write.aggregate import COUNT, INEXACT, Aggregate
-from lakehouse.write.by_key import counts_of, written
-from lakehouse.write.compared import is_one_task
-from lakehouse.write.difference import DELETE, INSERT, OPERATION, UPDATE
-from lakehouse.write.statements import MarkOnly, Skip, Statement
 
 _INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""

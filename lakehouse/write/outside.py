@@ -4,8 +4,8 @@ from pyspark.errors import PySparkException
 
 from lakehouse.limits import limits
 from lakehouse.read.run import Run
+from lakehouse.results.writes import Append, Merge, Overwrite, Write
 from lakehouse.sql.text import folded
-from lakehouse.write.writes import Append, Merge, Overwrite, Write
 
 
 def rows_outside(run: Run, write: Write) -> int | None:

@@ -9,24 +9,24 @@ from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.difference.by_key import keyed
+from lakehouse.difference.difference import OPERATION, difference, missing_from, promised
+from lakehouse.difference.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
 from lakehouse.errors import MissingKeyError
+from lakehouse.frames.compare import bag_difference
+from lakehouse.frames.driver_rows import is_empty
+from lakehouse.frames.fitting import check_new, check_padding, check_zone, conformed, fit
+from lakehouse.history import extract, extracted_history, history
+from lakehouse.history.snapshot import extracted
 from lakehouse.log.log import Head
 from lakehouse.read.run import Run
+from lakehouse.results.aggregate import Aggregate
+from lakehouse.results.writes import Append, History, Merge, Overwrite, Snapshot, Stated, Write
 from lakehouse.scd.truncates import without_mark
-from lakehouse.spark.compare import bag_difference
-from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.fitting import check_new, check_padding, check_zone, conformed, fit
 from lakehouse.spark.phases import phase
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.write import extract, extracted_history, history
-from lakehouse.write.aggregate import Aggregate
-from lakehouse.write.by_key import keyed
-from lakehouse.write.difference import OPERATION, difference, missing_from, promised
 from lakehouse.write.empty_text import refusing_empty_texts
 from lakehouse.write.incremental_sums import Recompute, added, check
-from lakehouse.write.snapshot import extracted
-from lakehouse.write.statements import Create, Insert, MarkOnly, Replace, Skip, Statement
-from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Stated, Write
 
 
 @phase("plan")

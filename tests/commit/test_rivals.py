@@ -9,11 +9,11 @@ from lakehouse import Retry, Table
 from lakehouse.commit.conflict import ConflictKind
 from lakehouse.commit.rivals import Changed
 from lakehouse.declare.retry import Clock
+from lakehouse.difference import by_key as keyed
+from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.errors import RolledBackError
 from lakehouse.log.log import Head
 from lakehouse.sql.keys import KeyPredicate
-from lakehouse.write import by_key as keyed
-from lakehouse.write.statements import ReplaceMatched, ReplaceRows
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake

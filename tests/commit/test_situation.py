@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lakehouse.changes.changes import Changes, Nothing
 from lakehouse.commit.situation import (
     Due,
     Facts,
@@ -20,7 +21,6 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes, Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableRef, TableVersion

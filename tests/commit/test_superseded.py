@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed
+from lakehouse.difference.statements import Skip
 from lakehouse.errors import GapError, OvertakenError
 from lakehouse.log.file_log import FileLog
 from lakehouse.materialization import Materialization
+from lakehouse.results.writes import Write
 from lakehouse.sql.partitions import PartitionKey, Slice
 from lakehouse.write.plan import plan
-from lakehouse.write.statements import Skip
-from lakehouse.write.writes import Write
 from tests.support.contended import SRC, committed, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
+from lakehouse.changes.changes import Changes, Feed, Nothing
 from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.table import Table
 from lakehouse.errors import OvertakenError, RolledBackError
+from lakehouse.frames.driver_rows import Local
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes, Feed, Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.request import UserRequest
 from lakehouse.read.run import Run
-from lakehouse.spark.driver_rows import Local
+from lakehouse.results.writes import Merge, Overwrite
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
-from lakehouse.write.writes import Merge, Overwrite
 from tests.support.commits import History, cursor, known, read_to
 
 AS_OF = 8

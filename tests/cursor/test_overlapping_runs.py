@@ -10,21 +10,21 @@ from random import Random
 
 import pytest
 
+from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
 from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.walk import may_concern
 from lakehouse.declare.table import Table
 from lakehouse.errors import StaleInputsError
+from lakehouse.frames.driver_rows import Local
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes, Everything, Feed, Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
-from lakehouse.spark.driver_rows import Local
+from lakehouse.results.writes import Merge
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
-from lakehouse.write.writes import Merge
 from tests.conftest import EXAMPLES
 from tests.support.commits import History
 

@@ -12,15 +12,15 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.errors import GapError, StartError
+from lakehouse.feed.archive import Archived
+from lakehouse.feed.source import Source
 from lakehouse.limits import Limits, in_force
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.versions import NOTHING_READ, VersionRange
-from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped, pending
 from lakehouse.read.decide import Continue, Reconcile, SourceState, decision_for_input
 from lakehouse.read.resolve import Reader, _from_archive, read_changes
-from lakehouse.read.source import Source
 from lakehouse.read.start import start_version
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History

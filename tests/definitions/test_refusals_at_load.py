@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from lakehouse.changes.changes import Changes, Nothing
+from lakehouse.changes.touched import Touched
+from lakehouse.changes.touched_keys import EveryKey
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError, PartitionRangeError, ReadError, WriteError
 from lakehouse.log.versions import VersionRange
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes, Nothing
-from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 

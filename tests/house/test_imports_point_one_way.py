@@ -23,8 +23,14 @@ ORDER = (
     "conflicts",
     "cursor",
     "spark",
+    "frames",
     "scd",
+    "changes",
+    "feed",
     "read",
+    "results",
+    "difference",
+    "history",
     "write",
     "commit",
     "materialization",
@@ -116,6 +122,11 @@ def test_a_package_says_what_it_is_for_in_at_most_fifteen_lines():
             text = path.read_text()
             assert ast.get_docstring(ast.parse(text)), path
             assert len(text.splitlines()) <= 15, path
+
+
+def test_a_package_has_so_few_files_that_their_names_are_read_at_a_glance():
+    counts = {path.parent.name: len(list(path.parent.glob("*.py"))) - 1 for path in MODULES.values()}
+    assert {package: count for package, count in counts.items() if count > 14} == {}
 
 
 def test_the_files_that_a_package_tells_to_read_exist():

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from lakehouse import Append, Changes, Table
+from lakehouse.changes.changes import Everything, Feed
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.cursor import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
+from lakehouse.difference.statements import ReplaceRows
 from lakehouse.errors import GapError
-from lakehouse.read.changes import Everything, Feed
 from lakehouse.spark.diagnosis import why_unreadable
-from lakehouse.write.statements import ReplaceRows
 from tests.support.assets import copy, log
 from tests.support.lake import Lake
 from tests.support.model import SRC

@@ -6,14 +6,14 @@ from typing import Literal
 import pytest
 
 from lakehouse import Changes, Read, Table
+from lakehouse.changes.changes import Nothing
 from lakehouse.cursor.mark import Position
 from lakehouse.errors import GapError, StartError
+from lakehouse.feed.source import Source
 from lakehouse.log.versions import VersionRange
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Nothing
 from lakehouse.read.decide import Continue, Decision, Refuse
 from lakehouse.read.resolve import Reader, read_changes
-from lakehouse.read.source import Source
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 

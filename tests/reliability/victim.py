@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse.commit import attempt as module
+from lakehouse.difference.statements import Insert, Statement
 from lakehouse.materialization import Materialization
 from lakehouse.server.settings import local_settings
-from lakehouse.write.statements import Insert, Statement
 from tests.reliability.park import Parked, park
 from tests.reliability.pipeline import STEPS
 from tests.support.lake import NO_WAIT, Lake

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Table, scd
+from lakehouse.feed.archive import archived
 from lakehouse.log.versions import VersionRange
-from lakehouse.read.archive import archived
 from tests.support.events import Event, frame, past, present, random_events, shown
 from tests.support.lake import Lake
 from tests.support.slow import slow

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
+from lakehouse.difference.statements import Create, Insert, ReplaceRows
 from lakehouse.errors import ForeignTableError, UnregisteredTableError, ViewError
-from lakehouse.write.statements import Create, Insert, ReplaceRows
 from tests.support.lake import NO_WAIT
 from tests.support.named import Named, named
 

@@ -7,14 +7,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse.commit.attempt
-import lakehouse.read.feed_reader
+import lakehouse.feed.feed_reader
 from lakehouse import Changes, Merge, Overwrite, Table
+from lakehouse.difference.statements import Statement
+from lakehouse.frames.driver_rows import Local, small
 from lakehouse.limits import MEASURED
 from lakehouse.log.size import Size
 from lakehouse.spark.codegen import FACTORY_MODE, interpreted
-from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.session import handed_over
-from lakehouse.write.statements import Statement
 from tests.support.lake import Lake
 
 INTERPRETED, COMPILED = "NO_CODEGEN", "FALLBACK"
@@ -139,7 +139,7 @@ def test_the_changes_of_a_small_source_are_read_interpreted(
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))
     lake.insert("src", [(2, 20)])
-    monkeypatch.setattr(lakehouse.read.feed_reader, "small", watched)
+    monkeypatch.setattr(lakehouse.feed.feed_reader, "small", watched)
     lake.materialize(copied, Table(key="id"))
     assert seen == [INTERPRETED]
     assert lake.rows("copied") == [(1, 10), (2, 20)]

@@ -12,21 +12,21 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
+from lakehouse.changes.changes import Changes
 from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Clock, Retry
 from lakehouse.declare.table import Table
+from lakehouse.feed.source import Source
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.size import Size
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes
 from lakehouse.read.request import UserRequest
-from lakehouse.read.source import Source
+from lakehouse.results.writes import Append, History, Merge, Overwrite, Snapshot, Write
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.text import literal, quote
-from lakehouse.write.writes import Append, History, Merge, Overwrite, Snapshot, Write
 from tests.support import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)

@@ -14,8 +14,8 @@ from lakehouse.commit.conflict import ConflictKind, classify
 from lakehouse.commit.outcome import Committed
 from lakehouse.declare.retry import Clock
 from lakehouse.errors import StaleInputsError
+from lakehouse.results.writes import Write
 from lakehouse.sql.partitions import PartitionKey, Slice
-from lakehouse.write.writes import Write
 from tests.support.lake import Lake
 from tests.support.serial import Rows
 

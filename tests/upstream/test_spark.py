@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse.frames.driver_rows import small
 from lakehouse.server.jvm import MODULE_OPTIONS
-from lakehouse.spark.driver_rows import small
 
 
 def test_an_arrow_table_with_an_empty_batch_in_the_middle_loses_the_rows_behind_it(spark: SparkSession) -> None:
-    """If this fails, Spark mended it, and lakehouse/spark/driver_rows.py need not combine the batches any more."""
+    """If this fails, Spark mended it, and lakehouse/frames/driver_rows.py need not combine the batches any more."""
     full, empty = pa.record_batch({"id": pa.array([1, 2])}), pa.record_batch({"id": pa.array([], pa.int64())})
     table = pa.Table.from_batches([full, empty, full])
     assert table.num_rows == 4

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse.changes.changes import Everything, Feed
 from lakehouse.errors import GapError
-from lakehouse.read.changes import Everything, Feed
 from tests.support.assets import copy, log
 from tests.support.lake import Lake
 from tests.support.model import SRC

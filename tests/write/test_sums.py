@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 
 from lakehouse import Aggregate, Changes, Table
+from lakehouse.difference.statements import MarkOnly
 from lakehouse.errors import LateGapError, PlanError
 from lakehouse.limits import MEASURED, Limits, in_force
-from lakehouse.write.statements import MarkOnly
 from tests.commit.test_superseded import of
 from tests.support.contended import SRC, committed, ready
 from tests.support.lake import NO_WAIT, Lake

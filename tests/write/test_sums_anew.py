@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from lakehouse import Aggregate, Append, Changes, Merge, Read
 from lakehouse.commit.outcome import Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
+from lakehouse.difference.statements import MarkOnly
 from lakehouse.errors import SchemaError
 from lakehouse.write.incremental_sums import _why_recomputed
-from lakehouse.write.statements import MarkOnly
 from tests.support.contended import SRC, committed, ready
 from tests.support.lake import Lake
 from tests.support.slow import slow

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.cursor.mark import Mark
+from lakehouse.difference.statements import Insert, MarkOnly, MergeRows, Replace, ReplaceRows
 from lakehouse.sql.partitions import PartitionKey, Slice
-from lakehouse.write.statements import Insert, MarkOnly, MergeRows, Replace, ReplaceRows
 from tests.support.assets import kept, members
 from tests.support.lake import Lake
 from tests.support.model import SRC

@@ -1,0 +1,280 @@
+"""`Changes`: what changed in a source since this asset last read it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from lakehouse.changes.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.changes.times import Times
+from lakehouse.changes.touched import Touched, require
+from lakehouse.changes.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
+from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.frames.driver_rows import Local, is_empty
+from lakehouse.frames.promises import not_appended
+from lakehouse.log.commit_info import Commit
+from lakehouse.log.rows import NO_ROWS, Rows
+from lakehouse.log.versions import VersionRange
+from lakehouse.spark.snapshot import TableVersion
+from lakehouse.sql.text import folded, quote
+
+LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """The whole source counts as inserted: a first read, or a comparison of everything.
+
+    Args:
+        reason: Why the known position is not continued; None at a first read.
+        committed: When the version that is read was committed, in milliseconds since the epoch.
+    """
+
+    reason: str | None = None
+    committed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No row changed in the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The change data feed of the range.
+
+    Args:
+        rows: The rows that changed, with the feed's three columns; at the driver if they are few.
+        via: How they were read if the plain feed could not answer; None if it could.
+        commits: The commits that were read; none if an archive has them.
+        archived: Whether the rows come from an archive, and not from Delta's feed.
+    """
+
+    rows: DataFrame | Local
+    via: str | None = None
+    commits: tuple[Commit, ...] = ()
+    archived: bool = False
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.rows.frame if isinstance(self.rows, Local) else self.rows
+
+
+Content: TypeAlias = Everything | Nothing | Feed
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What changed in `source` in the versions `range`: `after` exclusive, `upto` inclusive.
+
+    As the annotation of an input it makes the input incremental. The first read is the whole source as inserts.
+
+    Args:
+        source_at: The source, pinned at the end of the range.
+        range: The versions.
+        content: What is in them.
+        commits: The commits of the range; empty if everything is read, or if an archive answers.
+        behind: Versions that a limit left to the next run.
+        key: The columns that identify a row of the source in every version of the range; empty if unknown.
+        refusal: Why the table's own position was refused; None unless a run tag named the version to continue from.
+        times: When the versions of the range were committed; None unless the asset keeps a history.
+    """
+
+    source_at: TableVersion
+    range: VersionRange
+    content: Content
+    commits: tuple[Commit, ...] = ()
+    behind: int = 0
+    key: tuple[str, ...] = ()
+    refusal: str | None = None
+    times: Times | None = None
+
+    @property
+    def name(self) -> str:
+        return self.source_at.ref.name
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether the whole source is presented as inserts."""
+        return isinstance(self.content, Everything)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row changed, as far as known: a feed that did not come to the driver is not read to find out."""
+        match self.content:
+            case Everything():
+                return False
+            case Nothing():
+                return True
+            case Feed(rows=Local(rows=rows)):
+                return rows == 0
+            case Feed():
+                return False
+
+    @cached_property
+    def source(self) -> DataFrame:
+        """The source as it was at the end of the range."""
+        return self.source_at.rows()
+
+    @cached_property
+    def feed(self) -> DataFrame:
+        """The change data feed of the range: the source's columns and the feed's own three."""
+        match self.content:
+            case Everything(committed=committed):
+                return self._with_feed_columns(self.source, F.lit(INSERT), F.timestamp_millis(F.lit(committed)))
+            case Nothing():
+                nothing = self.source.limit(0)
+                return self._with_feed_columns(nothing, F.lit(INSERT), F.timestamp_millis(F.lit(0)))
+            case Feed():
+                return self.content.frame
+
+    def appended(self) -> DataFrame:
+        """The rows inserted in the range, without the feed's columns.
+
+        Raises:
+            NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
+                found while the rows are read, as a BrokenPromiseError, and nothing is written.
+        """
+        for commit in self._read:
+            if commit.rows.updated or commit.rows.deleted:
+                raise NotAppendOnlyError(
+                    self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
+                )
+        problem = F.raise_error(not_appended(self.name, F.col(VERSION), F.col(CHANGE))).cast("boolean")
+        only_inserts = F.when(F.col(CHANGE) == INSERT, F.lit(True)).otherwise(problem)
+        return self.feed.where(only_inserts).drop(*LOG_NAMES)
+
+    def net(self, *keys: str) -> DataFrame:
+        """One row per key: its net `insert`, `update` or `delete` over the range, in `_change_type`.
+
+        A key that was inserted and deleted again within the range stays a `delete`: a reader that has seen half
+        of the range before must still remove it.
+
+        Args:
+            keys: The columns that identify a row of the source.
+
+        Raises:
+            ColumnMissingError: The source lacks one of them.
+        """
+        require(self.feed.columns, keys, f"'{self.name}'")
+        before = F.col(CHANGE).isin(DELETE, BEFORE)
+        order = (F.col(VERSION), F.when(before, 0).otherwise(1))
+        of_key = Window.partitionBy(*(F.col(quote(key)) for key in keys))
+        first = F.first(before).over(of_key.orderBy(*order))
+        newest = F.row_number().over(of_key.orderBy(*(column.desc() for column in order)))
+        existed, exists = F.col("__existed"), ~before
+        net = F.when(~exists, DELETE).when(existed, "update").otherwise(INSERT)
+        return (
+            self.feed.withColumn("__existed", first)
+            .withColumn("__newest", newest)
+            .where(F.col("__newest") == 1)
+            .withColumn(CHANGE, net)
+            .drop("__existed", "__newest")
+        )
+
+    def touched(self, *keys: str, also: str | None = None, **expressions: str) -> Touched:
+        """The distinct keys of the range's changes, from pre-images and post-images.
+
+        Args:
+            keys: Columns of the source that are columns of the key; they need not identify a row.
+            also: A condition on rows that concern every key, such as truncates: a change of one touches all keys, and
+                `rows` has such rows whatever their own key.
+            expressions: Further columns of the key, each as an expression over a row of the source:
+                `customer="lower(trim(customer))"`. `rows` has them under these names.
+
+        Raises:
+            ReadError: No column was named.
+            ColumnMissingError: The source lacks one of the columns.
+        """
+        if not keys and not expressions:
+            raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
+        require(self.source.columns, keys, f"'{self.name}'")
+        columns, source = (*keys, *expressions), self._computed(self.source, expressions)
+        conditions = () if also is None else (also,)
+        return Touched(columns, self._touched(columns, expressions, also), source, (self.name,), conditions)
+
+    def _touched(self, columns: tuple[str, ...], expressions: dict[str, str], also: str | None) -> EveryKey | SomeKeys:
+        match self.content:
+            case Everything():
+                return EveryKey()
+            case Nothing():
+                keys = self._computed(self.source, expressions).select(*map(quote, columns))
+                return SomeKeys(columns, Local.empty(keys))
+            case Feed(rows=rows) as content:
+                if also is not None and not is_empty(content.frame.where(also)):
+                    return EveryKey()
+                most = self.counts.images if self._read else None
+                if expressions:
+                    computed = self._computed(content.frame, expressions)
+                    return SomeKeys(columns, computed if isinstance(rows, Local) else UnreadRows(computed), most)
+                of_key = FromFeed.NEW_ROWS if (self.counts.updated, self.counts.deleted) == (0, 0) else FromFeed.ROWS
+                from_feed = of_key if folded(columns) == folded(self.key) else FromFeed.KEYS
+                return SomeKeys(columns, rows if isinstance(rows, Local) else UnreadRows(rows), most, from_feed)
+
+    def _computed(self, frame: DataFrame, expressions: dict[str, str]) -> DataFrame:
+        """The frame with columns that are computed row by row."""
+        return frame.withColumns({name: F.expr(text) for name, text in expressions.items()}) if expressions else frame
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the run uses the changed rows, by `feed`, `appended()`, `net()` or `log()`.
+
+        Of a first read the source has them, too.
+        """
+        return "feed" in vars(self) or (self.is_initial and "source" in vars(self))
+
+    @property
+    def is_used_alone(self) -> bool:
+        """Whether the run uses the changed rows, and not the whole source."""
+        return isinstance(self.content, Feed) and "feed" in vars(self) and "source" not in vars(self)
+
+    @property
+    def read_no_feed(self) -> bool:
+        """Whether no feed is read to compute: it was already read, there is none, or the source is read instead."""
+        match self.content:
+            case Feed(rows=rows):
+                return isinstance(rows, Local)
+            case Everything() | Nothing():
+                return True
+
+    def log(self) -> DataFrame:
+        """The feed under column names that a table with a change data feed of its own may hold.
+
+        Raises:
+            ReadError: The source has a column of such a name.
+        """
+        clash = [name for name in LOG_NAMES.values() if name in folded(self.source.columns)]
+        if clash:
+            raise ReadError(
+                f"'{self.name}' already has a column {clash[0]}, which log() would add.",
+                "Nothing was written. Rename the feed's columns in the asset instead of calling log().",
+            )
+        return self._log
+
+    def is_log(self, rows: DataFrame) -> bool:
+        """Whether rows are what `log()` gave, untouched, and the log of every commit of the range."""
+        whole = not isinstance(self.content, Feed) or self.content.archived or self.content.commits == self.commits
+        return whole and rows is self._log
+
+    @cached_property
+    def _log(self) -> DataFrame:
+        return self.feed.withColumnsRenamed(LOG_NAMES)
+
+    @property
+    def counts(self) -> Rows:
+        """How many rows the commits changed, by their own metrics."""
+        return sum((commit.rows for commit in self._read), NO_ROWS)
+
+    @property
+    def are_of_the_feed(self) -> bool:
+        """Whether the changes come from Delta's feed; an archive, or the whole source, needs another way."""
+        return isinstance(self.content, Feed) and not self.content.archived
+
+    @property
+    def _read(self) -> tuple[Commit, ...]:
+        return self.content.commits if isinstance(self.content, Feed) else ()
+
+    def _with_feed_columns(self, rows: DataFrame, change: Column, at: Column) -> DataFrame:
+        return rows.withColumns({CHANGE: change, VERSION: F.lit(self.range.upto).cast("bigint"), TIMESTAMP: at})

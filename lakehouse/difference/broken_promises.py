@@ -1,0 +1,99 @@
+"""Broken promises: their text as SQL for a plan, and the error that Spark's error about such a text stands for."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from pyspark.errors import AnalysisException
+
+from lakehouse.errors import BadEventError, BrokenPromiseError
+from lakehouse.frames.promises import BROKEN, Breach
+from lakehouse.spark.evidence import causes, message
+from lakehouse.sql.text import literal, quote
+
+
+def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:
+    """The broken promise that an error of Spark stands for; None if it stands for something else."""
+    for cause in causes(error):
+        if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
+            return None
+        problem = _problem_in(message(cause))
+        if problem is not None:
+            return broken(asset, Breach(problem["kind"]), problem)
+    return None
+
+
+def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenPromiseError:
+    """A broken promise as an error.
+
+    Args:
+        asset: The asset that broke it.
+        breach: How the asset broke it.
+        details: What the sentence tells: about a key, say, the values of its columns as `key`.
+    """
+    where = ", ".join(f"{name}={value}" for name, value in details.get("key", {}).items())
+    match breach:
+        case Breach.OUTSIDE:
+            return BrokenPromiseError(
+                asset,
+                f"has a row with {where}, which is not among its touched keys",
+                "Compute the rows from touched.rows or touched.of(frame), so that they belong to touched keys.",
+            )
+        case Breach.TWICE:
+            return BrokenPromiseError(
+                asset,
+                f"has more than one row with the key {where}",
+                "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
+            )
+        case Breach.NOT_APPENDED:
+            return BrokenPromiseError(
+                asset,
+                f"is of rows appended to '{details['source']}', whose version {details['version']} has changed others "
+                f"({details['change']})",
+                "Read them with touched() or net() instead of appended().",
+            )
+        case Breach.EMPTY:
+            return BrokenPromiseError(
+                asset,
+                f"is about a row with an empty text in column {details['column']}, which Delta would keep as NULL, "
+                f"because the table is partitioned by it",
+                "Put another value in its place in an asset upstream of this one, or partition by another column.",
+            )
+        case Breach.ELSEWHERE:
+            return BrokenPromiseError(
+                asset,
+                "has a row whose key the table already holds outside the touched keys",
+                "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
+            )
+        case Breach.GONE:
+            return BrokenPromiseError(
+                asset,
+                "lacks rows that an earlier materialization appended",
+                "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
+            )
+        case Breach.SEVERAL:
+            return BrokenPromiseError(
+                asset,
+                f"follows a source that holds more than one row with {where} in one version",
+                "Name in Table(key=...) the columns that identify a row of the source.",
+            )
+        case Breach.EVENT:
+            return BadEventError(asset, details["rule"], details["key"], details["at"], details["columns"])
+        case _:
+            assert_never(breach)
+
+
+def _problem_in(text: str) -> dict[str, Any] | None:
+    """What a broken promise says of itself in the text of an error; None if it is none, or a piece of its plan."""
+    _, marker, json_text = text.partition(BROKEN)
+    try:
+        return json.JSONDecoder().raw_decode(json_text)[0] if marker else None
+    except ValueError:
+        return None
+
+
+def breach_sql(breach: Breach, key: Mapping[str, str]) -> str:
+    """The text of a broken promise about a key as SQL; the key's values by their names."""
+    values = ", ".join(f"CAST({value} AS STRING) AS {quote(name)}" for name, value in key.items())
+    begin = literal(f'{BROKEN}{{"kind": "{breach.value}", "key": ')
+    return f"concat({begin}, to_json(struct({values}), map('ignoreNullFields', 'false')), '}}')"

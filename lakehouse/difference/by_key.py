@@ -1,0 +1,268 @@
+"""From the rows of a write by key to the statement that makes the table hold them.
+
+First the difference from the table is found. Its size, and whether its keys have literals, decide between an append, a
+replacement and a `MERGE` (ADR 4, 8, 13).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from lakehouse.changes.touched import Touched
+from lakehouse.difference.compared import compared
+from lakehouse.difference.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE
+from lakehouse.difference.statements import (
+    DELETE_WHERE_EXISTS,
+    HELD_BY,
+    TAKEN_BY,
+    DeleteMatched,
+    Insert,
+    MarkOnly,
+    MergeRows,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Statement,
+)
+from lakehouse.frames.driver_rows import Local
+from lakehouse.frames.types import column_types
+from lakehouse.limits import limits
+from lakehouse.log.log import Head
+from lakehouse.log.rows import NO_ROWS, Rows
+from lakehouse.read.run import Run
+from lakehouse.spark.session import setting
+from lakehouse.sql.keys import KeyPredicate, KeySet
+from lakehouse.sql.text import Literal, folded, literal, quote, same
+
+REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
+"""Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
+
+
+def keyed(
+    run: Run,
+    rows: DataFrame,
+    touched: Touched | None,
+    target: DataFrame,
+    head: Head,
+    rest: MarkOnly | Skip,
+    judge: Callable[[Rows], None] = lambda _: None,
+) -> Statement | Skip:
+    """The statement after which the table holds just these rows of the touched keys.
+
+    Args:
+        run: The run.
+        rows: The result, of the run's partitions.
+        touched: The keys that it is about; None if it is about all keys.
+        target: The table's rows at `head`, those of the run's partitions.
+        head: The table.
+        rest: What remains to be done if no row differs.
+        judge: Receives how many rows differ, and raises an error if these are too many.
+    """
+    key = run.table.key_columns
+    within_key = touched is None or folded(touched.columns) <= folded(key)
+    partitions = few_partitions(run, head) if within_key else ()
+    changed = compared(run.name, rows, touched, target, key, partitions)
+    same_columns, least = len(rows.columns) == len(target.columns), rest
+    if not same_columns:
+        least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
+    counts = counts_of(changed)
+    judge(counts)
+    return written(
+        run,
+        changed,
+        counts,
+        target.schema,
+        head,
+        least,
+        within_key=within_key,
+        same_columns=same_columns,
+    )
+
+
+def written(
+    run: Run,
+    changed: Local | DataFrame,
+    counts: Rows,
+    schema: StructType,
+    head: Head,
+    rest: Statement | Skip,
+    *,
+    within_key: bool = True,
+    same_columns: bool = True,
+) -> Statement | Skip:
+    """The statement that writes a difference.
+
+    Args:
+        run: The run.
+        changed: The rows that differ, in the form of `difference`.
+        counts: How many they are, from `counts_of`.
+        schema: The table's columns.
+        head: The table.
+        rest: What remains to be done if no row differs.
+        within_key: Whether the keys of these rows determine where the table may hold them.
+        same_columns: Whether these are the table's columns.
+    """
+    if counts == NO_ROWS:
+        return rest
+    key = run.table.key_columns
+    if within_key and counts.total == counts.inserted:
+        return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
+    few = isinstance(changed, Local)
+    nulls = not few or changed.has_nulls(key)
+    whereabouts = _Whereabouts.of(run, changed, few_partitions(run, head) if within_key else (), schema)
+    if within_key and same_columns and run.table.statement == "auto":
+        where = whereabouts.predicate()
+        if where.is_exact:
+            return ReplaceRows(_rows_to_write(changed), where.sql, counts)
+        if _is_one_pass(run, head, counts, changed):
+            if counts.total == counts.deleted:
+                keys = _without(changed, HELD).select(*map(quote, key))
+                return DeleteMatched(keys, counts, whereabouts.predicate("t.").sql or None, nulls)
+            on = _matching(key, changed, counts, nulls=nulls)
+            if on is not None:
+                within = whereabouts.predicate(f"{HELD_BY}.").sql
+                return ReplaceMatched(_rows_to_write(changed), f"({within}) AND {on}" if within else on, counts)
+    return MergeRows(_without(changed, HELD), counts, whereabouts.predicate("t.").sql or None, few, nulls)
+
+
+def few_partitions(run: Run, head: Head) -> tuple[str, ...]:
+    """The partition columns by which a run without partitions of its own may write into few partitions.
+
+    Only rows whose keys determine where the table may hold them: a key that is elsewhere must still be found.
+    """
+    return head.partition_columns if run.slice is None else ()
+
+
+def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:
+    """The rows without some columns, which are not sent to Spark if the rows are at the driver."""
+    if isinstance(changed, Local):
+        return changed.select([name for name in changed.schema.names if name not in columns]).frame
+    return changed.drop(*columns)
+
+
+def _rows_to_write(changed: Local | DataFrame) -> DataFrame:
+    """The rows that the table should hold: those of the difference that are not deleted."""
+    if isinstance(changed, Local):
+        return _without(changed.where(pc.not_equal(changed.column(OPERATION), pa.scalar(DELETE))), HELD, OPERATION)
+    return changed.where(f"{OPERATION} <> '{DELETE}'").drop(HELD, OPERATION)
+
+
+def _is_one_pass(run: Run, head: Head, counts: Rows, changed: Local | DataFrame) -> bool:
+    """Whether opening all files of the table costs less than a `MERGE`, which joins with its files three times.
+
+    Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
+    deletion vectors, whose files are written again anyway.
+    """
+    if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
+        return False
+    spark = changed.spark if isinstance(changed, Local) else changed.sparkSession
+    size = run.ref.log(lambda: spark).size()
+    if size is None or size.files > max(limits().opened_files, counts.total):
+        return False
+    return setting(spark, REPLACE_ON) == "true" and setting(spark, DELETE_WHERE_EXISTS) is not None
+
+
+def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:
+    """The condition under which a written row replaces a row of the table; None if it has no literals.
+
+    No row replaces a row to delete, so that row is made to match a row that is written anyway.
+    """
+    names = [f"{HELD_BY}.{quote(column)}" for column in key]
+    if counts.deleted:
+        matched = _key_or_written_key(key, names, changed) if isinstance(changed, Local) else None
+        if matched is None:
+            return None
+        names = matched
+    pairs = zip(names, (f"{TAKEN_BY}.{quote(column)}" for column in key), strict=True)
+    return " AND ".join(same(name, written, nulls=nulls) for name, written in pairs)
+
+
+def _key_or_written_key(key: tuple[str, ...], names: list[str], changed: Local) -> list[str] | None:
+    """For each key column, the SQL to match by: the column, or, for a row to delete, the key of a row that is written.
+
+    `replaceOn` removes only rows that match a written row. None if the keys have no literals, or no row is written.
+    """
+    operations: list[str] = changed.arrow.column(OPERATION).to_pylist()
+    deleted = [index for index, operation in enumerate(operations) if operation == DELETE]
+    others = [index for index, operation in enumerate(operations) if operation != DELETE][:1]
+    deleted_keys, written_keys = changed.take(deleted).values(key), changed.take(others).values(key)
+    if not deleted_keys or not written_keys:
+        return None
+    kinds = column_types(changed.schema)
+    types = [kinds[column.lower()] for column in key]
+    is_deleted = KeySet.of(key, deleted_keys, types).predicate(f"{HELD_BY}.")
+    if not is_deleted.is_exact:
+        return None
+    values = map(literal, written_keys[0], types)
+    return [f"IF({is_deleted.sql}, {value}, {name})" for name, value in zip(names, values, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Whereabouts:
+    """Where the table may hold the rows that differ, as a condition in literals that holds for each of them.
+
+    By it Delta skips other files, and rivals in other partitions do not conflict.
+
+    Args:
+        run: The run.
+        schema: The table's columns.
+        partitions: The partitions that rows leave and those that they enter; None if the rows may be in any.
+        keys: The keys of the rows; None if the rows are not at the driver, or if their keys have no literals.
+    """
+
+    run: Run
+    schema: StructType
+    partitions: KeySet | None
+    keys: KeySet | None
+
+    @classmethod
+    def of(
+        cls, run: Run, changed: Local | DataFrame, partitions: tuple[str, ...], schema: StructType
+    ) -> "_Whereabouts":
+        if not isinstance(changed, Local):
+            return cls(run, schema, None, None)
+        kinds = column_types(schema)
+
+        def as_set(columns: tuple[str, ...], keys: list[tuple[Literal, ...]] | None) -> KeySet | None:
+            return None if keys is None else KeySet.of(columns, keys, [kinds[column.lower()] for column in columns])
+
+        key, of_partitions = run.table.key_columns, _partitions_of(changed, partitions)
+        return cls(run, schema, as_set(partitions, of_partitions), as_set(key, changed.values(key)))
+
+    def predicate(self, prefix: str = "") -> KeyPredicate:
+        """The condition, exact if it says each key; empty if nothing is known."""
+        of_keys = None if self.keys is None else self.keys.predicate(prefix)
+        terms = [
+            self.run.within(self.schema, prefix),
+            None if self.partitions is None else self.partitions.predicate(prefix).sql,
+            None if of_keys is None else of_keys.sql,
+        ]
+        if self.keys is None and self.partitions is None:
+            return KeyPredicate(terms[0] or "", is_exact=False)
+        sql = " AND ".join(f"({term})" for term in terms if term is not None)
+        return KeyPredicate(sql, is_exact=of_keys is not None and of_keys.is_exact)
+
+
+def _partitions_of(changed: Local, partitions: tuple[str, ...]) -> list[tuple[Literal, ...]] | None:
+    """The partitions that held the rows, and those that will hold them; None if they are not to be named."""
+    new_values = changed.values(partitions) if partitions else None
+    if new_values is None:
+        return None
+    rows_held: list[Any] = changed.arrow.column(HELD).to_pylist() if HELD in changed.schema.names else []
+    old_values = [tuple(row.values()) for rows in rows_held for row in rows]
+    return list(dict.fromkeys([*old_values, *new_values]))
+
+
+def counts_of(changed: Local | DataFrame) -> Rows:
+    """How many rows a difference inserts, updates and deletes: a Spark job if the rows are not at the driver."""
+    if isinstance(changed, Local):
+        counts = Counter[str](changed.arrow.column(OPERATION).to_pylist())
+    else:
+        counts = Counter[str]({row[0]: row[1] for row in changed.groupBy(OPERATION).count().collect()})
+    return Rows(counts[INSERT] + counts[AGAIN], counts[UPDATE], counts[DELETE])

@@ -1,0 +1,143 @@
+"""The feed of a range of commits, read with as few scans as their schemas allow, and once in a run.
+
+What a commit changed never changes later. A feed that one asset has brought to the driver is therefore right for every
+other asset of the run that reads the same commits, even if its files are gone by then.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from lakehouse.changes.changes import LOG_NAMES, Feed, Nothing
+from lakehouse.feed.replaced import replaced_within
+from lakehouse.feed.version_diff import feed_by_commit
+from lakehouse.frames.driver_rows import Local, small
+from lakehouse.frames.fitting import conformed
+from lakehouse.frames.types import field_names, padding_like
+from lakehouse.limits import limits
+from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.log.size import Size
+from lakehouse.spark.codegen import interpreted
+from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
+from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.snapshot import TableRef, TableVersion
+
+_Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
+"""A table, its id, the version whose schema the rows have, a predicate, and the commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    range: _Range
+    schema: StructType
+    arrow: Any
+
+
+@dataclass(slots=True)
+class Feeds:
+    """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
+
+    _feeds: list[_Held] = field(default_factory=list[_Held])
+
+    def read(self, at: TableVersion, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
+        """What the commits did to rows.
+
+        Args:
+            at: The source, pinned at the end of the range.
+            commits: The commits.
+            size: How much the source holds.
+            stable: Whether the schema is the same in all of them and at the head of the table.
+        """
+        pieces = _pieces(commits)
+        if not pieces:
+            return Nothing()
+        via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
+        range_ = (at.ref, at.table_id, at.version, at.where, commits)
+        for feed in self._feeds:
+            if feed.range == range_:  # for this session; the one that read it may be another
+                return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
+        rows = at.rows()
+        within = replaced_within(commits) if stable else None
+
+        def assembled(feed: Callable[[int, int], DataFrame]) -> DataFrame:
+            # By today's names: a piece may have a column by another one.
+            fits = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
+            for where in filter(None, (at.where, within)):
+                fits = [frame.where(where) for frame in fits]
+            return at.united(fits)
+
+        doing(f"reading the changes of {at.ref.name}")
+        with heard(at.spark), interpreted(at.spark, size):
+            try:
+                frame = assembled(at.feed)
+                local = small(frame)
+            except Exception as error:
+                if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
+                    raise
+                frame = assembled(partial(feed_by_commit, at, commits))
+                via = "two versions compared, where the feed fails"
+                local = small(frame)
+        if local is None:
+            return Feed(frame, via, commits)
+        self._keep(_Held(range_, frame.schema, local.arrow))
+        return Feed(local, via, commits)
+
+    def _keep(self, feed: _Held) -> None:
+        self._feeds.append(feed)
+        while sum(feed.arrow.nbytes for feed in self._feeds) > limits().kept_feed_bytes:
+            self._feeds.pop(0)
+
+
+def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
+    """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
+
+    Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
+    from its first real change; a commit that was left out, or changed the schema, ends a piece.
+    """
+    pieces: list[tuple[int, int]] = []
+    current: list[Commit] = []
+    renames: list[tuple[int, str, str]] = []
+
+    def close() -> None:
+        with_rows = [commit.version for commit in current if not commit.is_quiet]
+        if with_rows:
+            pieces.append((with_rows[0], with_rows[-1]))
+        current.clear()
+
+    for commit in commits:
+        if commit.operation in SCHEMA_CHANGES or (current and commit.version != current[-1].version + 1):
+            close()
+        if commit.renamed is not None:
+            renames.append((commit.version, *commit.renamed))
+        if commit.operation not in SCHEMA_CHANGES:
+            current.append(commit)
+    close()
+    return [(first, last, _renamed_after(last, renames)) for first, last in pieces]
+
+
+def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:
+    names: dict[str, str] = {}
+    for at, old, new in renames:
+        if at > version:
+            origin = next((first for first, now in names.items() if now.lower() == old.lower()), old.lower())
+            names[origin] = new
+    return names
+
+
+def fitted(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
+    """A piece of the feed under the column names and types of the source as it is at the end of the range.
+
+    Raises:
+        OtherFieldsError: A column has other fields, or has them in another order.
+    """
+    named = feed.withColumnsRenamed(dict(renames))
+    types = {column.name.lower(): column.dataType for column in named.schema.fields}
+    for column in rows.schema.fields:
+        if field_names(types.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
+            raise OtherFieldsError(column.name)
+    rows_of_feed = conformed(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
+    return padding_like(rows.schema, rows_of_feed)

@@ -1,0 +1,218 @@
+"""Whether a result fits its table, decided before anything is written."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from lakehouse.declare.table import RESERVED_COLUMNS, Table
+from lakehouse.errors import SchemaError
+from lakehouse.frames.types import ATOMS, CHAR, fields_within, sql_type, widens
+from lakehouse.spark.session import is_connect
+from lakehouse.sql.text import folded, quote
+
+_ZONE = "spark.sql.session.timeZone"
+_FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
+
+
+def check_new(asset: str, rows: DataFrame, table: Table) -> None:
+    """Refuses a result that no Delta table of this declaration can hold.
+
+    Raises:
+        SchemaError: A reserved or repeated column name, or a declared column that the result lacks.
+    """
+    names = [column.lower() for column in rows.columns]
+    problems: dict[str, str] = {}
+    for name in RESERVED_COLUMNS & set(names):
+        problems[name] = "is a column of Delta's change data feed; rename it, as changes.log() does"
+    for name in {name for name in names if names.count(name) > 1}:
+        problems[name] = "stands in it twice"
+    for role, columns in (
+        ("key", table.key_columns),
+        ("partition_by", table.partition_columns),
+        ("cluster_by", table.cluster_columns),
+    ):
+        for column in columns:
+            if column.lower() not in names:
+                problems[column] = f"is declared as {role} but is not in the result"
+    if problems:
+        raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
+
+
+def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
+    """Refuses texts as keys of a table that pads them: a padded key equals its literal, but joins with nothing.
+
+    Raises:
+        SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
+    """
+    keys = folded(key)
+    kinds = {column.name.lower(): column.metadata.get(CHAR) for column in rows.schema.fields}
+    problems = {
+        column.name: f"is a key of {kind} in the table, which Spark pads with blanks, and not in the result"
+        for column in have.fields
+        if column.name.lower() in keys
+        and str(kind := column.metadata.get(CHAR)).startswith("char(")
+        and kinds.get(column.name.lower()) != kind
+    }
+    if problems:
+        raise SchemaError(asset, problems, "Make the table's column a STRING.")
+
+
+def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) -> None:
+    """Refuses instants as partitions in a time zone with daylight saving, because Delta writes them as local time.
+
+    The hour that occurs twice would be read back as the first of the two, another instant than was written.
+    Delta: `DelayedCommitProtocol.parsePartitions`.
+
+    Raises:
+        SchemaError: The table is partitioned by a timestamp, and the session's zone has no fixed offset.
+    """
+    partitions = folded(partition_columns)
+    fields = [column for column in rows.schema.fields if column.name.lower() in partitions]
+    instants = [column.name for column in fields if isinstance(column.dataType, TimestampType)]
+    zone = rows.sparkSession.conf.get(_ZONE) if instants else None
+    if zone is not None and not _FIXED.fullmatch(zone):
+        problems = dict.fromkeys(instants, f"is a timestamp and a partition column, and the session's zone is {zone}")
+        raise SchemaError(asset, problems, f"Set {_ZONE} to UTC.")
+
+
+def fit(
+    asset: str,
+    rows: DataFrame,
+    have: StructType,
+    *,
+    may_add: bool,
+    filled: Callable[[], Mapping[str, str]] = dict[str, str],
+) -> DataFrame:
+    """The rows under the table's column order, names and types.
+
+    Args:
+        asset: The asset, for messages.
+        rows: The result.
+        have: The table's schema.
+        may_add: Whether columns may be added: only if every row is compared, because old rows would lack them.
+        filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
+
+    Raises:
+        SchemaError: A column is missing, is new and may not be added, or has a type that would lose values.
+    """
+    result = {column.name.lower(): column for column in rows.schema.fields}
+    present = {column.name.lower() for column in have.fields}
+    problems: dict[str, str] = {}
+    for column in have.fields:
+        column_of_result = result.get(column.name.lower())
+        if column_of_result is None:
+            problems[column.name] = "is missing from the result"
+        elif not widens(column_of_result.dataType, column.dataType):
+            problems[column.name] = (
+                f"the table has {column.dataType.simpleString()}, the result {column_of_result.dataType.simpleString()}"
+            )
+    nested = {
+        column.name: fields
+        for column in have.fields
+        if column.name in problems and (fields := _new_fields(column, result.get(column.name.lower())))
+    }
+    if nested and nested.keys() == problems.keys():
+        raise _new_fields_refused(asset, nested)
+    added = [column for column in rows.schema.fields if column.name.lower() not in present]
+    if added and not may_add:
+        problems |= {column.name: "is not in the table" for column in added}
+    if problems:
+        words = filled() if "is missing from the result" in problems.values() else dict[str, str]()
+        for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
+            problems[name] += f", {words[name.lower()]}"
+        remedy = (
+            "To add columns change the asset's code_version: every row is then compared. To drop or retype one, "
+            "alter the table, or write it to another asset."
+        )
+        raise SchemaError(asset, problems, remedy)
+    return conformed(rows, StructType([*have.fields, *added]))
+
+
+def _new_fields(stored: StructField, computed: StructField | None) -> dict[str, str]:
+    """The fields that only the computed column has, if it lacks none of the stored column; with their types."""
+    if computed is None:
+        return {}
+    of_table, of_result = (
+        dict(fields_within(stored.name, stored.dataType)),
+        dict(fields_within(stored.name, computed.dataType)),
+    )
+    lacking = {path.lower() for path in of_table} - {path.lower() for path in of_result}
+    had = folded(of_table)
+    return {} if lacking else {path: kind.simpleString() for path, kind in of_result.items() if path.lower() not in had}
+
+
+def _new_fields_refused(asset: str, nested: Mapping[str, Mapping[str, str]]) -> SchemaError:
+    fields = {path: kind for each in nested.values() for path, kind in each.items()}
+    within = {path for path in fields if not any(path.startswith(f"{other}.") for other in fields)}
+    listed = ", ".join(f"{path} {fields[path]}" for path in sorted(within))
+    return SchemaError(
+        asset,
+        {
+            column: f"the table lacks {', '.join(path for path in each if path in within)}"
+            for column, each in nested.items()
+        },
+        f"Delta adds a field within a column by a statement: ALTER TABLE ... ADD COLUMNS ({listed}). "
+        "Change the asset's code_version as well: every row is then compared.",
+    )
+
+
+def conformed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame's columns under the names and types of a schema; NULL in those that it lacks.
+
+    As SQL text if that means the same, because each column of the DataFrame API is forty calls into the JVM.
+    """
+    present = folded(frame.columns)
+    if all(_is_plain(column) for column in schema.fields):
+        texts = {c.name: (quote(c.name) if c.name.lower() in present else "NULL", c.dataType) for c in schema.fields}
+        cast = (f"CAST({value} AS {sql_type(kind)}) AS {quote(name)}" for name, (value, kind) in texts.items())
+        return typed(frame.selectExpr(*cast), schema)
+    values = [F.col(quote(c.name)) if c.name.lower() in present else F.lit(None) for c in schema.fields]
+    casts = (v.cast(c.dataType).alias(c.name) for v, c in zip(values, schema.fields, strict=True))
+    return with_plain_texts(frame.select(*casts), schema)
+
+
+def with_plain_texts(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame, whose texts have the type STRING on a Spark Connect server, too.
+
+    There the texts of a Python function and of `cast(StringType())` have the type STRING COLLATE UTF8_BINARY. Delta 4.4
+    writes that as the column's type into the log, its protocol knows no such type, and no other reader opens the table.
+    Only a cast in SQL text takes the collation away.
+
+    Args:
+        frame: The rows.
+        schema: Their columns.
+    """
+    if not is_connect(frame.sparkSession):
+        return frame
+    return frame.selectExpr(*map(_as_plain_text, schema.fields))
+
+
+def _as_plain_text(column: StructField) -> str:
+    """The column, cast if it has texts. Columns of tables have metadata or a plain type, and a cast drops metadata."""
+    name, kind = quote(column.name), sql_type(column.dataType)
+    has_texts = any(type_ == StringType() for _, type_ in fields_within(column.name, column.dataType))
+    return name if column.metadata or not has_texts or "${" in kind + name else f"CAST({name} AS {kind}) AS {name}"
+
+
+def with_lacking(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame, and after its columns those of a schema that it lacks, as NULLs."""
+    present = folded(frame.columns)
+    for column in schema.fields:
+        if column.name.lower() not in present:
+            frame = frame.withColumn(column.name, F.lit(None).cast(column.dataType))
+    return frame
+
+
+def typed(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame with its known columns, so that Connect need not analyze it to find them."""
+    if not is_connect(frame.sparkSession) or not all(_is_plain(column) for column in schema.fields):
+        return frame
+    return frame.to(StructType([StructField(column.name, column.dataType) for column in schema.fields]))
+
+
+def _is_plain(column: StructField) -> bool:
+    """Whether SQL can express name and type: it has no NOT NULL for elements, and replaces ${...} even in names."""
+    return type(column.dataType) in ATOMS and "${" not in column.name

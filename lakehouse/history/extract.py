@@ -1,0 +1,189 @@
+"""What a write of a full extract is about: its version against the table's, its columns, and its scope."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.changes.touched import require
+from lakehouse.cursor.cursor import Fresh, Known
+from lakehouse.cursor.extract import ExtractVersion
+from lakehouse.errors import (
+    RESTATE_FROM,
+    DeletionsHeldBackError,
+    EmptyExtractError,
+    MissingKeyError,
+    OlderExtractError,
+    OutOfScopeError,
+    UnknownExtractError,
+    WriteError,
+)
+from lakehouse.frames.driver_rows import computed, is_empty
+from lakehouse.frames.types import column_types
+from lakehouse.read.run import Run
+from lakehouse.results.writes import History, Snapshot, Write
+from lakehouse.sql.text import folded, literal, quote, same
+
+
+def opened(run: Run, write: Snapshot) -> Run:
+    """The run with the version of the extract that the table holds once the run has committed.
+
+    Args:
+        run: What has been pinned.
+        write: The extract.
+
+    Raises:
+        MissingKeyError, WriteError: The table declares no key; the asset has partitions, or reads changes.
+        UnknownExtractError: The order of the extract and the table's cannot be told.
+        OlderExtractError: The extract is older than the table's, and `on_older="fail"`.
+        ColumnMissingError, EmptyExtractError, OutOfScopeError: The extract is not what it says.
+    """
+    if not run.table.key_columns:
+        raise MissingKeyError(run.name, "Snapshot")
+    if run.slice is not None or run.changes:
+        raise WriteError(
+            f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
+            "Nothing was written. An extract is all that there is: leave partitions_def out, give Snapshot(scope=...), "
+            "and annotate inputs with DataFrame.",
+        )
+    run = replace(run, extract=_after(run, write))
+    if not is_ignored(run, write):
+        _refuse_misfit(run, write)
+    return run
+
+
+def is_ignored(run: Run, write: Snapshot) -> bool:
+    """Whether the table keeps what it holds, because the extract is older."""
+    return run.extract != ExtractVersion.of(write.version)
+
+
+def ignored(run: Run, write: Write) -> Snapshot | None:
+    """The extract of a write that the table does not take, because the extract is older; None if there is none."""
+    match write:
+        case (Snapshot() as snapshot) | History(changes=Snapshot() as snapshot) if is_ignored(run, snapshot):
+            return snapshot
+        case _:
+            return None
+
+
+def _after(run: Run, write: Snapshot) -> ExtractVersion:
+    """The version of the table's extract after the run: the newer one of its own and the run's."""
+    version = ExtractVersion.of(write.version)
+    if "version" in run.request.allowed:
+        return version
+    match run.cursor:
+        case Fresh():
+            return version
+        case Known(mark=mark) if mark.extract is not None:
+            newest = mark.extract
+        case Known(version=at):
+            raise UnknownExtractError(run.name, str(version), f"its version {at} was not made of an extract")
+        case lost:
+            raise UnknownExtractError(run.name, str(version), lost.reason)
+    if newest.kind != version.kind:
+        raise UnknownExtractError(
+            run.name, str(version), f"it holds extract {newest}, of type {newest.kind}, not {version.kind}"
+        )
+    if run.request.restate_from is not None and not version.is_named(run.request.restate_from):
+        raise WriteError(
+            f"'{run.name}' is to be restated from {run.request.restate_from}, but its extract is {version}.",
+            f"Nothing was written. Deliver that extract, or materialize with the run tag "
+            f"{RESTATE_FROM}{run.name}={version}.",
+        )
+    if not version.is_before(newest) or run.request.restate_from is not None:
+        return version
+    if write.on_older == "fail":
+        raise OlderExtractError(run.name, str(version), str(newest))
+    return newest
+
+
+def _refuse_misfit(run: Run, write: Snapshot) -> None:
+    """Refuses an extract that is not what it says, before it is compared."""
+    require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
+    if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
+        raise EmptyExtractError(run.name, str(run.extract))
+    if isinstance(write.scope, Mapping):
+        beyond = write.rows.where(f"NOT ({_named(write, write.rows)})")
+        for row in beyond.select(*map(quote, write.scope_columns)).take(1):
+            raise OutOfScopeError(run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns})
+
+
+def filled(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """The extract with the stored values of the columns that it lacks; NULL for keys that are not stored.
+
+    Args:
+        rows: The extract.
+        stored: The rows that it is compared with.
+        key: The columns that identify one of them.
+    """
+    delivered = folded(rows.columns)
+    lacking = [column for column in stored.columns if column.lower() not in delivered]
+    if not lacking:
+        return rows
+    keys = {f"__stored_{index}": column for index, column in enumerate(key)}
+    values = ", ".join(map(quote, lacking))
+    named = stored.selectExpr(*(f"{quote(c)} AS {alias}" for alias, c in keys.items()), f"struct({values}) AS __stored")
+    once = named.groupBy(*keys).agg(F.first("__stored").alias("__stored"))  # another writer may have doubled a key
+    on = " AND ".join(same(quote(column), alias) for alias, column in keys.items())
+    beside = rows.join(once, F.expr(on), "left")
+    taken = (f"__stored.{quote(name)} AS {quote(name)}" for name in lacking)
+    return beside.selectExpr(*map(quote, rows.columns), *taken)
+
+
+def scoped(write: Snapshot, rows: DataFrame, stored: DataFrame) -> DataFrame:
+    """The stored rows of which the extract is all that there is.
+
+    Args:
+        write: The extract, as the asset returned it.
+        rows: Its rows.
+        stored: Rows of the table.
+
+    Raises:
+        ColumnMissingError: The table lacks a column of the scope.
+    """
+    if not write.scope_columns:
+        return stored
+    require(stored.columns, write.scope_columns, "The table")
+    if isinstance(write.scope, Mapping):
+        return stored.where(_named(write, stored))
+    values = computed(rows.select(*map(quote, write.scope_columns)).distinct(), few=True)
+    return matching(stored, values if isinstance(values, DataFrame) else values.frame, write.scope_columns)
+
+
+def _named(write: Snapshot, rows: DataFrame) -> str:
+    """The condition that a row has one of the named values in each column of the scope."""
+    assert isinstance(write.scope, Mapping)
+    kinds = column_types(rows.schema)
+    columns = (
+        " OR ".join(same(quote(name), literal(value, kinds[name.lower()]), nulls=True) for value in values)
+        for name, values in write.scope.items()
+    )
+    return " AND ".join(f"({column})" for column in columns)
+
+
+def matching(frame: DataFrame, other: DataFrame, columns: tuple[str, ...], how: str = "left_semi") -> DataFrame:
+    """The rows of a frame that have (`left_semi`) or have not (`left_anti`) the values of a row of another one."""
+    values = other.selectExpr(*(f"{quote(name)} AS __value_{index}" for index, name in enumerate(columns)))
+    on = " AND ".join(same(quote(name), f"__value_{index}") for index, name in enumerate(columns))
+    return frame.join(values, F.expr(on), how)
+
+
+def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame) -> None:
+    """Holds back more deletions than the extract may make.
+
+    Args:
+        run: The run.
+        write: The extract.
+        deleted: The rows that it would delete.
+        stored: The rows of which it is all that there is.
+
+    Raises:
+        DeletionsHeldBackError: They are more than the share `max_deleted` of `stored`.
+    """
+    if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
+        return
+    rows = stored.count()
+    if deleted > Fraction(str(write.max_deleted)) * rows:
+        raise DeletionsHeldBackError(run.name, str(run.extract), deleted, rows, write.max_deleted)

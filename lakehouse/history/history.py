@@ -1,0 +1,235 @@
+"""`History` as one commit: what the table says of touched entities since the position, recomputed from the changes.
+
+One law for a step, for a step that is repeated, and for a gap: *for every touched entity the table says of the time
+after the position what the changes tell, folded over the state that it had at the position; what it says of the time
+before stays.* So a step that runs twice changes nothing, and only rows that reach beyond the position are read.
+"""
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
+from lakehouse.changes.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
+from lakehouse.changes.times import Times, times_of
+from lakehouse.cursor.cursor import Fresh, Known
+from lakehouse.cursor.mark import Position
+from lakehouse.difference.by_key import counts_of, written
+from lakehouse.difference.compared import is_one_task
+from lakehouse.difference.difference import difference, promised
+from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.errors import WriteError
+from lakehouse.feed.backdated import backdated
+from lakehouse.frames.driver_rows import Local, computed
+from lakehouse.frames.fitting import check_new, fit, with_lacking
+from lakehouse.history.history_rows import NEVER, Shape
+from lakehouse.history.history_table import check_columns, laid_out, laid_out_shape, shape_of
+from lakehouse.log.log import Head
+from lakehouse.read.run import Run
+from lakehouse.results.writes import History
+from lakehouse.spark.snapshot import TableVersion
+from lakehouse.sql.text import folded, quote
+
+
+def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]:
+    """The run under the key of the history's rows, and the write with the times of its changes.
+
+    Args:
+        spark: The session.
+        run: What has been pinned.
+        write: What the asset returned.
+
+    Raises:
+        MissingKeyError, TrackChangedError, WriteError: As `described` says.
+        SchemaError: The source has not the columns that the history is about, or has some of its own.
+    """
+    assert isinstance(write.changes, Changes)
+    run, shape = described(run, write)
+    check_columns(run.name, shape, f"'{write.changes.name}'", write.changes.source.columns)
+    changes = _timed(spark, run, write.changes, shape)
+    return replace(run, changes=(changes,)), replace(write, changes=changes)
+
+
+def described(run: Run, write: History) -> tuple[Run, Shape]:
+    """The run under the key of the history's rows, and the columns of the history; known without Spark.
+
+    Args:
+        run: What has been pinned.
+        write: What the asset returned.
+
+    Raises:
+        MissingKeyError: The table declares no key, which names the entity.
+        TrackChangedError: The history has tracked other columns.
+        WriteError: The asset has other changes too, or a table of another layout.
+    """
+    assert isinstance(write.changes, Changes)
+    _check(run, write.changes)
+    shape = shape_of(run, write)
+    return laid_out(run, write, shape), shape
+
+
+def why_incomplete(asset: str, source: str) -> str:
+    """What is wrong with the history of a source of which not every change is read."""
+    return (
+        f"'{asset}' keeps the history of '{source}', of which Read(start=..., exclude_operations=...) would leave "
+        f"changes out, so that rows would end or begin that nobody has seen. Leave the options out."
+    )
+
+
+def _check(run: Run, changes: Changes) -> None:
+    """Refuses other changes beside those of the history, and a table that was kept from extracts."""
+    if [read.name for read in run.changes] != [changes.name]:
+        raise WriteError(
+            f"'{run.name}' returns the History of '{changes.name}', but reads the changes of "
+            f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}.",
+            "Nothing was written. A history has one source. Join the others in an asset upstream; keep its history.",
+        )
+    if isinstance(run.cursor, Known) and run.cursor.mark.extract is not None:
+        raise WriteError(
+            f"The table of '{run.name}' was kept from extracts, whose versions are the times of its rows.",
+            "Nothing was written. Write the history to another asset.",
+        )
+
+
+def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Changes:
+    """The changes with the times of their versions; a first read as far back as the source can tell."""
+    if changes.times is not None:  # a history that is restated
+        return changes
+    position, head = run.cursor.reads.get(changes.name), run.head
+    match changes.content:
+        case Everything(committed=committed):
+            if head is None or isinstance(run.cursor, Fresh):
+                times = backdated(changes, changes.source_at.ref.log(lambda: spark))
+                upto = changes.range.upto
+                return times or replace(changes, times=Times(None, committed, {upto: committed}))
+            since = position.time if position is not None else None
+            if since is None:
+                since = _latest(TableVersion.of(spark, run.ref, head).rows(), shape)
+            committed = committed if since is None else max(committed, since + 1)
+            return replace(changes, times=Times(since, committed, {changes.range.upto: committed}))
+        case Feed() | Nothing():
+            if position is None or position.time is None:
+                raise WriteError(
+                    f"The table of '{run.name}' was not kept by a History: its position has no time.",
+                    "Nothing was written. Write the history to another asset.",
+                )
+            times = _of_range(spark, changes, position, position.time)
+            upto = times.get(changes.range.upto, position.time + changes.range.upto - changes.range.after)
+            return replace(changes, times=Times(position.time, upto, times))
+
+
+def _of_range(spark: SparkSession, changes: Changes, position: Position, time: int) -> dict[int, int]:
+    """The times of the range's versions, as their commits say; of those that are gone, as an archive does."""
+    timestamps: dict[int, int] = {}
+    if isinstance(changes.content, Feed) and changes.content.archived:
+        versions = changes.content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
+        timestamps |= {row[0]: row[1] for row in versions}
+        log = changes.source_at.ref.log(lambda: spark)
+        timestamps |= {at.version: at.timestamp for at in log.commits(changes.range.upto, changes.range.after + 1)}
+    timestamps |= {commit.version: commit.timestamp for commit in changes.commits}
+    return times_of(sorted(timestamps.items()), (position.version, time))
+
+
+def _latest(rows: DataFrame, shape: Shape) -> int | None:
+    """The latest moment that the history speaks of; None if it has no row."""
+    latest = f"unix_millis(max(greatest({quote(shape.start)}, {quote(shape.end)})))"
+    latest_moment: int | None = rows.selectExpr(latest).collect()[0][0]
+    return latest_moment
+
+
+def planned(
+    spark: SparkSession, run: Run, write: History, head: Head | None, rest: MarkOnly | Skip
+) -> Statement | Skip:
+    """The statement that makes the history true as of the end of its changes.
+
+    Args:
+        spark: The session.
+        run: The run, from `opened`.
+        write: The write, from `opened`.
+        head: The table as the attempt finds it; None if there is none.
+        rest: What remains to be done where no row differs.
+    """
+    changes = write.changes
+    assert isinstance(changes, Changes)
+    shape, times = laid_out_shape(run, write), changes.times
+    assert times is not None, "opened() has told the times"
+    if head is None:
+        states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
+        rows = shape.rows(states, one_task=False).drop(*shape.earliest)
+        check_new(run.name, rows, run.table)
+        return Create(rows)
+    if isinstance(changes.content, Nothing):
+        return rest
+    target = TableVersion.of(spark, run.ref, head).rows()
+    touched = changes.touched(*shape.entity)
+    restates = run.request.restate_from is not None
+    few = not restates and not touched.is_everything and is_one_task(touched)
+    since = None if times.since is None else f"timestamp_millis({times.since}L)"
+    end = quote(shape.end)
+    reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
+    reached = computed(reaching if restates else touched.of(reaching), few=few)
+    existing = reached.frame if isinstance(reached, Local) else reached
+    rows = _rows(spark, run.name, changes, shape, existing, since, restates=restates, one_task=few)
+    columns = folded(target.columns)
+    if not isinstance(changes.content, Everything):
+        rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
+    rows = fit(run.name, rows, target.schema, may_add=True)
+    changed = computed(difference(promised(run.name, rows, None), existing, shape.row_key, one_task=few), few=few)
+    same_columns = len(rows.columns) == len(target.columns)
+    return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
+
+
+def _rows(
+    spark: SparkSession,
+    asset: str,
+    changes: Changes,
+    shape: Shape,
+    existing: DataFrame,
+    since: str | None,
+    *,
+    restates: bool,
+    one_task: bool,
+) -> DataFrame:
+    """What the table is to say of the touched entities since the position.
+
+    Args:
+        spark: The session.
+        asset: The asset, for messages.
+        changes: The changes since the position, with their times.
+        shape: The columns of the history.
+        existing: The table's rows of these entities that reach beyond the position.
+        since: SQL of the position's time; None if nothing was read before.
+        restates: Whether the history is restated.
+        one_task: Whether they are few.
+    """
+    assert changes.times is not None
+    schema = StructType([field for field in existing.schema.fields if field.name.lower() not in shape.own])
+    images = fit(asset, changes.feed, schema, may_add=True)
+    feed = folded((CHANGE, VERSION, TIMESTAMP))
+    columns = [column for column in images.columns if column.lower() not in feed]
+    before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
+    before = with_lacking(before, StructType([images.schema[name] for name in columns]))
+    earliest = NEVER
+    if isinstance(changes.content, Everything) and since is not None:
+        earliest = since
+        ended = before.select(*map(quote, columns)).withColumns(
+            {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(NEVER)}
+        )
+        images = images.unionByName(ended)
+    states = shape.states(images, _frame_of(spark, changes.times), earliest)
+    first_states = shape.states_before(before, columns, exact=not restates)
+    return shape.rows(first_states.unionByName(states), one_task=one_task)
+
+
+def _frame_of(spark: SparkSession, times: Times) -> DataFrame:
+    """The time of each version as columns `__version` and `__at`."""
+    arrow = pa.table(
+        {
+            "__version": pa.array(times.of.keys(), pa.int64()),
+            "__at": pa.array([time * 1000 for time in times.of.values()], pa.timestamp("us", tz="UTC")),
+        }
+    )
+    return spark.createDataFrame(arrow)

@@ -1,0 +1,33 @@
+"""Which of Spark's errors is a broken promise."""
+
+from pyspark.errors import AnalysisException, SparkRuntimeException
+
+from lakehouse.difference.broken_promises import broken_promise
+from lakehouse.errors import BrokenPromiseError
+from lakehouse.frames.promises import Breach, breach_text
+
+ELSEWHERE = breach_text(Breach.ELSEWHERE)
+
+
+def test_what_a_row_raises_is_a_broken_promise():
+    found = broken_promise("flights", SparkRuntimeException(f"[USER_RAISED_EXCEPTION] {ELSEWHERE} SQLSTATE: P0001"))
+    assert isinstance(found, BrokenPromiseError)
+    assert "elsewhere" not in str(found)
+    assert "outside the touched keys" in str(found)
+
+
+def test_a_plan_that_is_quoted_by_the_error_behind_it_is_none():
+    """Of classic Spark: Py4J's error stands behind PySpark's, and tells the same text."""
+    error = AnalysisException("[UNRESOLVED_COLUMN]")
+    error.__context__ = RuntimeError(f"[UNRESOLVED_COLUMN] 'Project raise_error('{ELSEWHERE}')")
+    assert broken_promise("flights", error) is None
+
+
+def test_a_piece_of_a_plan_is_none():
+    quoted = 'raise_error(concat(lakehouse-broken-promise:{"kind": "outside", "key": , to_json(struct(id))))'
+    assert broken_promise("flights", SparkRuntimeException(quoted)) is None
+
+
+def test_a_plan_that_is_quoted_is_none():
+    quoted = f"[DATATYPE_MISMATCH] cannot cast; line 1 pos 0;\n'MergeIntoTable\n+- raise_error('{ELSEWHERE}')"
+    assert broken_promise("flights", AnalysisException(quoted)) is None

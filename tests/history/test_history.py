@@ -159,7 +159,7 @@ def test_two_rows_of_one_entity_in_one_version_are_refused(lake: Lake) -> None:
         lake.materialize(tracked, KEYED)
 
 
-@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("together", [False, slow(True)])
 def test_two_rows_of_one_entity_that_came_in_two_versions_are_refused(lake: Lake, *, together: bool) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)
     lake.materialize(tracked, KEYED)
@@ -173,6 +173,7 @@ def test_two_rows_of_one_entity_that_came_in_two_versions_are_refused(lake: Lake
     assert held(lake, "tracked") == before
 
 
+@pytest.mark.slow
 def test_two_rows_of_one_entity_in_the_past_of_a_first_read_are_refused(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)
     lake.insert("src", [(2, "b", 2)])

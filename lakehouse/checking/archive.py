@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from lakehouse.checking.finding import Finding, Grade
+from lakehouse.checking.finding import SHOWN, Finding, Grade
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.rows import counted
-
-SHOWN = 20
-"""At most so many commits are shown."""
 
 
 def archive(asset: str, source: str, begins: int, commits: Sequence[Commit], rows: Mapping[int, int]) -> Finding:

@@ -8,6 +8,8 @@ from typing import Self, TypeAlias
 from lakehouse.log.rows import counted
 
 Figure: TypeAlias = str | int | float
+SHOWN = 20
+"""At most so many records of a kind are shown, be they keys, commits or partitions."""
 
 
 class Grade(Enum):

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.checking.finding import Finding, Grade
+from lakehouse.checking.finding import SHOWN, Finding, Grade
 from lakehouse.log.rows import counted
 from lakehouse.sql.text import quote
-
-SHOWN = 20
-"""At most so many keys are shown."""
 
 
 def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:

@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakehouse.checking.finding import Figure, Finding, Grade, lasting
+from lakehouse.checking.finding import SHOWN, Figure, Finding, Grade, lasting
 from lakehouse.cursor.unread import Unread
 from lakehouse.log.log import Head
 from lakehouse.log.retention import feed_retention
 from lakehouse.log.rows import counted
-
-SHOWN = 20
-"""At most so many partitions without a position are shown."""
 
 
 @dataclass(frozen=True, slots=True)

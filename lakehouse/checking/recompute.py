@@ -7,15 +7,13 @@ from pyspark.sql import functions as F
 
 from lakehouse.changes.touched import Touched
 from lakehouse.changes.touched_keys import SomeKeys
-from lakehouse.checking.finding import Finding, Grade
+from lakehouse.checking.finding import SHOWN, Finding, Grade
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.frames.compare import MORE, bag_difference
 from lakehouse.frames.driver_rows import collected, travels
 from lakehouse.log.rows import counted
 from lakehouse.sql.text import folded, quote
 
-SHOWN = 20
-"""At most so many keys are shown."""
 _DUE, _EXTRA = "__due", "__extra"
 
 

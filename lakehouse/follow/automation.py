@@ -20,7 +20,7 @@ from lakehouse.follow.alive import silence
 from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.watch import Behind, Look, Looks, Watch, by_manager
 
-SENSOR = "lakehouse_automation"
+SENSOR_NAME = "lakehouse_automation"
 """The sensor that evaluates the conditions, in the code server; off until it is switched on."""
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
 """Seconds after which a run is requested again for the same unread changes; twice as many after each further one."""
@@ -252,7 +252,7 @@ def _sensor(targets: Sequence[dg.AssetKey]) -> dg.AutomationConditionSensorDefin
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)  # evaluation in the code server is beta; nothing else can
         return dg.AutomationConditionSensorDefinition(
-            SENSOR,
+            SENSOR_NAME,
             target=dg.AssetSelection.assets(*targets),
             description="Requests runs of the tables whose automation condition is true.",
             use_user_code_server=True,

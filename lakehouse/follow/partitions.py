@@ -15,7 +15,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head
 
-Definition: TypeAlias = dg.PartitionsDefinition[Any]
+PartitionsDef: TypeAlias = dg.PartitionsDefinition[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SourcePartitions:
         asset: dg.AssetsDefinition,
         own: frozenset[str],
         source: dg.AssetKey,
-        source_def: Definition | None,
+        source_def: PartitionsDef | None,
         table: Table,
         log: FileLog,
         head: Head,
@@ -77,7 +77,7 @@ class SourcePartitions:
 class _Mapped:
     """The asset's partitions of each of the source's, and how the source's are found in its log."""
 
-    definition: Definition
+    definition: PartitionsDef
     columns: Mapping[str, str]
     mapped: Mapping[str, frozenset[str]]
 
@@ -86,7 +86,7 @@ class _Mapped:
         return frozenset(own for key in keys if key is not None for own in self.mapped.get(key, ()))
 
 
-def is_dynamic(definition: Definition | None) -> bool:
+def is_dynamic(definition: PartitionsDef | None) -> bool:
     """Whether its keys, or those of one of its dimensions, are in Dagster's storage and not in the definition."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         return any(is_dynamic(dimension.partitions_def) for dimension in definition.partitions_defs)
@@ -108,7 +108,7 @@ def rows_of(asset: dg.AssetsDefinition, own: frozenset[str], table: Table, log: 
     return frozenset(key for key in keys if key is not None) & own
 
 
-def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[str, str | None]) -> str | None:
+def key_of(definition: PartitionsDef, columns: Mapping[str, str], values: Mapping[str, str | None]) -> str | None:
     """The partition that rows with some values of the partition columns belong to; None if they belong to none.
 
     Args:
@@ -126,7 +126,7 @@ def key_of(definition: Definition, columns: Mapping[str, str], values: Mapping[s
     return _key_of(definition, values.get(columns[""]))
 
 
-def _key_of(definition: Definition, value: str | None) -> str | None:
+def _key_of(definition: PartitionsDef, value: str | None) -> str | None:
     if isinstance(definition, dg.StaticPartitionsDefinition) and value is not None and value.isdecimal():
         keys = definition.get_partition_keys()  # a column of numbers holds 1 for the key "01"
         return value if value in keys else next((k for k in keys if k.isdecimal() and int(k) == int(value)), value)
@@ -143,7 +143,7 @@ def _key_of(definition: Definition, value: str | None) -> str | None:
     return definition.get_partition_key_for_timestamp(moment.timestamp())
 
 
-def _usual(own: Definition, source: Definition) -> dg.PartitionMapping:
+def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:
     """The mapping that Dagster uses if none is named."""
     multi = isinstance(own, dg.MultiPartitionsDefinition) != isinstance(source, dg.MultiPartitionsDefinition)
     if multi:
@@ -153,7 +153,7 @@ def _usual(own: Definition, source: Definition) -> dg.PartitionMapping:
     return dg.IdentityPartitionMapping()
 
 
-def _mapped(mapping: dg.PartitionMapping, source: Definition, own: Definition) -> Mapping[str, frozenset[str]]:
+def _mapped(mapping: dg.PartitionMapping, source: PartitionsDef, own: PartitionsDef) -> Mapping[str, frozenset[str]]:
     """The asset's partitions of each of the source's; not by Dagster if they are equal: it takes a millisecond each."""
     keys = source.get_partition_keys()
     if source == own and mapping in (dg.IdentityPartitionMapping(), dg.TimeWindowPartitionMapping()):
@@ -161,13 +161,13 @@ def _mapped(mapping: dg.PartitionMapping, source: Definition, own: Definition) -
     return {key: _downstream(mapping, key, source, own) for key in keys}
 
 
-def _downstream(mapping: dg.PartitionMapping, key: str, source: Definition, own: Definition) -> frozenset[str]:
+def _downstream(mapping: dg.PartitionMapping, key: str, source: PartitionsDef, own: PartitionsDef) -> frozenset[str]:
     subset = source.subset_with_partition_keys([key])
     return frozenset(mapping.get_downstream_partitions_for_partitions(subset, source, own).get_partition_keys())
 
 
 def upstream_keys(
-    asset: dg.AssetsDefinition, source: dg.AssetKey, source_def: Definition, partition: str | None
+    asset: dg.AssetsDefinition, source: dg.AssetKey, source_def: PartitionsDef, partition: str | None
 ) -> list[str]:
     """The partitions of a source that Dagster maps to a run.
 

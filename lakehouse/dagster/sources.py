@@ -7,18 +7,15 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from lakehouse.cursor.definition import digest, partitions
-from lakehouse.dagster.code_location import (
-    maps_partitions,
-    slice_of,
-    table_ref,
-)
+from lakehouse.dagster.code_location import maps_partitions, slice_of, table_ref
 from lakehouse.declare.table import Table
 from lakehouse.errors import SourceMissingError
 from lakehouse.feed.source import Source
 from lakehouse.frames.types import as_struct, column_types
 from lakehouse.log.location import Location
-from lakehouse.log.log import FileSchema
-from lakehouse.spark.snapshot import TableVersion
+from lakehouse.log.log import Head, Log
+from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.sql.partitions import Slice
 
 
 def source_of(
@@ -47,17 +44,30 @@ def source_of(
     head = log.head()
     if head is None:
         raise SourceMissingError(reader, ref.name, ref.location)
-    pinned = TableVersion(session, ref, head.table_id, head.version)
-    if context.has_asset_partitions and (execution is None or maps_partitions(execution.assets_def, context.asset_key)):
-        pinned = _sliced(context, table, pinned, log.file_schema(head.version))
+    slice_ = None
+    maps = execution is None or maps_partitions(execution.assets_def, context.asset_key)
+    if context.has_asset_partitions and table.partition_columns and maps:
+        slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
+    return pinned(session, ref, table, log, head, slice_)
+
+
+def pinned(
+    session: Callable[[], SparkSession], ref: TableRef, table: Table, log: Log, head: Head, slice_: Slice | None
+) -> Source:
+    """A source at one version: all of it, or only the partitions that a run reads.
+
+    Args:
+        session: Returns the session that reads rows; called only if rows are read.
+        ref: Where the source is.
+        table: What it declares.
+        log: Its log.
+        head: The version.
+        slice_: The partitions that Dagster maps to the run; None for all rows.
+    """
+    at = TableVersion(session, ref, head.table_id, head.version)
+    if slice_ is not None:
+        schema = log.file_schema(head.version)
+        where = slice_.predicate(column_types(at.rows().schema if schema is None else as_struct(schema)))
+        at = replace(at, where=where, mapped=digest(partitions(slice_)))
     # A key may be in several of the asset's partitions, whether or not Delta knows of them.
-    return Source(pinned, log, head, () if table.partition_columns else table.key_columns)
-
-
-def _sliced(context: dg.InputContext, table: Table, pinned: TableVersion, schema: FileSchema | None) -> TableVersion:
-    """Only the partitions that Dagster maps to this run, if the source declares its partition column."""
-    if not table.partition_columns:
-        return pinned
-    slice_ = slice_of(pinned.ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
-    where = slice_.predicate(column_types(pinned.rows().schema if schema is None else as_struct(schema)))
-    return replace(pinned, where=where, mapped=digest(partitions(slice_)))
+    return Source(at, log, head, () if table.partition_columns else table.key_columns)

@@ -23,22 +23,22 @@ from lakehouse.dagster.code_location import (
 )
 from lakehouse.dagster.contexts import by_field
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.sources import pinned
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import LakehouseError, ReadError
-from lakehouse.feed.source import Source, SourceState
+from lakehouse.feed.source import SourceState
 from lakehouse.follow.partitions import upstream_keys
 from lakehouse.follow.watch import by_manager
 from lakehouse.forecast.forecast import Forecast, InputForecast, RunEffect, WriteForecast
 from lakehouse.forecast.reading import SourceAt, looked_up, reading
 from lakehouse.forecast.writing import strategy, verdict
-from lakehouse.frames.types import column_types
 from lakehouse.log.log import version_of
 from lakehouse.materialization import Materialization, begin
 from lakehouse.results.kind import Kind
 from lakehouse.results.writes import Overwrite, Write
-from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.partitions import Slice
 
 
@@ -222,14 +222,10 @@ def _context(subject: _Subject) -> Iterator[dg.AssetExecutionContext]:
 
 
 def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:
-    spark, tables = subject.manager.session(), tables_of(subject.defs.assets or [])
+    tables, session = tables_of(subject.defs.assets or []), subject.manager.session
     for name, ref in refs.items():
         source = subject.source(ref)
         table = tables.get(subject.asset.keys_by_input_name[name], Table())
-        at, mapped = TableVersion.of(spark, ref, source.head), subject.mapped(name)
-        if mapped is not None:
-            where = mapped.predicate(column_types(at.rows().schema))
-            at = replace(at, where=where, mapped=digest(partitions(mapped)))
-        pinned = Source(at, source.log, source.head, () if table.partition_columns else table.key_columns)
+        at = pinned(session, ref, table, source.log, source.head, subject.mapped(name))
         read: Read | None = changes_of(subject.asset).get(name)
-        yield name, step.snapshot_input(pinned) if read is None else step.changes(pinned, read, subject.manager.archive)
+        yield name, step.snapshot_input(at) if read is None else step.changes(at, read, subject.manager.archive)

@@ -59,7 +59,9 @@ class Local:
     def frame(self) -> DataFrame:
         """The rows as a local relation, for plans; sent to Spark when the first one asks."""
         # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
-        frame = self.spark.createDataFrame(self.arrow.combine_chunks(), schema=self.schema)
+        # Of no rows as well: Arrow combines them to no batch, of which PySpark cannot tell the type of a nested column.
+        arrow = self.arrow.combine_chunks() if self.rows else self.arrow.schema.empty_table()
+        frame = self.spark.createDataFrame(arrow, schema=self.schema)
         if self.rows > limits().decoded_rows and is_connect(self.spark):
             # A server keeps a plan that it has analyzed; a part of a plan is decoded again each time.
             _ = frame.schema

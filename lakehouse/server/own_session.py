@@ -30,9 +30,9 @@ def guard(session: SparkSession, root: Path) -> None:
     Raises:
         ServerError: Another JVM has the root, or the session's JVM is out of reach, so that it cannot take the lock.
     """
-    locked = _locked_by(session)
-    has_root = any(root.is_relative_to(each) for each in locked)
-    if is_connect(session) and not has_root:
+    if any(root.is_relative_to(locked) for locked in _locked_by(session)):
+        return
+    if is_connect(session):
         raise ServerError(
             root,
             "this Spark Connect session is not one of the server of that root, and no lock keeps other JVMs from "
@@ -40,10 +40,9 @@ def guard(session: SparkSession, root: Path) -> None:
             "above it, or give the tables a root on storage that is safe for several writers (s3a://..., hdfs://...).",
         )
     for above in (root, *root.parents):
-        if above not in locked and Rendezvous(above).jvm().is_held():
+        if Rendezvous(above).jvm().is_held():
             raise ServerError(root, _has_it(Rendezvous(above).jvm()))
-    if not has_root:
-        _take(session, root)
+    _take(session, root)
 
 
 def _locked_by(session: SparkSession) -> list[Path]:

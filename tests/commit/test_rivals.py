@@ -61,7 +61,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type
     """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
     if request.param == "few keys":
         return ReplaceRows
-    monkeypatch.setattr(keyed._Near, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    monkeypatch.setattr(keyed._Whereabouts, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
     monkeypatch.setattr(Head, "has_vectors", True)
     return ReplaceMatched
 

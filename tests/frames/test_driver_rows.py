@@ -1,5 +1,6 @@
 """What comes to the driver: so much that it fits there, and every value as it was."""
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -59,3 +60,12 @@ def test_rows_that_are_united_are_all_there_for_a_plan(spark: SparkSession) -> N
         united = united.union(third)
         assert united is not None
         assert united.frame.count() == united.rows == sum(part.rows for part in parts)
+
+
+def test_no_rows_of_a_nested_column_are_a_frame(spark: SparkSession):
+    """Filtered to nothing: Arrow has no batch left, and PySpark cannot tell a type from that."""
+    frame = spark.sql("SELECT named_struct('at', TIMESTAMP'2026-01-01 00:00:00') AS s, array(1) AS a")
+    local = small(frame)
+    assert local is not None
+    none = local.where(pa.array([False]))
+    assert none.frame.schema == frame.schema and none.frame.collect() == []

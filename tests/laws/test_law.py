@@ -40,7 +40,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
             told = getattr(module, name)
             patched.setattr(module, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
         if request.param == "in one pass":
-            patched.setattr(keyed._Near, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
+            patched.setattr(keyed._Whereabouts, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
             spark.conf.set(vectors, "true")
         with in_force(Limits(one_task_keys=0) if request.param == "by rows" else MEASURED):
             yield

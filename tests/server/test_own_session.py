@@ -55,24 +55,6 @@ class TestOfAClassicSession:
         lock.let_go()
         guard(spark, root)
 
-    @pytest.mark.parametrize("held", ["above the session's root", "between that root and the tables"])
-    def test_a_session_that_has_a_root_is_refused_if_a_server_has_a_directory_above_the_tables(
-        self, spark: SparkSession, root: Path, held: str
-    ):
-        """Two servers of nested roots are two JVMs that may write one directory."""
-        own = root / "outer"
-        guard(spark, own)
-        lock = Rendezvous(root if held.startswith("above") else own / "inner").jvm()
-        try:
-            assert lock.take()
-            lock.sign("another server")
-            with pytest.raises(ServerError, match="another server has the root"):
-                guard(spark, own / "inner" / "tables")
-            lock.let_go()
-            guard(spark, own / "inner" / "tables")
-        finally:
-            _locks_here.pop(own, None)
-
     def test_a_root_that_another_session_s_jvm_has_is_refused_until_that_jvm_ends(
         self, spark: SparkSession, root: Path
     ):

@@ -103,7 +103,8 @@ def definitions(module: str | None) -> "dg.Definitions":
         raise UsageError(f"There is no module {name} here ({here}).") from error
     except AttributeError as error:
         raise UsageError(f"{name} is not there: {error}.") from error
-    values: list[Any] = list(vars(loaded).values()) if isinstance(loaded, ModuleType) else [loaded]
+    named: list[Any] = list(vars(loaded).values()) if isinstance(loaded, ModuleType) else [loaded]
+    values = {id(value): value for value in named}.values()  # an object may have two names
     given = [value for value in values if isinstance(value, dg.Definitions)]
     made: list[Callable[[], object]] = [value for value in values if isinstance(value, LazyDefinitions)]
     candidates = [function() for function in made] or given  # Dagster looks no further if a function makes them

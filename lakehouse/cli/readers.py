@@ -23,15 +23,16 @@ def run(given: Namespace) -> Answer:
     log_of(given.table, logs)
     statuses = table_statuses(logs)
     listed = list(readers(given.table, statuses))
-    problems = {status.name: status.problem for status in statuses if status.problem is not None}
+    problems = {status.name: status.problem for status in statuses if status.problem and status.name != given.table}
     rows = [_HEADINGS, *(_row(status, reading) for status, reading in listed)]
     last = [f"{counted(len(listed), 'reader')}.", *(f"{name} may be another: {why}" for name, why in problems.items())]
     value = [{"reader": status.name, "partitions": status.partitions, **asdict(reading)} for status, reading in listed]
     text = "\n".join([*columns(rows), "", *last])
-    return Answer({"table": given.table, "readers": value, "unreadable": problems}, text, code=1 if problems else 0)
+    wrong = bool(problems) or any(reading.problem for _, reading in listed)
+    return Answer({"table": given.table, "readers": value, "unreadable": problems}, text, code=int(wrong))
 
 
 def _row(status: TableStatus, reading: SourcePosition) -> tuple[str, ...]:
     unread = ("", "") if status.partitions else (str(reading.unread), at(reading.since))
-    note = reading.gap or ("snapshot" if reading.is_snapshot else in_partition(status).rstrip(": "))
+    note = reading.problem or reading.gap or ("snapshot" if reading.is_snapshot else in_partition(status).rstrip(": "))
     return (status.name, str(reading.read), str(reading.newest), *unread, note)

@@ -24,7 +24,7 @@ def run(given: Namespace) -> Answer:
     gaps = sum(status.state is TableState.GAP for status in statuses)
     problems = sum(status.state is TableState.UNREADABLE for status in statuses)
     wrong = [f"{counted(gaps, 'table')} with a gap"] * (gaps > 0)
-    wrong += [f"{counted(problems, 'table')} with a log that cannot be read"] * (problems > 0)
+    wrong += [f"{counted(problems, 'table')} of which not every log can be read"] * (problems > 0)
     last = ", ".join([counted(len(statuses), "table"), *wrong]) + "."
     value = [{**asdict(status), "state": status.state.value} for status in statuses]
     return Answer({"tables": value}, "\n".join([*columns(rows), "", last]), code=1 if wrong else 0)
@@ -32,7 +32,7 @@ def run(given: Namespace) -> Answer:
 
 def _row(status: TableStatus) -> tuple[str, ...]:
     version = "" if status.version is None else str(status.version)
-    reads = status.problem or in_partition(status) + "; ".join(_read(status))
+    reads = status.problem or in_partition(status) * bool(status.reads) + "; ".join(_read(status))
     return (status.name, version, at(status.written), status.state.value, reads)
 
 
@@ -41,7 +41,9 @@ def _read(status: TableStatus) -> Iterator[str]:
         of = f"{reading.source} at {reading.read}"
         if reading.newest is not None:
             of += f" of {reading.newest}"
-        if reading.gap is not None:
+        if reading.problem is not None:
+            of += f" ({reading.problem})"
+        elif reading.gap is not None:
             of += f" (gap: {reading.gap})"
         elif reading.unread and not status.partitions:
             of += f" ({counted(reading.unread, 'version')} unread since {at(reading.since)})"

@@ -104,15 +104,16 @@ class PlanError(WriteError):
 
 
 class ModuleMissingError(WriteError):
-    """A Python function of the asset comes from a module that Spark's Python cannot import."""
+    """A Python function of the asset needs a module that Spark's Python cannot import."""
 
     def __init__(self, asset: str, module: str) -> None:
         self.asset, self.module = asset, module
         super().__init__(
-            f"Spark's Python cannot import the module '{module}', from which a function of '{asset}' comes.",
-            "Nothing was written. Install the project in the environment that starts Spark (pip install -e .), or "
-            "start Dagster with the project's directory in PYTHONPATH. Stop a running server first (lakehouse spark "
-            "stop), because it keeps the variables of its start. Or define the function within the asset.",
+            f"Spark's Python cannot import the module '{module}', which a function of '{asset}' needs.",
+            "Nothing was written. Install the module in the environment that starts Spark. If it is of your own "
+            "project: install the project (pip install -e .), start Dagster with the project's directory in PYTHONPATH, "
+            "or define the function within the asset. Stop a running server first (lakehouse spark stop), because it "
+            "keeps the variables of its start.",
         )
 
 

@@ -17,6 +17,7 @@ from lakehouse.dagster.drivers import SILENT
 from lakehouse.dagster.remade import with_parts
 from lakehouse.errors import DefinitionError
 from lakehouse.follow.alive import silence
+from lakehouse.follow.asked import digest_of
 from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.watch import Behind, Look, Looks, Watch, by_manager
 
@@ -32,7 +33,8 @@ def automation() -> dg.AutomationCondition[Any]:
     """A condition that requests a run of a table with unread changes, and of the tables that follow in the same run.
 
     It is true while a source holds changes that the table has not read, and no run of the table is in progress; a run
-    without an event for an hour counts as dead, and is not waited for. Commits that changed no row request nothing.
+    without an event for an hour counts as dead, and is not waited for. Commits that changed no row request nothing,
+    unless log cleanup could otherwise reach a position.
     After a failed run it requests another after a pause of one minute, then two, up to an hour. Of a partitioned asset
     it requests the partitions whose rows changed; each has a pause of its own.
 
@@ -93,7 +95,7 @@ class Requests:
     """For which unread changes a run of a table, or of a partition, was requested last.
 
     Args:
-        state: The state of what was unread.
+        state: The state of what was unread, in short: a condition keeps one for each partition that is behind.
         at: When, in seconds since the epoch.
         times: How often for the same state.
     """
@@ -124,12 +126,14 @@ class Pauses:
 
     def allowed(self, states: Mapping[str, str], now: float) -> set[str]:
         """Those whose pause allows a run, given the state of each."""
-        return {key for key, state in states.items() if self.requests.get(key, Requests()).allows(state, now)}
+        return {
+            key for key, state in states.items() if self.requests.get(key, Requests()).allows(digest_of(state), now)
+        }
 
     def again(self, states: Mapping[str, str], requested: Collection[str], now: float) -> "Pauses":
         """The cursor once runs of some are requested; what is no longer behind is left out."""
         previous = {key: self.requests[key] for key in states if key in self.requests}
-        new = {key: previous.get(key, Requests()).again(states[key], now) for key in requested}
+        new = {key: previous.get(key, Requests()).again(digest_of(states[key]), now) for key in requested}
         return Pauses(previous | new)
 
     def to_text(self) -> str:

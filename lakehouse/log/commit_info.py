@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from lakehouse.log.rows import NO_ROWS, Rows
 
@@ -151,11 +151,9 @@ class Commit:
         """
         match self.operation:
             case "RENAME COLUMN":
-                path = self.parameters.get("oldColumnPath")
-                paths = None if path is None else [path]
+                paths = [self.renamed[0]] if self.renamed is not None else None
             case "DROP COLUMNS":
-                columns = self.parameters.get("columns")
-                paths = None if columns is None else json.loads(columns)
+                paths = _listed(self.parameters.get("columns"))
             case _:
                 paths = []
         return None if paths is None else frozenset(str(path).replace("`", "").lower() for path in paths)
@@ -236,6 +234,15 @@ class Commit:
         """The version that a RESTORE restored; None if the statement gave a timestamp."""
         version = self.parameters.get("version")
         return int(version) if version is not None and version.isdecimal() else None
+
+
+def _listed(text: str | None) -> list[Any] | None:
+    """The elements of a JSON list; None if there is no text, or if it is no such list."""
+    try:
+        elements: Any = json.loads(text or "")
+    except ValueError:
+        return None
+    return cast("list[Any]", elements) if isinstance(elements, list) else None
 
 
 def _one_part(path: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from lakehouse.spark.evidence import Evidence, causes, first_line, is_of_the_asset
+from lakehouse.spark.evidence import Evidence, causes, first_line, is_of_the_asset, message
 
 
 class Meaning(Enum):
@@ -68,6 +68,7 @@ TRACES: tuple[tuple[str, Meaning], ...] = (
 )
 """Patterns that count as well where only the Java stack trace below the sentence has them."""
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_HANDLED = "During handling of the above exception"
 _UNREADABLE = (Meaning.FEED_GONE, Meaning.VERSION_EXPIRED, Meaning.LOG_BROKEN, Meaning.FILE_GONE)
 
 
@@ -124,7 +125,9 @@ def diagnose(error: BaseException) -> Mapping[Meaning, str]:
 
 def missing_module(error: BaseException) -> str | None:
     """The module that a Python function needs and Spark's Python cannot import; None if that is not the error."""
-    missing = _NO_MODULE.match(first_line(error)) if is_of_the_asset(error) else None
+    if not is_of_the_asset(error) or _HANDLED in message(error):  # the function went on without it
+        return None
+    missing = _NO_MODULE.match(first_line(error))
     return None if missing is None else missing.group(1)
 
 

@@ -49,6 +49,7 @@ class SourcePosition:
         since: When the oldest of them was committed, in milliseconds since the epoch; None if there is none.
         is_snapshot: Whether the source is read whole, as of each run.
         gap: Why its changes can no longer be read; None if they can.
+        problem: Why its log cannot be read; None if it can.
     """
 
     source: str
@@ -58,6 +59,7 @@ class SourcePosition:
     since: int | None = None
     is_snapshot: bool = False
     gap: str | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class TableStatus:
         run: The run that last wrote it with a mark; None if no run did.
         partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
         reads: How far it had read each source after that run.
-        problem: Why its log, or the log of a source, cannot be read; None if they can.
+        problem: Why its log cannot be read; None if it can.
     """
 
     name: str
@@ -84,7 +86,7 @@ class TableStatus:
 
     @property
     def state(self) -> TableState:
-        if self.problem is not None:
+        if self.problem is not None or any(reading.problem for reading in self.reads):
             return TableState.UNREADABLE
         if self.run is None:
             return TableState.SOURCE
@@ -97,7 +99,7 @@ class TableStatus:
 
 
 def table_statuses(logs: Mapping[str, Log]) -> list[TableStatus]:
-    """Where each table stands, of those that are there; a log that cannot be read is the problem of its readers alone.
+    """Where each table stands, of those that are there; a log that cannot be read hides no other.
 
     Args:
         logs: The log of each table by the table's name: its asset key, the parts joined by "/".
@@ -106,8 +108,8 @@ def table_statuses(logs: Mapping[str, Log]) -> list[TableStatus]:
     def look(name: str) -> TableStatus | None:
         try:
             return table_status(name, logs)
-        except LakehouseError as error:
-            return TableStatus(name, None, None, problem=error.happened)
+        except Exception as error:  # one log may be odd, and the others are looked at all the same
+            return TableStatus(name, None, None, problem=_in_short(error))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return [status for status in threads.map(look, logs) if status is not None]
@@ -121,7 +123,7 @@ def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
         logs: The log of each table, by the same kind of name.
 
     Raises:
-        UnreadableLogError, NewerMarkError: A log cannot be read, or a mark cannot be understood.
+        UnreadableLogError, NewerMarkError: Its log cannot be read, or its mark cannot be understood.
     """
     log = logs[name]
     head = log.head()
@@ -158,8 +160,19 @@ def _mark(name: str, log: Log, head: Head) -> Mark | None:
     return None
 
 
+def _in_short(error: Exception) -> str:
+    return error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}".splitlines()[0]
+
+
 def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
     """How far the table has read a source, of which its newest mark has a position."""
+    try:
+        return _standing(source, at, cursor, logs)
+    except Exception as error:  # what the table has read is known all the same
+        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=_in_short(error))
+
+
+def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
     log = logs.get(source)
     head = None if log is None else log.head()
     if log is None or head is None:

@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
 from lakehouse.follow import automation as module
+from lakehouse.follow.asked import digest_of
 from lakehouse.follow.automation import Pauses, Requests
 from tests.support.marked import FEED, append, run
 from tests.support.tables import DAYS, orders
@@ -221,7 +222,7 @@ def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended
 def test_the_cursor_holds_the_partitions_that_are_behind_and_no_other() -> None:
     pauses = Pauses().again({"old": "1", "new": "1"}, {"old", "new"}, 0.0)
     pauses = Pauses.from_text(pauses.again({"new": "2"}, {"new"}, 5.0).to_text())
-    assert pauses == Pauses({"new": Requests("2", 5.0, 1)})
+    assert pauses == Pauses({"new": Requests(digest_of("2"), 5.0, 1)})
     assert pauses.allowed({"new": "2", "old": "1"}, 6.0) == {"old"}
 
 

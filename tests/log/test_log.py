@@ -299,8 +299,9 @@ def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
 
 @pytest.mark.parametrize("operation", ["RENAME COLUMN", "DROP COLUMNS"])
 def test_a_commit_that_does_not_say_which_column_it_freed_may_have_freed_any(operation: str):
-    unknown = commit(operation, {})
-    assert (unknown.freed, unknown.renamed) == (None, None)
+    for parameters in ({}, {"oldColumnPath": "a", "columns": "['a']"}):
+        unknown = commit(operation, parameters)
+        assert (unknown.freed, unknown.renamed) == (None, None)
 
 
 def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:

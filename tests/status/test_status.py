@@ -109,10 +109,21 @@ def test_a_log_that_cannot_be_read_is_named_and_hides_no_other_table(
     text = capsys.readouterr().out
     assert "The log of 'damaged' cannot be trusted: Kernel error: Json error: Encountered unexpected" in text
     assert ".c:" not in text, "the stack of deltalake"
-    assert text.endswith("5 tables, 2 tables with a log that cannot be read.\n")
+    assert text.endswith("5 tables, 2 tables of which not every log can be read.\n")
     answered = answer(capsys, 1, "readers", "orders", "--root", str(lake))
     assert [reading["reader"] for reading in answered["readers"]] == ["gold/copies"]
-    assert answered["unreadable"].keys() == {"damaged", "of_damaged"}
+    assert answered["unreadable"].keys() == {"damaged"}
+    (reading,) = answer(capsys, 1, "readers", "damaged", "--root", str(lake))["readers"]
+    assert (reading["reader"], reading["read"]) == ("of_damaged", 0) and "cannot be trusted" in reading["problem"]
+
+
+def test_a_log_that_no_writer_of_delta_would_write_hides_no_other_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lake / "orders" / "_delta_log" / f"{1:020}.json"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(json.dumps({"commitInfo": []} if "commitInfo" in line else line) for line in lines))
+    assert states(capsys, lake, code=1)["totals"] == "up to date"
 
 
 def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written_last(

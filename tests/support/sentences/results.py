@@ -150,11 +150,11 @@ CASES = [
     Case(
         errors.ModuleMissingError,
         {"asset": "flights", "module": "shop.rules"},
-        "Spark's Python cannot import the module 'shop.rules', from which a function of 'flights' comes.",
+        "Spark's Python cannot import the module 'shop.rules', which a function of 'flights' needs.",
         WRITTEN,
-        "Install the project in the environment that starts Spark (pip install -e .), or start Dagster with the "
-        "project's directory in PYTHONPATH. Stop a running server first (lakehouse spark stop), because it keeps the "
-        "variables of its start. Or define the function within the asset.",
+        "Install the module in the environment that starts Spark. If it is of your own project: install the project "
+        "(pip install -e .), start Dagster with the project's directory in PYTHONPATH, or define the function within the "
+        "asset. Stop a running server first (lakehouse spark stop), because it keeps the variables of its start.",
     ),
     Case(
         errors.ComputeError,

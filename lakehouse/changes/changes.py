@@ -203,7 +203,7 @@ class Changes:
                 keys = self._computed(self.source, expressions).select(*map(quote, columns))
                 return SomeKeys(columns, Local.empty(keys))
             case Feed(rows=rows) as content:
-                if also is not None and not is_empty(content.frame.where(also)):
+                if also is not None and not is_empty(self._computed(content.frame, expressions).where(also)):
                     return EveryKey()
                 most = self.counts.images if self._read else None
                 if expressions:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -97,6 +98,16 @@ class Touched:
     def of(self, frame: DataFrame) -> DataFrame:
         """Any frame, restricted to the touched keys; two NULLs are the same key.
 
+        If the keys have a condition (`also=`) and the frame has its columns: with the rows that match the condition.
+
+        Raises:
+            ColumnMissingError: The frame lacks a column of the keys.
+        """
+        return self._with_others(frame) if self.also and self._resolves(frame) else self.restricted(frame)
+
+    def restricted(self, frame: DataFrame) -> DataFrame:
+        """The rows of a frame that have a touched key, and no others.
+
         Raises:
             ColumnMissingError: The frame lacks a column of the keys.
         """
@@ -139,7 +150,7 @@ class Touched:
             case SomeKeys(values=[]):
                 keys = SomeKeys(columns, Local.empty(frame.select(*map(quote, columns))))
             case SomeKeys(rows=rows):
-                facts = self.of(frame).select(*map(quote, columns))
+                facts = self.restricted(frame).select(*map(quote, columns))
                 keys = SomeKeys(columns, UnreadRows(facts) if isinstance(rows, UnreadRows) else facts)
         return Touched(columns, keys, frame, self.inputs, self.also)
 
@@ -172,11 +183,19 @@ class Touched:
         """The source's rows with touched keys, and those that are among `rows` whatever their key."""
         predicate = self.predicate(source.schema)
         if not self.also or self.values == []:
-            return self.of(source)
+            return self.restricted(source)
         others = reduce(Column.__or__, (F.coalesce(F.expr(condition), F.lit(False)) for condition in self.also))
         if predicate is not None and predicate.is_exact:
             return source.where(F.expr(predicate.sql) | others)
-        return self.of(source.where(~others)).union(source.where(others))
+        return self.restricted(source.where(~others)).union(source.where(others))
+
+    def _resolves(self, frame: DataFrame) -> bool:
+        """Whether a frame has the columns that the conditions name."""
+        try:
+            _ = frame.selectExpr(*self.also).schema
+        except AnalysisException:
+            return False
+        return True
 
 
 def require(columns: list[str], names: tuple[str, ...], name: str) -> None:

@@ -68,7 +68,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
     try:
         changed = TableVersion.of(spark, run.ref, head).feed(min(with_rows), max(with_rows))
         if isinstance(write, Merge) and not write.touched.is_everything:
-            changed = write.touched.of(changed)
+            changed = write.touched.restricted(changed)
         if isinstance(write, History) and isinstance(write.changes, Changes):
             changed = write.changes.touched(*Shape.entity_of(run.table.key_columns)).of(changed)
         within = run.within(changed.schema)

@@ -55,8 +55,8 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
         case Breach.EMPTY:
             return BrokenPromiseError(
                 asset,
-                f"is about a row with an empty text in column {details['column']}, which Delta would keep as NULL, "
-                f"because the table is partitioned by it",
+                f"is about a row with an empty text in column {details['column']}, which Delta would keep as NULL (as "
+                f"it would '__HIVE_DEFAULT_PARTITION__'), because the table is partitioned by it",
                 "Put another value in its place in an asset upstream of this one, or partition by another column.",
             )
         case Breach.ELSEWHERE:

@@ -30,11 +30,11 @@ def compared(
     if touched is None or touched.is_everything:
         return computed(difference(promised(asset, rows, touched), target, key, partition_columns=partitions))
     if folded(touched.columns) == folded(key) and is_one_task(touched):
-        result, existing = promised(asset, rows, touched), touched.of(target)
+        result, existing = promised(asset, rows, touched), touched.restricted(target)
         changed = difference(result, existing, key, one_task=True, partition_columns=partitions)
         return computed(changed, few=True)
     # One column is read, not all of them.
-    new = touched.from_feed is FromFeed.NEW_ROWS and is_empty(touched.of(target))
+    new = touched.from_feed is FromFeed.NEW_ROWS and is_empty(touched.restricted(target))
     result = _result(rows, touched)
     if isinstance(result, Local):
         changed = (
@@ -45,7 +45,7 @@ def compared(
         if changed is not None:
             return changed
     rows = result.frame if isinstance(result, Local) else result
-    existing = target.limit(0) if new else touched.of(target)
+    existing = target.limit(0) if new else touched.restricted(target)
     return computed(difference(promised(asset, rows, touched), existing, key, partition_columns=partitions))
 
 

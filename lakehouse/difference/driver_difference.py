@@ -53,7 +53,7 @@ def local_difference(
     by_key = folded(touched.columns) == folded(key)
     predicate = touched.predicate(target.schema) if by_key else None
     whole = rows.arrow if predicate is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
-    existing = touched.of(target) if predicate is None else target.where(predicate.sql)
+    existing = touched.restricted(target) if predicate is None else target.where(predicate.sql)
     answers = small(_beside(rows, whole, existing, key, partition_columns, "left" if predicate is None else "inner"))
     if answers is None:
         return None

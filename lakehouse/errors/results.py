@@ -111,9 +111,9 @@ class ModuleMissingError(WriteError):
         super().__init__(
             f"Spark's Python cannot import the module '{module}', which a function of '{asset}' needs.",
             "Nothing was written. Install the module in the environment that starts Spark. If it is of your own "
-            "project: install the project (pip install -e .), start Dagster with the project's directory in PYTHONPATH, "
-            "or define the function within the asset. Stop a running server first (lakehouse spark stop), because it "
-            "keeps the variables of its start.",
+            "project: install the project (pip install -e .), start Dagster with the project's directory in "
+            "PYTHONPATH, or define the function within the asset. Stop a running server first (lakehouse spark stop), "
+            "because it keeps the variables of its start.",
         )
 
 

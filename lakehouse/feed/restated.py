@@ -41,7 +41,8 @@ def restated(asset: str, source: Source, position: Position | None, archive: Tab
         reason = f"the archive does not hold every change up to version {position.version}, which the table has read"
         raise RestateRefusedError(asset, moment, reason)
     pinned = replace(source.at, version=rows.upto)
-    feed = computed(fitted(rows.frame, {name: column for column, name in LOG_NAMES.items()}, pinned.rows()))
+    frame = fitted(rows.frame, {name: column for column, name in LOG_NAMES.items()}, pinned.rows())
+    feed = computed(frame if pinned.where is None else frame.where(pinned.where))
     content = Feed(feed, "the archive", archived=True)
     versions = content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
     timestamps = {row[0]: row[1] for row in versions}
@@ -51,6 +52,9 @@ def restated(asset: str, source: Source, position: Position | None, archive: Tab
     if not before:
         raise RestateRefusedError(asset, moment, "the archive begins later")
     since, upto = max(before), times[max(times)] + rows.upto - max(times)
+    if since > position.version:
+        reason = f"the table has read version {position.version}, which is from before; materialize it first"
+        raise RestateRefusedError(asset, moment, reason)
     later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True)
     range_ = VersionRange(since, rows.upto)
     replayed = {version: time for version, time in times.items() if version > since}

@@ -42,15 +42,21 @@ def check_new(asset: str, rows: DataFrame, table: Table) -> None:
 
 
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
-    """Refuses texts as keys of a table that pads them: a padded key equals its literal, but joins with nothing.
+    """Refuses texts for columns of a table that pads them: a padded text equals its literal, but joins with nothing.
+
+    Args:
+        asset: The asset, for messages.
+        rows: The result.
+        have: The table's columns.
+        key: The columns by which both are joined: the key, and the scope of an extract.
 
     Raises:
-        SchemaError: A column of the key is a CHAR in the table, and another one, or none, in the result.
+        SchemaError: One of the columns is a CHAR in the table, and another one, or none, in the result.
     """
     keys = folded(key)
     kinds = {column.name.lower(): column.metadata.get(CHAR) for column in rows.schema.fields}
     problems = {
-        column.name: f"is a key of {kind} in the table, which Spark pads with blanks, and not in the result"
+        column.name: f"is joined as {kind} in the table, which Spark pads with blanks, and not in the result"
         for column in have.fields
         if column.name.lower() in keys
         and str(kind := column.metadata.get(CHAR)).startswith("char(")

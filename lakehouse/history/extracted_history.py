@@ -17,7 +17,7 @@ from lakehouse.difference.by_key import keyed
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import RESTATE_FROM, WriteError
 from lakehouse.frames.driver_rows import is_empty
-from lakehouse.frames.fitting import check_new, fit, with_lacking
+from lakehouse.frames.fitting import check_new, check_padding, fit, with_lacking
 from lakehouse.history import extract
 from lakehouse.history.extract import filled, matching, refuse_deletions, scoped
 from lakehouse.history.history_rows import NEVER, Shape
@@ -95,6 +95,7 @@ def extracted(
         check_new(run.name, rows, run.table)
         return Create(rows)
     stored = TableVersion.of(spark, run.ref, head).rows()
+    check_padding(run.name, snapshot.rows, stored.schema, (*shape.entity, *snapshot.scope_columns))
     end, start = quote(shape.end), quote(shape.start)
     reaching = stored.where(f"{end} IS NULL OR {end} >= {version}")
     values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])

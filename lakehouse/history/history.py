@@ -15,16 +15,18 @@ from pyspark.sql.types import StructType
 from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
 from lakehouse.changes.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
 from lakehouse.changes.times import Times, times_of
+from lakehouse.changes.touched import Touched
 from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.mark import Position
 from lakehouse.difference.by_key import counts_of, written
 from lakehouse.difference.compared import is_one_task
 from lakehouse.difference.difference import difference, promised
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
-from lakehouse.errors import WriteError
+from lakehouse.errors import RestateRefusedError, WriteError
 from lakehouse.feed.backdated import backdated
-from lakehouse.frames.driver_rows import Local, computed
+from lakehouse.frames.driver_rows import Local, computed, is_empty
 from lakehouse.frames.fitting import check_new, fit, with_lacking
+from lakehouse.history.extract import matching
 from lakehouse.history.history_rows import NEVER, Shape
 from lakehouse.history.history_table import check_columns, laid_out, laid_out_shape, shape_of
 from lakehouse.log.log import Head
@@ -170,7 +172,9 @@ def planned(
     since = None if times.since is None else f"timestamp_millis({times.since}L)"
     end = quote(shape.end)
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
-    reached = computed(reaching if restates else touched.of(reaching), few=few)
+    if restates:
+        _refuse_unexplained(run, reaching, touched, shape, str(since))
+    reached = computed(reaching if restates else touched.restricted(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
     rows = _rows(spark, run.name, changes, shape, existing, since, restates=restates, one_task=few)
     columns = folded(target.columns)
@@ -180,6 +184,29 @@ def planned(
     changed = computed(difference(promised(run.name, rows, None), existing, shape.row_key, one_task=few), few=few)
     same_columns = len(rows.columns) == len(target.columns)
     return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
+
+
+def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: Shape, since: str) -> None:
+    """Refuses to restate if a row began or ended since, and the archive has no change of its entity from that time.
+
+    The row may come from a first read, which begins later than the source, or from a comparison, which knows no time.
+
+    Args:
+        run: The run.
+        reaching: The table's rows that hold at the moment or later.
+        touched: The entities of which the archive has a change since.
+        shape: The columns of the history.
+        since: SQL of the time just before the moment.
+    """
+    moved = reaching.where(f"{quote(shape.start)} > {since} OR {quote(shape.end)} IS NOT NULL")
+    if is_empty(matching(moved, touched.keys, shape.entity, "left_anti")):
+        return
+    raise RestateRefusedError(
+        run.name,
+        str(run.request.restate_from),
+        "a row of the table began or ended since, and the archive does not have that change, so that the row would be "
+        "lost, or would hold again",
+    )
 
 
 def _rows(

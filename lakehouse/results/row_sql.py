@@ -8,7 +8,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
-_OF_THE_RUN = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
+_OF_THE_RUN = re.compile(r"['\"]\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
 """Texts that Spark takes for the day of the run, and those that it takes from the session."""
 _NOT_OF_THE_ROW = re.compile(
     r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\(\s*(?:table|from|values)\b|"

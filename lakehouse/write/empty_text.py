@@ -1,4 +1,4 @@
-"""An empty text in a partition column is refused: Delta would keep a NULL (ADR 18).
+"""A text in a partition column is refused if Delta would keep a NULL instead: the empty one, and Hive's NULL (ADR 18).
 
 Delta: PROTOCOL.md, "Partition Value Serialization". The table would hold another row than the one that was written,
 under a key that nobody touched.
@@ -17,6 +17,9 @@ from lakehouse.difference.broken_promises import broken
 from lakehouse.frames.promises import Breach, breach_text
 from lakehouse.results.writes import Append, Merge, Overwrite, Snapshot, Stated
 from lakehouse.sql.text import folded, quote
+
+KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
+"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does."""
 
 
 def refusing_empty_texts(asset: str, write: Stated, partition_columns: Collection[str]) -> Stated:
@@ -51,7 +54,7 @@ def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -
         return replace(touched, touched=SomeKeys(keys.columns, rows, keys.most))
     partitions = folded(partition_columns)
     for index, column in enumerate(touched.columns):
-        if column.lower() in partitions and any(key[index] == "" for key in touched.values):
+        if column.lower() in partitions and any(key[index] in KEPT_AS_NULL for key in touched.values):
             raise broken(asset, Breach.EMPTY, {"column": column})
     return touched
 
@@ -59,7 +62,7 @@ def _touched(asset: str, touched: Touched, partition_columns: Collection[str]) -
 def _refusing(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
     partitions = folded(partition_columns)
     refused = {
-        field.name: F.when(F.col(quote(field.name)) == "", _raised(field.name))
+        field.name: F.when(F.col(quote(field.name)).isin(*KEPT_AS_NULL), _raised(field.name))
         .otherwise(F.col(quote(field.name)))
         .alias(field.name)
         for field in frame.schema.fields

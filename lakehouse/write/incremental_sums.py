@@ -29,7 +29,8 @@ from lakehouse.results.aggregate import COUNT, INEXACT, Aggregate
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.evidence import first_line, is_of_the_asset
 from lakehouse.spark.snapshot import TableVersion
-from lakehouse.sql.text import folded, quote
+from lakehouse.sql.text import folded, literal, quote
+from lakehouse.write.empty_text import KEPT_AS_NULL
 
 _INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""
@@ -154,8 +155,9 @@ def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...])
     """What the changes add to each group, without groups to which they certainly add nothing."""
     images = write.images if within is None else write.images.where(f"({within}) OR {INEXACT}")
     texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
-    # The recompute refuses an empty text there, which Delta would keep as NULL.
-    inexact = [INEXACT, *(f"coalesce({quote(c)} = '', FALSE)" for c in partitions if c.lower() in texts)]
+    # The recompute refuses a text there which Delta would keep as NULL.
+    refused = ", ".join(map(literal, KEPT_AS_NULL))
+    inexact = [INEXACT, *(f"coalesce({quote(c)} IN ({refused}), FALSE)" for c in partitions if c.lower() in texts)]
     sums = [quote(name) for name in write.sums]
     grouped = images.withColumn(INEXACT, F.expr(" OR ".join(inexact))).groupBy(*map(quote, write.groups))
     totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
@@ -172,7 +174,7 @@ def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> D
     totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
     totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())
-    existing = touched.of(target).selectExpr(
+    existing = touched.restricted(target).selectExpr(
         *map(quote, groups), *(f"{total} AS {name}" for name, total in totals.items()), f"struct({was}) AS {_WAS}"
     )
     frame = (summed.frame if isinstance(summed, Local) else summed).drop(INEXACT)

@@ -104,7 +104,8 @@ def _checked(run: Run, write: Stated, head: Head | None) -> Stated:
 def _fitted(spark: SparkSession, run: Run, write: Stated, head: Head) -> tuple[DataFrame, DataFrame]:
     """The result in the table's columns and types, and the table's rows; both of the run's partitions."""
     target = TableVersion.of(spark, run.ref, head).rows()
-    check_padding(run.name, write.rows, target.schema, run.table.key_columns)
+    scope = write.scope_columns if isinstance(write, Snapshot) else ()
+    check_padding(run.name, write.rows, target.schema, (*run.table.key_columns, *scope))
     result = extract.filled(write.rows, target, run.table.key_columns) if isinstance(write, Snapshot) else write.rows
     rows = fit(run.name, result, target.schema, may_add=_may_add(write), filled=lambda: _filled(spark, run, head))
     within = run.within(target.schema)

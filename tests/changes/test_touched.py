@@ -31,6 +31,39 @@ def current(events: Changes) -> Merge:
     return Merge(rows, touched)
 
 
+def from_a_frame(events: Changes) -> Merge:
+    touched = events.touched("id", also=TRUNCATE)
+    rows = scd.type1(
+        touched.of(events.source), "id", "at", apply_as_truncates=TRUNCATE, except_column_list=["op", "at"]
+    )
+    return Merge(rows, touched)
+
+
+def lowered(events: Changes) -> Merge:
+    touched = events.touched("id", op="lower(op)", also="op = 't'")
+    rows = scd.type1(touched.rows, ["id", "op"], "at", apply_as_truncates="op = 't'", except_column_list=["at"])
+    return Merge(rows, touched)
+
+
+def test_a_truncate_is_among_the_rows_of_a_frame_that_has_its_columns(lake: Lake):
+    lake.create("events", [(1, 1, "U", 10)], EVENTS)
+    lake.materialize(from_a_frame, Table(key="id"))
+    lake.insert("events", [(9, 3, "T", None)])
+    lake.materialize(from_a_frame, Table(key="id"))
+    assert lake.rows("from_a_frame") == []
+    lake.insert("events", [(1, 2, "U", 20)])  # late, from before the truncate
+    lake.materialize(from_a_frame, Table(key="id"))
+    assert lake.rows("from_a_frame") == []
+
+
+def test_a_condition_is_about_the_column_that_the_keys_compute(lake: Lake):
+    lake.create("events", [(1, 1, "U", 10)], EVENTS)
+    lake.materialize(lowered, Table(key=("id", "op")))
+    lake.insert("events", [(9, 3, "T", None)])
+    lake.materialize(lowered, Table(key=("id", "op")))
+    assert lake.rows("lowered") == []
+
+
 def forgetful(events: Changes) -> Merge:
     touched = events.touched("id")
     return Merge(scd.type1(touched.rows, "id", "at", apply_as_truncates=TRUNCATE), touched)

@@ -1,9 +1,12 @@
 """A history that is restated from its archive is the fold of its source's versions again."""
 
 import datetime as dt
+import shutil
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from lakehouse import Append, Changes, History, Read, Table
 from lakehouse.commit.outcome import Committed
@@ -73,3 +76,54 @@ def test_a_history_is_restated_from_a_moment_on_in_one_commit_that_says_so(lake:
     lake.materialize(tracked, KEYED, reads=ARCHIVED)
     came = EPOCH + dt.timedelta(milliseconds=lake.commits("src")[-1].timestamp)
     assert held(lake) == sorted([*due, (4, came, None, "d", 4)], key=repr)
+
+
+def test_a_moment_after_the_position_is_refused_because_changes_before_it_are_unread(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    lake.materialize(log)
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    lake.sql("UPDATE {src} SET k = 'y' WHERE id = 2")
+    lake.sql("UPDATE {src} SET k = 'z' WHERE id = 1")
+    lake.materialize(log)
+    with pytest.raises(RestateRefusedError, match="has read version 0, which is from before; materialize it first"):
+        lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 2))
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    assert held(lake) == folded(states_of(lake, "src"), [0])
+
+
+def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(lake: Lake) -> None:
+    """The first read goes back to the version from which the feed is there, and rows begin then that came before."""
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    lake.materialize(log)
+    lake.sql("UPDATE {src} SET k = 'y' WHERE id = 2")
+    lake.materialize(log)
+    DeltaTable(str(lake.root / "src")).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    shutil.rmtree(lake.root / "src" / "_change_data")
+    lake.insert("src", [(3, "c", 3)])
+    lake.materialize(log)
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    before = held(lake)
+    first = min(row[1] for row in before)
+    with pytest.raises(RestateRefusedError, match="the archive does not have that change"):
+        lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=first.isoformat())
+    assert held(lake) == before
+
+
+def test_a_history_of_some_partitions_is_restated_from_these_alone(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    lake.materialize(log)
+    pinned = lake.source
+
+    def some(name: str) -> Any:
+        source = pinned(name)
+        return replace(source, at=replace(source.at, where="id = 1", mapped="m"))
+
+    lake.source = some  # type: ignore[method-assign]
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    lake.sql("UPDATE {src} SET k = 'y'")
+    lake.source = pinned  # type: ignore[method-assign]
+    lake.materialize(log)
+    lake.source = some  # type: ignore[method-assign]
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
+    assert {row[0] for row in held(lake)} == {1}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Snapshot, Table
+from lakehouse import History, Snapshot, Table
 from lakehouse.commit.outcome import Committed, Outcome, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.unread import DAY
@@ -231,3 +231,20 @@ def test_a_snapshot_that_means_nothing_cannot_be_built(options: Any, error: type
     rows: Any = None
     with pytest.raises(error, match=said):
         Snapshot(rows, **options)
+
+
+@pytest.mark.parametrize("past", [slow(False), True])
+def test_a_scope_that_the_table_pads_and_the_extract_does_not_is_refused(lake: Lake, *, past: bool) -> None:
+    """Joined by it no row would be in scope, and rows that the extract lacks would stay."""
+    lake.sql(f"CREATE TABLE {lake.ref('files').identifier} (id INT, c CHAR(4)) USING delta")
+    lake.insert("files", [(1, "DE"), (2, "DE"), (3, "FR")])
+
+    def kept(files: DataFrame) -> Snapshot | History:
+        extract = Snapshot(files if version == 1 else lake.values([(1, "DE")], "id INT, c STRING"), version, scope="c")
+        return History(extract) if past else extract
+
+    version = 1
+    lake.materialize(kept, KEYED)
+    version = 2
+    with pytest.raises(SchemaError, match=r"c: is joined as char\(4\) in the table"):
+        lake.materialize(kept, KEYED)

@@ -52,6 +52,7 @@ OF_MORE = (
     "shuffle(items)",
     "CAST(day < DATE'today' AS INT)",
     "CAST(day < ' Yesterday ' AS INT)",
+    'CAST(day < DATE"today" AS INT)',
     "v * ${my.rate}",
     "v * (TABLE t)",
     "v -- as it was",

@@ -12,6 +12,7 @@ from tests.support.contended import SRC, whole
 from tests.support.lake import Lake
 
 pytestmark = pytest.mark.slow
+HIVES_NULL = "__HIVE_DEFAULT_PARTITION__"
 IN_KEY, BESIDE_KEY = Table(key=("id", "g"), partition_by="g"), Table(key="id", partition_by="g")
 
 
@@ -39,16 +40,20 @@ def appended(src: Changes) -> Append:
         pytest.param(appended, Table(partition_by="g"), id="append"),
     ],
 )
-@pytest.mark.parametrize("way", [MEASURED, Limits(driver_rows=0)], ids=["at the driver", "where it is"])
+@pytest.mark.parametrize(
+    ("way", "text"),
+    [(MEASURED, ""), (Limits(driver_rows=0), ""), (MEASURED, HIVES_NULL)],
+    ids=["at the driver", "where it is", "Hive's text for NULL"],
+)
 def test_a_row_with_an_empty_text_in_a_partition_column_is_refused(
-    lake: Lake, asset: Callable[..., Any], table: Table, way: Limits
+    lake: Lake, asset: Callable[..., Any], table: Table, way: Limits, text: str
 ) -> None:
     """A NULL there is a value like another, and an empty text elsewhere is one, too."""
     name = asset.__name__
     lake.create("src", [(1, None, 10), (2, "b", 20)], SRC)
     lake.materialize(asset, table)
     assert len(lake.rows(name)) == 2
-    lake.insert("src", [(3, "", 30)])
+    lake.insert("src", [(3, text, 30)])
     version = lake.version(name)
     with (
         in_force(way),

@@ -44,13 +44,13 @@ def test_a_feed_without_rows_tells_that_there_are_none(spark: SparkSession) -> N
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
     """The frames that touched keys were looked up in."""
     frames: list[DataFrame] = []
-    of = Touched.of
+    restricted = Touched.restricted
 
     def counted(self: Touched, frame: DataFrame) -> DataFrame:
         frames.append(frame)
-        return of(self, frame)
+        return restricted(self, frame)
 
-    monkeypatch.setattr(Touched, "of", counted)
+    monkeypatch.setattr(Touched, "restricted", counted)
     return frames
 
 

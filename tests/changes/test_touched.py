@@ -56,6 +56,7 @@ def test_a_truncate_is_among_the_rows_of_a_frame_that_has_its_columns(lake: Lake
     assert lake.rows("from_a_frame") == []
 
 
+@pytest.mark.slow
 def test_a_condition_is_about_the_column_that_the_keys_compute(lake: Lake):
     lake.create("events", [(1, 1, "U", 10)], EVENTS)
     lake.materialize(lowered, Table(key=("id", "op")))

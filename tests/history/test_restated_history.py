@@ -109,6 +109,7 @@ def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(
     assert held(lake) == before
 
 
+@pytest.mark.slow
 def test_a_history_of_some_partitions_is_restated_from_these_alone(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
     lake.materialize(log)

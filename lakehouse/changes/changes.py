@@ -116,6 +116,11 @@ class Changes:
     @cached_property
     def source(self) -> DataFrame:
         """The source as it was at the end of the range."""
+        return self.whole
+
+    @cached_property
+    def whole(self) -> DataFrame:
+        """What `source` is, for the library's own use: the use of `source` tells that a result has all its rows."""
         return self.source_at.rows()
 
     @cached_property
@@ -123,9 +128,9 @@ class Changes:
         """The change data feed of the range: the source's columns and the feed's own three."""
         match self.content:
             case Everything(committed=committed):
-                return self._with_feed_columns(self.source, F.lit(INSERT), F.timestamp_millis(F.lit(committed)))
+                return self._with_feed_columns(self.whole, F.lit(INSERT), F.timestamp_millis(F.lit(committed)))
             case Nothing():
-                nothing = self.source.limit(0)
+                nothing = self.whole.limit(0)
                 return self._with_feed_columns(nothing, F.lit(INSERT), F.timestamp_millis(F.lit(0)))
             case Feed():
                 return self.content.frame
@@ -190,8 +195,8 @@ class Changes:
         """
         if not keys and not expressions:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
-        require(self.source.columns, keys, f"'{self.name}'")
-        columns, source = (*keys, *expressions), self._computed(self.source, expressions)
+        require(self.whole.columns, keys, f"'{self.name}'")
+        columns, source = (*keys, *expressions), self._computed(self.whole, expressions)
         conditions = () if also is None else (also,)
         return Touched(columns, self._touched(columns, expressions, also), source, (self.name,), conditions)
 
@@ -200,7 +205,7 @@ class Changes:
             case Everything():
                 return EveryKey()
             case Nothing():
-                keys = self._computed(self.source, expressions).select(*map(quote, columns))
+                keys = self._computed(self.whole, expressions).select(*map(quote, columns))
                 return SomeKeys(columns, Local.empty(keys))
             case Feed(rows=rows) as content:
                 if also is not None and not is_empty(self._computed(content.frame, expressions).where(also)):
@@ -227,8 +232,12 @@ class Changes:
 
     @property
     def is_used_alone(self) -> bool:
-        """Whether the run uses the changed rows, and not the whole source."""
-        return isinstance(self.content, Feed) and "feed" in vars(self) and "source" not in vars(self)
+        """Whether the run uses the changed rows, or the rows of touched keys, and not the whole source."""
+        return (
+            isinstance(self.content, Feed)
+            and bool(vars(self).keys() & {"feed", "whole"})
+            and "source" not in vars(self)
+        )
 
     @property
     def read_no_feed(self) -> bool:
@@ -245,7 +254,7 @@ class Changes:
         Raises:
             ReadError: The source has a column of such a name.
         """
-        clash = [name for name in LOG_NAMES.values() if name in folded(self.source.columns)]
+        clash = [name for name in LOG_NAMES.values() if name in folded(self.whole.columns)]
         if clash:
             raise ReadError(
                 f"'{self.name}' already has a column {clash[0]}, which log() would add.",

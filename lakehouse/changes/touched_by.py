@@ -33,7 +33,7 @@ def touched_by(query: Callable[..., DataFrame], keys: str | Sequence[str], *chan
     columns = (keys,) if isinstance(keys, str) else tuple(keys)
     if not columns or not changes:
         raise ReadError("touched_by() needs the columns of a key, and the changes of at least one source.")
-    now = query(*(of.source for of in changes))
+    now = query(*(of.whole for of in changes))
     require(now.columns, columns, "the result of touched_by()'s query")
     inputs = tuple(of.name for of in changes)
     if any(of.is_initial for of in changes):
@@ -56,6 +56,6 @@ def _rows(frame: DataFrame, changes: Sequence[Changes]) -> KeyRows:
 def _now_and_before(changes: Changes) -> DataFrame:
     """The source's rows at the end of the range, and those that it no longer has."""
     if changes.is_empty:
-        return changes.source
+        return changes.whole
     removed = changes.feed.where(F.col(CHANGE).isin(DELETE, BEFORE)).drop(*LOG_NAMES)
-    return changes.source.unionByName(removed)
+    return changes.whole.unionByName(removed)

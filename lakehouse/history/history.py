@@ -50,7 +50,7 @@ def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]
     """
     assert isinstance(write.changes, Changes)
     run, shape = described(run, write)
-    check_columns(run.name, shape, f"'{write.changes.name}'", write.changes.source.columns)
+    check_columns(run.name, shape, f"'{write.changes.name}'", write.changes.whole.columns)
     changes = _timed(spark, run, write.changes, shape)
     return replace(run, changes=(changes,)), replace(write, changes=changes)
 

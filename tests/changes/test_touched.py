@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table, scd
+from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table, scd, touched_by
 from lakehouse.commit.commit import Committed
 from lakehouse.errors import LostChangesError, ReadError, TruncatesMissingError, WriteError
 from tests.support.lake import Lake
@@ -248,6 +248,48 @@ def test_an_overwrite_of_the_changes_alone_is_refused_because_all_other_rows_wou
     with pytest.raises(WriteError, match=r"'newest' overwrites its table with the changes of 'src' \(0, 1\] alone"):
         lake.materialize(newest, Table(key=key))
     assert [row[0] for row in lake.rows("newest")] == [1, 2]
+
+
+def of_touched_keys(src: Changes) -> DataFrame:
+    return src.touched("id").rows
+
+
+def of_computed_keys(src: Changes) -> DataFrame:
+    return src.touched(even="id % 2").rows.drop("even")
+
+
+def of_a_query(src: Changes) -> DataFrame:
+    return touched_by(lambda src: src, "id", src).of(src.touched("id").rows)
+
+
+def of_the_log(src: Changes) -> DataFrame:
+    return src.log()
+
+
+@pytest.mark.parametrize("rows", [of_touched_keys, of_computed_keys, slow(of_a_query), slow(of_the_log)])
+def test_an_overwrite_of_the_rows_of_touched_keys_is_refused_too(lake: Lake, rows: Callable[[Changes], DataFrame]):
+    def newest(src: Changes) -> Overwrite:
+        return Overwrite(rows(src))
+
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.materialize(newest)
+    lake.insert("src", [(3, "c", 30)])
+    with pytest.raises(WriteError, match=r"'newest' overwrites its table with the changes of 'src' \(0, 1\] alone"):
+        lake.materialize(newest)
+    assert [row[0] for row in lake.rows("newest")] == [1, 2]
+
+
+def test_an_overwrite_of_the_whole_input_may_count_touched_keys(lake: Lake):
+    def newest(src: Changes) -> Overwrite | Merge:
+        touched = src.touched("id")
+        return Overwrite(src.source) if touched.keys.count() > 1 else Merge(touched.rows, touched)
+
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    for number in (3, 4):
+        lake.materialize(newest, Table(key="id"))
+        lake.insert("src", [(number, "c", 30), (number + 10, "c", 30)])
+    lake.materialize(newest, Table(key="id"))
+    assert len(lake.rows("newest")) == 6
 
 
 def test_an_overwrite_may_add_changes_to_the_rows_of_its_own_table(lake: Lake):

@@ -29,16 +29,27 @@ class Everything:
 
     Args:
         reason: Why the known position is not continued; None at a first read.
-        committed: When the version that is read was committed, in milliseconds since the epoch.
+        newest: The commit of the version that is read; None if it was cleaned up.
     """
 
     reason: str | None = None
-    committed: int = 0
+    newest: Commit | None = None
+
+    @property
+    def committed(self) -> int:
+        """When the version that is read was committed, in milliseconds since the epoch."""
+        return 0 if self.newest is None else self.newest.timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """No row changed in the range."""
+    """No row changed in the range.
+
+    Args:
+        since: The digest of the commit that was read last; None if it is not known.
+    """
+
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,17 @@ class Changes:
         return self.source_at.ref.name
 
     @property
+    def newest(self) -> str | None:
+        """The digest of the commit at the end of the range; None if it was not read."""
+        match self.content:
+            case Nothing(since=str() as since):
+                return since
+            case Everything(newest=Commit() as commit):
+                return commit.digest
+            case _:
+                return self.commits[-1].digest if self.commits else None
+
+    @property
     def is_initial(self) -> bool:
         """Whether the whole source is presented as inserts."""
         return isinstance(self.content, Everything)
@@ -127,8 +149,10 @@ class Changes:
     def feed(self) -> DataFrame:
         """The change data feed of the range: the source's columns and the feed's own three."""
         match self.content:
-            case Everything(committed=committed):
-                return self._with_feed_columns(self.whole, F.lit(INSERT), F.timestamp_millis(F.lit(committed)))
+            case Everything() as everything:
+                return self._with_feed_columns(
+                    self.whole, F.lit(INSERT), F.timestamp_millis(F.lit(everything.committed))
+                )
             case Nothing():
                 nothing = self.whole.limit(0)
                 return self._with_feed_columns(nothing, F.lit(INSERT), F.timestamp_millis(F.lit(0)))

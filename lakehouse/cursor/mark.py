@@ -40,6 +40,8 @@ class Position:
             read. (In format 1 also None if they were the partitions that the commit wrote.)
         time: When that version was committed, as a history counts (`lakehouse.changes.times`), in milliseconds since
             the epoch; None unless the asset keeps a history.
+        commit: The digest of that version's commit, which a source restored from a backup no longer has; None if it
+            was not read.
     """
 
     table: str
@@ -47,6 +49,7 @@ class Position:
     is_snapshot: bool = False
     mapped: str | None = None
     time: int | None = None
+    commit: str | None = None
 
     def is_of_same_rows(self, other: Self) -> bool:
         """Whether both are about the same rows of the same table, whatever the version."""
@@ -117,6 +120,7 @@ class Mark:
             | ({"lookup": True} if at.is_snapshot else {})
             | ({"mapped": at.mapped} if at.mapped is not None else {})
             | ({"time": at.time} if at.time is not None else {})
+            | ({"commit": at.commit} if at.commit is not None else {})
             for source, at in sorted(self.reads.items())
         }
         return json.dumps(
@@ -183,6 +187,7 @@ class Mark:
                         at.get("lookup", False) is True,
                         None if at.get("mapped") is None else _text(at["mapped"]),
                         None if at.get("time") is None else _number(at["time"]),
+                        None if at.get("commit") is None else _text(at["commit"]),
                     )
                     for source, at in body["reads"].items()
                 },

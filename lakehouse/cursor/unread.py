@@ -119,6 +119,9 @@ def unread_after(position: Position, log: Log, source: str, head: Head) -> Unrea
     if broken is not None:
         return Unread(source, position, head, (), broken)
     commits = commits_between(log, source, position.version, head.version)
+    another = why_another_past(position, log) if position.version < head.version else None
+    if another is not None:
+        return Unread(source, position, head, (), another)
     gap = f"the log after version {position.version} was cleaned up" if commits is None else None
     return Unread(source, position, head, commits, gap)
 
@@ -138,6 +141,23 @@ def why_broken_off(position: Position, table: str, version: int, furthest: int =
     if read > version:
         return f"its log ends at version {version}, and version {read} was read"
     return None
+
+
+def why_another_past(position: Position, log: Log) -> str | None:
+    """Why the commits after a position do not continue what was read, although the table is the same; None if they do.
+
+    A source that was restored from a backup and has grown since has another commit at the position. One commit is read.
+
+    Args:
+        position: How far the source has been read.
+        log: The log of the source.
+    """
+    commit = None if position.commit is None else next(log.commits(position.version, position.version), None)
+    if commit is None or commit.digest == position.commit:
+        return None
+    return (
+        f"its version {position.version} is another commit than the one that was read, as after a restore from a backup"
+    )
 
 
 def why_compared_again(cursor: Cursor) -> str | None:

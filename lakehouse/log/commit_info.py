@@ -1,5 +1,6 @@
 """One version of a Delta table as its `commitInfo` describes it, and what Delta's operations do to rows and columns."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -101,6 +102,15 @@ class Commit:
             {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
             info.get("userMetadata"),
         )
+
+    @property
+    def digest(self) -> str:
+        """What tells the commit from another of the same version: its operation, its metrics and its `userMetadata`.
+
+        Its time does not: Delta takes the time from the file, and a file that is copied has another.
+        """
+        text = json.dumps([self.operation, sorted(self.metrics.items()), self.user_metadata])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def rows(self) -> Rows:

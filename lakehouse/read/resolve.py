@@ -12,6 +12,7 @@ from typing import Literal, assert_never
 
 from lakehouse.changes.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import why_another_past
 from lakehouse.declare.read import Read
 from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
 from lakehouse.feed.archive import Archived
@@ -96,7 +97,10 @@ def _first_read(source: Source, reader: Reader) -> Changes:
 def _continue(source: Source, position: Position, reader: Reader) -> Changes:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
-        return Changes(source.at, whole, Nothing())
+        return Changes(source.at, whole, Nothing(position.commit))
+    another = why_another_past(position, source.log)
+    if another is not None:
+        return _gap(source, position, reader, another, archive=False)
     commits = pending(source.log, source.at.ref, position, source.head, reader.read, reader.furthest)
     if commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
@@ -231,5 +235,4 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
 
 def _everything(source: Source, reason: str | None) -> Changes:
     newest = next(source.log.commits(source.head.version, source.head.version), None)
-    committed = 0 if newest is None else newest.timestamp
-    return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, committed))
+    return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))

@@ -118,7 +118,9 @@ class Run:
         for changes in self.changes:
             at = changes.source_at
             time = None if changes.times is None else changes.times.upto
-            positions[changes.name] = Position(at.table_id, changes.range.upto, mapped=at.mapped, time=time)
+            positions[changes.name] = Position(
+                at.table_id, changes.range.upto, mapped=at.mapped, time=time, commit=changes.newest
+            )
         return positions
 
     @property

@@ -13,7 +13,15 @@ from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
-positions = st.builds(Position, texts, st.integers(0, 2**60), st.booleans())
+positions = st.builds(
+    Position,
+    texts,
+    st.integers(0, 2**60),
+    st.booleans(),
+    st.none() | texts,
+    st.none() | st.integers(0),
+    st.none() | texts,
+)
 marks = st.builds(
     Mark,
     asset=texts,
@@ -105,6 +113,7 @@ GARBLED = [
     *product(["key"], [None, "id", 3, [1], {"id": 1}]),
     *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),
     *product(["reads"], [{"src": {"table": "t", "version": "76"}}, {"src": {"table": "t", "version": None}}]),
+    *product(["reads"], [{"src": {"table": "t", "version": 76, "commit": 5}}]),
 ]
 
 

@@ -6,17 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from lakehouse import Append, Changes, Table
+from lakehouse import Append, Changes, Merge, Table
 from lakehouse.changes.changes import Everything, Feed
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.cursor import FIRST_GENERATION
-from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import unread
 from lakehouse.difference.statements import ReplaceRows
 from lakehouse.errors import GapError
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
 from tests.support.lake import Lake
-from tests.support.model import SRC
+from tests.support.model import DIM, SRC
 from tests.support.slow import slow
 from tests.support.spark_errors import py4j
 
@@ -175,6 +176,52 @@ def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None
     assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
     lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
+
+
+def test_a_source_restored_from_a_backup_is_no_continuation_once_it_has_grown(lake: Lake) -> None:
+    """It has the table's id and more commits than were read, but another commit at the position."""
+    lake.create("src", ROWS, SRC)
+    shutil.copytree(lake.root / "src", lake.root / "backup")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    before = lake.rows("log")
+    shutil.rmtree(lake.root / "src")
+    shutil.move(lake.root / "backup", lake.root / "src")
+    lake.sql("UPDATE {src} SET v = v + 2 WHERE id = 2")
+    lake.insert("src", [(4, "c", 4)])
+
+    with pytest.raises(GapError, match="version 1 is another commit than the one that was read") as refused:
+        lake.materialize(log)
+    assert lake.rows("log") == before
+    left = unread(lake.source("src").log, "src", Position(lake.source("src").head.table_id, 1, commit="another"))
+    assert left is not None and left.gap is not None and left.gap in str(refused.value)
+
+    lake.materialize(copy, Table(key="id"))
+    assert lake.rows("copy") == lake.rows("src")
+    lake.insert("src", [(5, "d", 5)])
+    changes = lake.read(lake.begin(copy, Table(key="id")), copy)["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed), "the next run reads changes again"
+
+
+def test_a_position_keeps_its_commit_while_the_source_stays(lake: Lake) -> None:
+    def both(src: Changes, dim: Changes) -> Merge:
+        touched = src.touched("k") | dim.touched("k")
+        return Merge(touched.of(src.source.join(dim.source, "k").select("k", "v", "name")), touched)
+
+    lake.create("src", ROWS[:2], SRC)
+    lake.create("dim", [("a", "A", 1), ("b", "B", 1)], DIM)
+    lake.materialize(both, Table(key="k"))
+    for statement in ("OPTIMIZE {src}", "UPDATE {dim} SET name = 'C'"):
+        lake.sql(statement)
+        lake.materialize(both, Table(key="k"))
+    lake.sql("UPDATE {dim} SET name = 'D'")
+    lake.materialize(both, Table(key="k"))
+    mark = Mark.from_json(lake.commits("both")[-1].user_metadata)
+    assert mark is not None
+    assert {name: at.commit for name, at in mark.reads.items()} == {
+        name: lake.commits(name)[-1].digest for name in ("src", "dim")
+    }
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from lakehouse.read.decide import (
     Decision,
     Reconcile,
     Refuse,
+    comparison_by,
     decision_for_all,
     decision_for_input,
     refuse_request,
@@ -92,8 +93,7 @@ def begin(
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
     parts = definition(asset.table, slice, reads or {}, config or {})
-    compare = None if request.compare is None else Reconcile(request.compare, on_request=True)
-    together = decision_for_all(asset, cursor, parts, compare)
+    together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     run = Run(
         asset=asset,
         run_id=run_id,
@@ -104,9 +104,10 @@ def begin(
         definition=parts,
         reconcile=together if isinstance(together, Reconcile) else None,
         request=request,
+        continued_from="went on from now" if asset.keeps_past and request.go_on_from is not None else None,
     )
     refuse_unsafe(run, head)
-    if request.go_on_from is None:
+    if request.go_on_from is None or asset.keeps_past:
         refuse_foreign(run, cursor)
     began = int(time.time() * 1000) if now is None else now
     return Materialization(spark, run, together, gap, Feeds() if feeds is None else feeds, began)

@@ -44,11 +44,19 @@ def version_by(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | 
     """The version of the source from which a run tag asks to continue.
 
     Raises:
-        ReadError: The tag names no version, or an asset that can be compared instead.
+        ReadError: The tag names no version, or none from which the asset can continue.
     """
     wanted = tags.get(GO_ON_FROM + asset.name)
     if wanted is None:
         return None
+    if asset.keeps_past and asset.incremental:
+        if wanted != "now":
+            raise ReadError(
+                f"The run tag {GO_ON_FROM}{asset.name}={wanted} is about a History, which can go on from now only.",
+                "Nothing was written. To compute the history again from a time on, use the run tag "
+                f"{RESTATE_FROM}{asset.name}=<a time>.",
+            )
+        return "now"
     if not asset.appends or not asset.incremental:
         raise ReadError(
             f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes.",

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from pyspark.errors import AnalysisException
 
-from lakehouse.errors import BadEventError, BrokenPromiseError
+from lakehouse.errors import GO_ON_FROM, BadEventError, BrokenPromiseError
 from lakehouse.frames.promises import BROKEN, Breach
 from lakehouse.spark.evidence import causes, message
 from lakehouse.sql.text import literal, quote
@@ -75,7 +75,9 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
             return BrokenPromiseError(
                 asset,
                 f"follows a source that holds more than one row with {where} in one version",
-                "Name in Table(key=...) the columns that identify a row of the source.",
+                f"Name in Table(key=...) the columns that identify a row of the source. If the source has one row of "
+                f"each key again, materialize once with the run tag {GO_ON_FROM}{asset}=now: the history takes the "
+                f"rows of the source as they are.",
             )
         case Breach.EVENT:
             return BadEventError(asset, details["rule"], details["key"], details["at"], details["columns"])

@@ -176,6 +176,18 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
         raise RefreshRefusedError(asset.name)
 
 
+def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
+    """The comparison of everything that a user asks for; None if no user does.
+
+    A history goes on from now by a comparison: it takes the rows of its source as they are, and no change before.
+    """
+    if request.compare is not None:
+        return Reconcile(request.compare, on_request=True)
+    if asset.keeps_past and request.go_on_from is not None:
+        return Reconcile("a run tag has the history go on from its source as it is now", on_request=True)
+    return None
+
+
 def recomputes(asset: Asset, read: Read) -> bool:
     """Whether the table is to be what a recompute of the whole source gives.
 

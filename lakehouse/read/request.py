@@ -13,7 +13,8 @@ class UserRequest:
 
     Args:
         compare: Why a user asked to compare everything; None if no one did.
-        go_on_from: The version of the source from which a refused `Append` continues, or "now".
+        go_on_from: The version of the source from which a refused `Append` continues, or "now"; of a `History` only
+            "now".
         allowed: What is let through that would be refused.
         restate_from: From when a history is to be told again: a time, or the version of an extract.
     """

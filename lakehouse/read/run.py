@@ -38,7 +38,7 @@ class Run:
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
         request: What a user asks of the run by its tags.
-        continued_from: The version that a run tag had an `Append` continue from, and why; None without such a tag.
+        continued_from: What a run tag had an `Append` or a `History` continue from, and why; None without such a tag.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
@@ -96,7 +96,8 @@ class Run:
     def adopts(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
         taken = "version" in self.request.allowed and self.asset.takes_extracts
-        return taken or self.reconcile is not None or self.continued_from is not None
+        decided = self.reconcile is not None or self.continued_from is not None
+        return taken or (decided and not self.asset.keeps_past)
 
     @property
     def partitions(self) -> tuple[str, ...]:

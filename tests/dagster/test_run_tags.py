@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lakehouse import Table
-from lakehouse.dagster.run_tags import allowed_by, restated_by
-from lakehouse.errors import ALLOW, RESTATE_FROM, WriteError
+from lakehouse.dagster.run_tags import allowed_by, restated_by, version_by
+from lakehouse.errors import ALLOW, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset
 from lakehouse.spark.snapshot import TableRef
 
@@ -32,6 +32,16 @@ def test_an_extract_is_allowed_what_its_tag_names(name: Asset) -> None:
 def test_a_history_is_restated_from_what_its_tag_names() -> None:
     assert restated_by({RESTATE_FROM + PAST.name: "2026-01-31"}, PAST) == "2026-01-31"
     assert restated_by({}, PAST) is None
+
+
+def test_a_history_goes_on_from_now_only() -> None:
+    followed, tag = asset(keeps_past=True, incremental=True), GO_ON_FROM + "silver/customers"
+    assert version_by({tag: "now"}, followed) == "now"
+    with pytest.raises(ReadError, match="from now only") as refused:
+        version_by({tag: "3"}, followed)
+    assert RESTATE_FROM in str(refused.value)
+    with pytest.raises(ReadError, match="no Append of Changes"):
+        version_by({tag: "now"}, PAST)
 
 
 @pytest.mark.parametrize(

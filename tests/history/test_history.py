@@ -12,8 +12,17 @@ from pyspark.sql import SparkSession
 
 from lakehouse import Changes, History, Merge, Read, Table
 from lakehouse.changes.touched_keys import FromFeed
+from lakehouse.commit.outcome import Committed
+from lakehouse.cursor.mark import Mark
 from lakehouse.difference.statements import Skip
-from lakehouse.errors import BrokenPromiseError, MissingKeyError, PastRefusedError, TrackChangedError, WriteError
+from lakehouse.errors import (
+    BrokenPromiseError,
+    ForeignTableError,
+    MissingKeyError,
+    PastRefusedError,
+    TrackChangedError,
+    WriteError,
+)
 from lakehouse.history.history import opened, planned
 from tests.support.extracts import HISTORIES
 from tests.support.folded import EPOCH, folded, states_of
@@ -171,6 +180,38 @@ def test_two_rows_of_one_entity_that_came_in_two_versions_are_refused(lake: Lake
     with pytest.raises(BrokenPromiseError, match="more than one row with id=2 in one version"):
         lake.materialize(tracked, KEYED)
     assert held(lake, "tracked") == before
+
+
+@pytest.mark.parametrize("mended", ["DELETE FROM {src} WHERE id = 2 AND v = 2", slow("DELETE FROM {src} WHERE id = 2")])
+def test_a_history_goes_on_from_a_source_that_has_one_row_again(lake: Lake, mended: str) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)
+    lake.materialize(tracked, KEYED)
+    lake.insert("src", [(2, "b", 2)])
+    with pytest.raises(BrokenPromiseError, match="lakehouse/go_on_from/tracked=now"):
+        lake.materialize(tracked, KEYED, go_on_from="now")
+    for statement in (mended, "UPDATE {src} SET k = 'c' WHERE id = 1"):
+        lake.sql(statement)
+    with pytest.raises(BrokenPromiseError, match="more than one row with id=2 in one version"):
+        lake.materialize(tracked, KEYED)
+
+    lake.materialize(tracked, KEYED, go_on_from="now", run="decided")
+    rows = lake.frame("tracked").where("__END_AT IS NULL").select("id", "k", "v").collect()
+    assert sorted(map(tuple, rows)) == lake.rows("src")
+    ended = {row.k for row in lake.frame("tracked").where("__END_AT IS NOT NULL").collect()}
+    assert ended == ({"a"} if len(rows) == 2 else {"a", "b"})
+    mark = Mark.from_json(lake.commits("tracked")[-1].user_metadata)
+    assert mark is not None and mark.decided == "went on from now"
+
+    lake.sql("UPDATE {src} SET k = 'd' WHERE id = 1")
+    outcome = lake.materialize(tracked, KEYED)
+    assert isinstance(outcome, Committed) and len(lake.frame("tracked").where("id = 1").collect()) == 3
+
+
+def test_a_history_that_goes_on_from_now_takes_no_table_of_another_program(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1)], SRC)
+    lake.create("tracked", [(1, "a", 1)], SRC)
+    with pytest.raises(ForeignTableError):
+        lake.materialize(tracked, KEYED, go_on_from="now")
 
 
 @pytest.mark.slow

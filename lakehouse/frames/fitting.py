@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType, TimestampType
 
 from lakehouse.declare.table import RESERVED_COLUMNS, Table
 from lakehouse.errors import SchemaError
@@ -37,6 +37,10 @@ def check_new(asset: str, rows: DataFrame, table: Table) -> None:
         for column in columns:
             if column.lower() not in names:
                 problems[column] = f"is declared as {role} but is not in the result"
+    partitions = folded(table.partition_columns)
+    for field in rows.schema.fields:
+        if isinstance(field.dataType, BinaryType) and field.name.lower() in partitions:
+            problems[field.name] = "is BINARY and declared as partition_by, whose values Delta keeps as text; use hex()"
     if problems:
         raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
 

@@ -94,6 +94,11 @@ def reserved(src: Changes) -> Append:
     return Append(src.feed)
 
 
+def binary(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("bytes", F.col("k").cast("binary")), touched)
+
+
 def fails(src: Changes) -> Merge:
     touched = src.touched("id")
     return Merge(touched.rows.withColumn("v", F.raise_error(F.lit("user code is wrong")).cast("int")), touched)
@@ -108,6 +113,7 @@ def fails(src: Changes) -> Merge:
         (kept, Table(), MissingKeyError, r"Add metadata=Table\(key=...\)"),
         (kept, Table(key="uid"), SchemaError, "uid: is declared as key but is not in the result"),
         (kept, Table(key="id", partition_by="day"), SchemaError, "day: is declared as partition_by"),
+        (binary, Table(key="id", partition_by="bytes"), SchemaError, r"bytes: is BINARY .*use hex\(\)"),
         (fails, Table(key="id"), PlanError, "user code is wrong"),
     ],
 )

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.changes.changes import LOG_NAMES, Changes, Feed
+from lakehouse.changes.changes import LOG_NAMES, Changes
+from lakehouse.changes.content import Feed
 from lakehouse.changes.latest_images import BEFORE, CHANGE, DELETE
 from lakehouse.changes.touched import Touched, require
 from lakehouse.changes.touched_keys import EveryKey, KeyRows, SomeKeys, UnreadRows

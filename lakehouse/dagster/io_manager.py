@@ -10,7 +10,8 @@ from dagster import ResourceDependency
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.changes.changes import Changes, Everything
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Everything
 from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code_location import (
     changes_of,

@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.changes.latest_images import TIMESTAMP, VERSION
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe

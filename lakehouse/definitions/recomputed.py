@@ -8,7 +8,8 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.changes.changes import Changes, Everything
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Everything
 from lakehouse.cursor.mark import Position
 from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, result_annotation, writes_nothing
 from lakehouse.history.history_rows import Shape

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.changes.changes import Changes, Feed
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Feed
 from lakehouse.changes.latest_images import CHANGE, INSERT, TIMESTAMP, VERSION
 from lakehouse.changes.times import Times, times_of
 from lakehouse.feed.feed_reader import Feeds

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import LOG_NAMES, Feed, Nothing
+from lakehouse.changes.changes import LOG_NAMES
+from lakehouse.changes.content import Feed, Nothing
 from lakehouse.feed.replaced import replaced_within
 from lakehouse.feed.version_diff import feed_by_commit
 from lakehouse.frames.driver_rows import Local, small

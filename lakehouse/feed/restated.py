@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from pyspark.sql import functions as F
 
-from lakehouse.changes.changes import LOG_NAMES, Changes, Feed
+from lakehouse.changes.changes import LOG_NAMES, Changes
+from lakehouse.changes.content import Feed
 from lakehouse.changes.latest_images import TIMESTAMP, VERSION
 from lakehouse.changes.times import Times, times_of
 from lakehouse.cursor.mark import Position

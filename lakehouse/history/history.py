@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.changes.latest_images import CHANGE, DELETE, TIMESTAMP, VERSION
 from lakehouse.changes.times import Times, times_of
 from lakehouse.changes.touched import Touched

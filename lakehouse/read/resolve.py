@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
-from lakehouse.changes.changes import LOG_NAMES, Changes, Everything, Feed, Nothing
+from lakehouse.changes.changes import LOG_NAMES, Changes
+from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import why_another_past
 from lakehouse.declare.read import Read

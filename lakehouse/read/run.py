@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import Changes, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Nothing
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition
 from lakehouse.cursor.extract import ExtractVersion

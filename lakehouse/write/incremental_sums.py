@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
-from lakehouse.changes.changes import Feed
+from lakehouse.changes.content import Feed
 from lakehouse.changes.touched import Touched
 from lakehouse.changes.touched_keys import SomeKeys, UnreadRows
 from lakehouse.cursor.cursor import Known

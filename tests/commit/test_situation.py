@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.changes.changes import Changes, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Nothing
 from lakehouse.commit.situation import (
     Due,
     Facts,

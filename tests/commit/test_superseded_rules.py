@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.changes.changes import Changes, Feed, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Feed, Nothing
 from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor

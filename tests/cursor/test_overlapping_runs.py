@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from lakehouse.changes.changes import Changes, Everything, Feed, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.changes.changes import Changes, Nothing
+from lakehouse.changes.changes import Changes
+from lakehouse.changes.content import Nothing
 from lakehouse.changes.touched import Touched
 from lakehouse.changes.touched_keys import EveryKey
 from lakehouse.declare.table import Table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse import Changes, Merge, Read, Retry, Table
-from lakehouse.changes.changes import Feed
+from lakehouse.changes.content import Feed
 from lakehouse.changes.touched import Touched
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.difference import by_key as keyed

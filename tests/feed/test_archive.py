@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lakehouse import Append, Changes, Read, Table
-from lakehouse.changes.changes import Everything, Feed
+from lakehouse.changes.content import Everything, Feed
 from lakehouse.errors import GapError
 from lakehouse.feed.archive import archived
 from lakehouse.log.versions import VersionRange

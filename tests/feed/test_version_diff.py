@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Read, Table
-from lakehouse.changes.changes import Feed
+from lakehouse.changes.content import Feed
 from tests.support.assets import log
 from tests.support.lake import Lake
 from tests.support.named import named

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lakehouse import Append, Changes, Merge, Table
-from lakehouse.changes.changes import Everything, Feed
+from lakehouse.changes.content import Everything, Feed
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.cursor import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from lakehouse import Changes, Read, Table
-from lakehouse.changes.changes import Nothing
+from lakehouse.changes.content import Nothing
 from lakehouse.cursor.mark import Position
 from lakehouse.errors import GapError, StartError
 from lakehouse.feed.source import Source

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
-from lakehouse.changes.changes import Everything, Feed
+from lakehouse.changes.content import Everything, Feed
 from lakehouse.errors import GapError
 from tests.support.assets import copy, log
 from tests.support.lake import Lake

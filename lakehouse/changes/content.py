@@ -1,0 +1,62 @@
+"""What a range of changes holds: the whole source, nothing, or the change data feed."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+
+from lakehouse.frames.driver_rows import Local
+from lakehouse.log.commit_info import Commit
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """The whole source counts as inserted: a first read, or a comparison of everything.
+
+    Args:
+        reason: Why the known position is not continued; None at a first read.
+        newest: The commit of the version that is read; None if it was cleaned up.
+    """
+
+    reason: str | None = None
+    newest: Commit | None = None
+
+    @property
+    def committed(self) -> int:
+        """When the version that is read was committed, in milliseconds since the epoch."""
+        return 0 if self.newest is None else self.newest.timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No row changed in the range.
+
+    Args:
+        since: The digest of the commit that was read last; None if it is not known.
+    """
+
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The change data feed of the range.
+
+    Args:
+        rows: The rows that changed, with the feed's three columns; at the driver if they are few.
+        via: How they were read if the plain feed could not answer; None if it could.
+        commits: The commits that were read; none if an archive has them.
+        archived: Whether the rows come from an archive, and not from Delta's feed.
+    """
+
+    rows: DataFrame | Local
+    via: str | None = None
+    commits: tuple[Commit, ...] = ()
+    archived: bool = False
+
+    @property
+    def frame(self) -> DataFrame:
+        return self.rows.frame if isinstance(self.rows, Local) else self.rows
+
+
+Content: TypeAlias = Everything | Nothing | Feed

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.changes.changes import Changes
 from lakehouse.commit.commit import commit
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
+from lakehouse.commit.rivals import as_explained
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
@@ -286,10 +287,12 @@ class Materialization:
             LakehouseError: The result cannot become the table.
         """
         run, write = self._complete(write)
-        return plan(self.spark(), run, write, run.head, tell)
+        with as_explained(run):
+            return plan(self.spark(), run, write, run.head, tell)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
-        run, write = completed(self.spark, self.pinned(), write, self._partial)
+        with as_explained(self.run):
+            run, write = completed(self.spark, self.pinned(), write, self._partial)
         if run.extract is not None:  # the asset's page shows it
             self.run = run
         return run, write

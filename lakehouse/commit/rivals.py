@@ -1,5 +1,7 @@
 """An attempt that did not commit: the rivals to which it lost, and whether they changed its rows."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
@@ -110,6 +112,17 @@ def advice(run: Run, attempt: LostAttempt) -> str:
         "Run it again, or keep the two writers apart: give them one Dagster pool, or partition the table so that "
         "they write different partitions."
     )
+
+
+@contextmanager
+def as_explained(run: Run) -> Generator[None]:
+    """What Spark says of a plan, as an error of this library: through Spark Connect a plan is analyzed late."""
+    try:
+        yield
+    except LakehouseError:
+        raise
+    except Exception as error:
+        raise explained(run, error) from error
 
 
 def explained(run: Run, error: Exception) -> LakehouseError:

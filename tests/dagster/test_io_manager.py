@@ -6,9 +6,10 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, Merge, Read, Table
+from lakehouse import Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit.conflict import ConflictKind
 from lakehouse.errors import UnreadableLogError
+from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
 from tests.support.house import House, failure, metadata
 from tests.support.interleave import just_before
@@ -36,6 +37,29 @@ def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> N
     assert phases == {"read", "plan", "execute", "look at the cursor", "find in the log"}
     schema = metadata(result, "copies")["dagster/column_schema"]
     assert [(c.name, c.type, c.description) for c in schema.columns][-1] == ("v", "int", "the value")
+
+
+@dg.asset(metadata=Table(key="id"))
+def misspelt(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.select("id", "valeu"), touched)
+
+
+@dg.asset(metadata=Table(key="id"))
+def misspelt_overwrite(orders: Changes) -> Overwrite:
+    return Overwrite(orders.source.select("id", "valeu"))
+
+
+@pytest.mark.parametrize("asset", [misspelt, misspelt_overwrite])
+def test_a_column_that_is_not_there_is_an_error_about_the_plan_where_spark_finds_out_late(
+    house: House, asset: dg.AssetsDefinition
+) -> None:
+    if not is_connect(house.lake.spark):
+        pytest.skip("classic Spark analyzes a plan within the asset's function")
+    house.assets = [orders, asset]
+    problem = failure(house.run(asset.key.to_user_string(), raise_on_error=False))
+    assert "valeu" in problem and "Nothing was written" in problem
+    assert "\n\tat " not in problem and not house.lake.exists(asset.key.to_user_string())
 
 
 def test_the_data_version_is_the_last_version_that_changed_a_row(house: House) -> None:

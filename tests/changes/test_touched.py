@@ -216,6 +216,7 @@ def test_inputs_that_were_asked_are_not_refused(lake: Lake, asset: Callable[...,
     assert len(lake.rows(asset.__name__)) == 2
 
 
+@pytest.mark.slow
 def test_an_input_without_changes_need_not_be_asked(lake: Lake):
     """So that a step which looks at one side only, because nothing else changed, is not refused."""
     lake.create("src", [(1, "a", 10)], SRC)
@@ -279,6 +280,7 @@ def test_an_overwrite_of_the_rows_of_touched_keys_is_refused_too(lake: Lake, row
     assert [row[0] for row in lake.rows("newest")] == [1, 2]
 
 
+@pytest.mark.slow
 def test_an_overwrite_of_the_whole_input_may_count_touched_keys(lake: Lake):
     def newest(src: Changes) -> Overwrite | Merge:
         touched = src.touched("id")

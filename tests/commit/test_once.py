@@ -241,6 +241,7 @@ def test_foreign_commits_and_upkeep_of_the_target_do_not_hide_the_position(lake:
     assert marks(lake, "copy")[-1].epoch == 2
 
 
+@pytest.mark.slow
 def test_at_most_so_many_versions_a_run_and_the_rest_next_time(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

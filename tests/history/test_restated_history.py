@@ -78,6 +78,7 @@ def test_a_history_is_restated_from_a_moment_on_in_one_commit_that_says_so(lake:
     assert held(lake) == sorted([*due, (4, came, None, "d", 4)], key=repr)
 
 
+@pytest.mark.slow
 def test_a_moment_after_the_position_is_refused_because_changes_before_it_are_unread(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
     lake.materialize(log)

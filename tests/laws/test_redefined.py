@@ -232,6 +232,7 @@ def test_a_table_of_another_key_holds_a_row_for_each_value_of_that_key(redefined
     assert redefined.made("v") == [(3,), (4,)]
 
 
+@pytest.mark.slow
 def test_other_partition_columns_of_a_table_are_never_taken_for_the_former_ones_in_silence(redefined: Lake) -> None:
     """They decide no row of an asset without partitions. The files stay as they are laid out, and the run says so."""
     redefined.write(*ROWS)

@@ -39,8 +39,8 @@ def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[s
         return Finding(Grade.PASSED, against, figures)
     sentence = (
         f"{against}: {counted(count, 'key' if key else 'row')} differ{'s' if count == 1 else ''}. Something wrote to "
-        f"'{asset}' beside its runs, or its result does not follow from its inputs alone. A run with the tag "
-        f"{FULL_REFRESH}=true sets it right."
+        f"'{asset}' beside its runs, its result does not follow from its inputs alone, or a source has two rows of a "
+        f"key that it declares. A run with the tag {FULL_REFRESH}=true sets it right."
     )
     return Finding(Grade.FAILED, sentence, figures, _examples(differing, key) if key else ())
 

@@ -58,6 +58,8 @@ class Aggregate:
     where: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(cast("Any", self.sums), Mapping):
+            raise TypeError(f"An Aggregate's sums are a mapping from columns to SQL texts, not {self.sums!r}.")
         names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
         if not self.groups or len(set(names)) < len(names):
             raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 from typing import Literal, TypeAlias
 
 from pyspark.sql import DataFrame
@@ -22,9 +23,15 @@ class Append:
 
     Args:
         rows: The rows to add.
+
+    Raises:
+        TypeError: Something else than rows of Spark.
     """
 
     rows: DataFrame
+
+    def __post_init__(self) -> None:
+        _refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +43,15 @@ class Overwrite:
 
     Args:
         rows: What the table holds afterwards.
+
+    Raises:
+        TypeError: Something else than rows of Spark.
     """
 
     rows: DataFrame
+
+    def __post_init__(self) -> None:
+        _refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +64,17 @@ class Merge:
     Args:
         rows: The rows of the touched keys, and of no other.
         touched: The keys that this write is about. Their columns are columns of the table.
+
+    Raises:
+        TypeError: Something else than rows of Spark and touched keys.
     """
 
     rows: DataFrame
     touched: Touched
+
+    def __post_init__(self) -> None:
+        _refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
+        _refuse_other(self, "touched", Touched, "touched keys, as changes.touched(...) gives them")
 
 
 @dataclass(frozen=True)
@@ -75,7 +95,7 @@ class Snapshot:
         on_older: What to do with an extract that is older than the table's.
 
     Raises:
-        TypeError: A version of another type.
+        TypeError: Something else than rows of Spark, or a version of another type.
         ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
 
     AUTO CDC from snapshots: R28 to R30.
@@ -88,6 +108,7 @@ class Snapshot:
     on_older: Literal["fail", "ignore"] = "fail"
 
     def __post_init__(self) -> None:
+        _refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
         ExtractVersion.of(self.version)
         if self.max_deleted is not None and not 0 <= self.max_deleted <= 1:
             raise ValueError(f"max_deleted is a share of rows from 0 to 1, not {self.max_deleted}.")
@@ -122,6 +143,7 @@ class History:
         end_at: The column with the moment at which it ceased to; NULL while it holds.
 
     Raises:
+        TypeError: Something else than changes or an extract.
         ValueError: One name for two things.
 
     The rules of SCD type 2 in AUTO CDC: R19 to R21.
@@ -133,6 +155,7 @@ class History:
     end_at: str = "__END_AT"
 
     def __post_init__(self) -> None:
+        _refuse_other(self, "changes", Changes | Snapshot, "the Changes of an input, or a Snapshot")
         tracked = self.tracked or ()
         if len(folded(tracked)) < len(tracked):
             raise ValueError(f"A History tracks a column once, not {', '.join(tracked)}.")
@@ -150,6 +173,15 @@ class History:
     def tracked_text(self) -> str:
         """The tracked columns as a text, for the mark: another choice would have ended other rows in the past."""
         return "all columns" if self.tracked is None else ", ".join(sorted(folded(self.tracked))) or "no column"
+
+
+def _refuse_other(write: object, name: str, kind: type | UnionType, words: str) -> None:
+    """Refuses an argument of another type where it is passed, and not where its table is written."""
+    value = getattr(write, name)
+    if not isinstance(value, kind):
+        package = type(value).__module__.partition(".")[0]
+        given = type(value).__name__ if package in ("builtins", "lakehouse") else f"{type(value).__name__} of {package}"
+        raise TypeError(f"The argument `{name}` of {type(write).__name__} is {words}, and not: {given}.")
 
 
 Stated: TypeAlias = Append | Overwrite | Merge | Snapshot

@@ -176,7 +176,8 @@ def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]
     log = logs.get(source)
     head = None if log is None else log.head()
     if log is None or head is None:
-        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot)
+        problem = None if log is None else "there is no table of this name any more"
+        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=problem)
     if at.is_snapshot:
         unread = unread_after(at, log, source, head)
         return SourcePosition(source, at.version, head.version, unread.versions, unread.since, is_snapshot=True)

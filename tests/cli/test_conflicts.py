@@ -15,6 +15,7 @@ from lakehouse.cli.main import main
 from lakehouse.conflicts.operations import Operation
 from lakehouse.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
 from resources.environments import PROJECT
+from tests.support.unread import UNREAD_ROWS
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-05")
 orders = dg.AssetSpec("orders")
@@ -181,7 +182,7 @@ def test_a_run_waits_while_another_one_has_the_slot_of_its_table(instance: dg.Da
     @dg.asset(metadata=Table(key="id"))
     def flights(context: dg.AssetExecutionContext) -> Overwrite:
         entered.append(context.run.run_id)
-        return Overwrite(None)  # pyright: ignore[reportArgumentType]  (no Spark here: nothing looks at the rows)
+        return Overwrite(UNREAD_ROWS)
 
     (made,) = validate(location(flights)).assets or []
     storage, results = instance.event_log_storage, []

@@ -22,9 +22,10 @@ from lakehouse.results.writes import Merge, Overwrite
 from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 from tests.support.commits import History, cursor, known, read_to
+from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
 
 AS_OF = 8
-ANY: Merge = Merge(None, None)  # type: ignore[arg-type]
+ANY = Merge(UNREAD_ROWS, UNREAD_KEYS)
 
 
 @pytest.fixture
@@ -274,7 +275,7 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
     history.append()
     landed(history, ours, ours.began_at)
     again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
-    whole: Overwrite = Overwrite(None)  # type: ignore[arg-type]
+    whole = Overwrite(UNREAD_ROWS)
     assert superseded_by(history, history.head(), again, whole, None) is None
 
 

@@ -28,10 +28,11 @@ from lakehouse.spark.snapshot import TableRef, TableVersion
 from lakehouse.sql.partitions import PartitionKey, Slice
 from tests.conftest import EXAMPLES
 from tests.support.commits import History
+from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
 
 KEYS = ("p1", "p2", "q1", "q2")
 SETS = (("p",), ("q",))
-WRITE: Merge = Merge(None, None)  # type: ignore[arg-type]
+WRITE = Merge(UNREAD_ROWS, UNREAD_KEYS)
 FEED = Feed(Local(None, None, None))  # type: ignore[arg-type]
 ASSET = Asset(
     History().asset,

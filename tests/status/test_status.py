@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from lakehouse.cli.main import main
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
-from lakehouse.status.tables import TableState, table_status
+from lakehouse.status.tables import TableState, table_status, table_statuses
 from resources.environments import PROJECT
 from tests.support.daily import run_day
 from tests.support.marked import append, run
@@ -95,6 +95,15 @@ def test_the_changes_of_a_table_are_its_commits_after_one_version_up_to_another(
     assert made["run"] == "run"
     assert main(["changes", "orders", "--root", str(lake), "--upto", "9"]) == 1
     assert "'orders' has no versions (-1, 9]: it is at version 1." in capsys.readouterr().err
+
+
+def test_a_source_that_is_gone_is_a_problem_of_its_readers(lake: Path) -> None:
+    shutil.rmtree(lake / "orders")
+    logs = {name: FileLog(Location(str(lake / name)), name) for name in ("orders", "gold/copies", "totals")}
+    states = {status.name: status.state for status in table_statuses(logs)}
+    assert "orders" not in states and TableState.UNREADABLE in states.values()
+    elsewhere = table_statuses({name: log for name, log in logs.items() if name != "orders"})
+    assert TableState.UNREADABLE not in {status.state for status in elsewhere}, "its log is not looked at"
 
 
 def test_a_log_that_cannot_be_read_is_named_and_hides_no_other_table(

@@ -1,0 +1,26 @@
+"""A write takes what its table can be written from, and says so where it is made."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lakehouse import Aggregate, Append, History, Merge, Overwrite, Snapshot
+from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
+
+WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
+    (Append, ([{"a": 1}],), "The argument `rows` of Append is a DataFrame of Spark, and not: list."),
+    (Overwrite, (None,), "The argument `rows` of Overwrite is a DataFrame of Spark, and not: NoneType."),
+    (Merge, (pd.DataFrame(), UNREAD_KEYS), "a DataFrame of Spark, and not: DataFrame of pandas."),
+    (Merge, (UNREAD_KEYS, UNREAD_ROWS), "a DataFrame of Spark, and not: Touched."),
+    (Merge, (UNREAD_ROWS, "id"), r"touched keys, as changes.touched\(...\) gives them, and not: str."),
+    (Snapshot, ("rows", 1), "The argument `rows` of Snapshot is a DataFrame of Spark, and not: str."),
+    (History, (UNREAD_ROWS,), "the Changes of an input, or a Snapshot, and not: DataFrame of pyspark."),
+    (Aggregate, (None, "k", "n", ["v"]), "sums are a mapping from columns to SQL texts, not"),
+]
+
+
+@pytest.mark.parametrize(("write", "arguments", "text"), WRONG, ids=lambda value: getattr(value, "__name__", None))
+def test_an_argument_of_another_type_is_refused(write: Any, arguments: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        write(*arguments)

@@ -1,0 +1,8 @@
+"""Rows and keys for tests without Spark, in which nothing looks at them."""
+
+from pyspark.sql import DataFrame
+
+from lakehouse.changes.touched import Touched
+
+UNREAD_ROWS: DataFrame = object.__new__(DataFrame)
+UNREAD_KEYS: Touched = object.__new__(Touched)

@@ -29,6 +29,7 @@ from lakehouse.log.rows import NO_ROWS
 from tests.support.extracts import HISTORIES, Delivery, Kept, day, drawn, number
 from tests.support.lake import Lake, cleaned
 from tests.support.slow import slow
+from tests.support.unread import UNREAD_ROWS
 
 KEYED = Table(key="id")
 ONE = {1: {"g": "x", "a": 1, "b": "p"}, 2: {"g": "y", "a": 2, "b": "q"}, 3: {"g": "y", "a": 3, "b": "r"}}
@@ -228,9 +229,8 @@ def test_an_extract_with_a_new_column_adds_the_column(lake: Lake) -> None:
     ],
 )
 def test_a_snapshot_that_means_nothing_cannot_be_built(options: Any, error: type[Exception], said: str) -> None:
-    rows: Any = None
     with pytest.raises(error, match=said):
-        Snapshot(rows, **options)
+        Snapshot(UNREAD_ROWS, **options)
 
 
 @pytest.mark.parametrize("past", [slow(False), True])

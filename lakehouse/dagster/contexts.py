@@ -37,6 +37,16 @@ def by_field(config: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
 
 
+def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]:
+    """The asset keys of the code location, their parts joined by "/"; without a code location, those of the job."""
+    op = execution.op_execution_context
+    try:
+        graph = op.repository_def.asset_graph
+    except Exception:  # dg.materialize has no code location; Dagster exports no name of the error
+        graph = op.job_def.asset_layer.asset_graph
+    return frozenset(key.to_user_string() for key in graph.get_all_asset_keys())
+
+
 def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
     """Refuses what one op hands to another: a table is an asset's.
 

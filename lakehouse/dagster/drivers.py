@@ -10,12 +10,11 @@ from collections.abc import Callable
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
+from lakehouse.dagster.run_tags import DRIVER
 from lakehouse.errors import SecondDriverError
 from lakehouse.log.location import scheme_of
 from lakehouse.spark.snapshot import TableRef
 
-DRIVER = "lakehouse/driver"
-"""Run tag: the Spark application that writes the run's tables on S3. Set by that run."""
 SILENT = 3600.0
 """Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
 _WRITING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]

@@ -22,17 +22,19 @@ from lakehouse.dagster.code_location import (
     write_kind,
     writes_nothing,
 )
-from lakehouse.dagster.contexts import asset_context, config_of, is_one_asset, refuse_op, step_key
+from lakehouse.dagster.contexts import (
+    asset_context,
+    config_of,
+    is_one_asset,
+    keys_of_code_location,
+    refuse_op,
+    step_key,
+)
 from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
 from lakehouse.dagster.postponed import POSTPONED, Postponed
-from lakehouse.dagster.run_tags import (
-    late_gap,
-    request_by,
-    tags_of,
-    unacknowledged,
-)
+from lakehouse.dagster.run_tags import late_gap, refuse_unknown, request_by, tags_of, unacknowledged, without_effect
 from lakehouse.dagster.sources import source_of
 from lakehouse.dagster.variables import value_of
 from lakehouse.declare.read import Read
@@ -117,8 +119,12 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             step = self.step_of(execution)
             del self._steps[step_key(execution)]
             outcome = obj if isinstance(obj, NothingToDo) else self._written(context, execution, step, obj)
+            run = step.pinned()
+            unused = without_effect(run)
+            if unused is not None:
+                context.log.warning(unused)
             try:
-                report(context, execution, step.pinned(), outcome, self.session)
+                report(context, execution, run, outcome, self.session)
             except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
                 context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
@@ -176,11 +182,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = step_key(execution)
         if key not in self._steps:
-            asset, partitions_def, tags = (
-                self.described(execution.assets_def, execution.asset_key),
-                execution.assets_def.partitions_def,
-                tags_of(execution),
-            )
+            asset, tags = self.described(execution.assets_def, execution.asset_key), tags_of(execution)
+            refuse_unknown(tags, keys_of_code_location(execution))
+            partitions_def = execution.assets_def.partitions_def
             self._steps[key] = begin(
                 self._writing_session,
                 asset,

@@ -1,6 +1,7 @@
 """What a run's tags, and its earlier tries, say about one of its assets."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Literal, get_args
 
 import dagster as dg
@@ -8,15 +9,58 @@ import dagster as dg
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset
 from lakehouse.read.request import Allowed, UserRequest
+from lakehouse.read.run import Run
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
+CHECKS = "lakehouse/checks"
+"""Run tag: "true" has a run that materializes an asset make its expensive checks as well."""
+SENSOR, UNREAD, DRIVER = "lakehouse/change_sensor", "lakehouse/unread", "lakehouse/driver"
+"""Run tags that the library sets: the sensor that asked for the run, the tables that had unread changes then, and the
+Spark application that writes the tables of the run."""
+_PREFIX = "lakehouse/"
+_OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM)
+_SET_BY_US = (SENSOR, UNREAD, DRIVER)
 
 
 def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
     """The run's tags as stored now, because a run may tag itself."""
     stored = execution.instance.get_run_by_id(execution.run.run_id)
     return stored.tags if stored is not None else execution.run.tags
+
+
+def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> None:
+    """Refuses a run tag of the library's prefix that has no meaning, so that a misspelt tag is not ignored.
+
+    Args:
+        tags: The run's tags.
+        assets: The asset keys of the code location, their parts joined by "/".
+
+    Raises:
+        ReadError: A tag has an unknown name, or names an asset that the code location does not have.
+    """
+    for tag in tags:
+        prefix = next((each for each in (*_OF_AN_ASSET, GAP) if tag.startswith(each)), None)
+        if prefix is not None:
+            _require_asset(tag, tag.removeprefix(prefix), assets)
+        elif tag.startswith(_PREFIX) and tag not in (*_OF_A_RUN, *_SET_BY_US):
+            meant = ", ".join((*_OF_A_RUN, *(f"{each}<asset key>" for each in _OF_AN_ASSET)))
+            raise ReadError(f"There is no run tag {tag}.", f"Nothing was written. There are: {meant}.")
+    wanted = tags.get(FULL_REFRESH, "true")
+    if wanted.lower() not in ("true", "false"):
+        for name in wanted.split(","):
+            _require_asset(f"{FULL_REFRESH}={wanted}", name.strip(), assets, "Its value is true, or asset keys. ")
+
+
+def _require_asset(tag: str, name: str, assets: Collection[str], value: str = "") -> None:
+    if name in assets:
+        return
+    close = get_close_matches(name, assets, n=1)
+    listed = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(assets))}."
+    raise ReadError(
+        f"The run tag {tag} names '{name}', and there is no asset of that key in this code location.",
+        f"Nothing was written. {value}{listed}",
+    )
 
 
 def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
@@ -109,6 +153,14 @@ def restated_by(tags: Mapping[str, str], asset: Asset) -> str | None:
             "Nothing was written. Remove the tag.",
         )
     return wanted
+
+
+def without_effect(run: Run) -> str | None:
+    """The sentence that a tag of the run was not needed; None if there is nothing to say."""
+    wanted = run.request.go_on_from
+    if wanted is None or run.continued_from is not None:
+        return None
+    return f"The run tag {GO_ON_FROM}{run.name}={wanted} had no effect: nothing kept '{run.name}' from reading on."
 
 
 def late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:

@@ -16,6 +16,7 @@ from lakehouse.dagster.code_location import (
     tables_of,
     writes_nothing,
 )
+from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.declare.table import Table
 from lakehouse.definitions.checked import Checked
 from lakehouse.definitions.recomputed import is_recomputable, may_be_archive
@@ -30,8 +31,6 @@ CHECK = "equals_full_recompute"
 EXPENSIVE = frozenset({"recompute", "keys", "archive"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
 MAX_LAG, MARGIN = timedelta(days=1), timedelta(days=2)
-RUN_CHECKS = "lakehouse/checks"
-"""Run tag: "true" has a run that materializes an asset make its expensive checks as well."""
 _DESCRIPTIONS: Mapping[CheckName, str] = {
     "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
     "lag": "No change of a source has waited for longer than the limit.",
@@ -170,7 +169,7 @@ def _checks_of(
                 if _id(name) not in selected:
                     continue
                 if name in left_out:
-                    context.log.info(f"{_id(name)} is left to a run of its own, or one with the tag {RUN_CHECKS}=true.")
+                    context.log.info(f"{_id(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
                 else:
                     yield _result(key, _id(name), _finding(name, checked, limits))
 
@@ -188,7 +187,7 @@ def _readers(asset: dg.AssetsDefinition, managers: Mapping[dg.AssetKey, str]) ->
 
 def _materializes(context: dg.AssetCheckExecutionContext, asset: dg.AssetsDefinition) -> bool:
     """Whether the run also materializes the asset, and was not asked to make its expensive checks all the same."""
-    if context.run.tags.get(RUN_CHECKS, "").lower() == "true":
+    if context.run.tags.get(CHECKS, "").lower() == "true":
         return False
     return any(node.definition.name == asset.node_def.name for node in context.job_def.nodes)
 

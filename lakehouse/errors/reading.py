@@ -98,14 +98,16 @@ class LateGapError(ReadError):
 
 
 class StartError(ReadError):
-    """A first read that should start where the source has no history."""
+    """A read that should start where the source has no history: by `Read(start=...)`, or by a run tag."""
 
-    def __init__(self, asset: str, source: str, start: str, history: str) -> None:
-        self.asset, self.source, self.start, self.history = asset, source, start, history
+    def __init__(self, asset: str, source: str, start: str, history: str, *, tag: str | None = None) -> None:
+        self.asset, self.source, self.start, self.history, self.tag = asset, source, start, history, tag
+        remedy = "Give a start within the history, or use Read(clamp=True), which takes the closest version."
+        if tag is not None:
+            remedy = f"Give the run tag {tag} a version within the history, or now."
         super().__init__(
             f"'{asset}' should start to read '{source}' after {start}, but the history of '{source}' {history}.",
-            "Nothing was written. "
-            "Give a start within the history, or use Read(clamp=True), which takes the closest version.",
+            f"Nothing was written. {remedy}",
         )
 
 

@@ -12,7 +12,8 @@ from functools import cached_property
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-SENSOR = "lakehouse/change_sensor"
+from lakehouse.dagster.run_tags import SENSOR
+
 _RUN_KEY = "dagster/run_key"
 _ENDINGS = {
     DagsterRunStatus.FAILURE: "failed",

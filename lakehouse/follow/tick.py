@@ -10,8 +10,9 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
 from lakehouse.dagster.drivers import SILENT
+from lakehouse.dagster.run_tags import SENSOR, UNREAD
 from lakehouse.follow.alive import silence
-from lakehouse.follow.asked import SENSOR, Request, Started, digest_of, ending, for_cursor, from_cursor
+from lakehouse.follow.asked import Request, Started, digest_of, ending, for_cursor, from_cursor
 from lakehouse.follow.followed import LeftOut, can_follow
 from lakehouse.follow.sentences import left_out, listed, names, some, tables, waiting
 from lakehouse.follow.watch import Behind, Look, UpToDate, Watch
@@ -239,7 +240,7 @@ class Tick:
             asset_selection=list(selection),
             partition_key=partition,
             asset_check_keys=[],  # a full recompute after every step is not what incremental means
-            tags={SENSOR: self._name, "lakehouse/unread": ", ".join(names(unread))[:200]},
+            tags={SENSOR: self._name, UNREAD: ", ".join(names(unread))[:200]},
         )
 
     def _downstream(

@@ -15,7 +15,7 @@ from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import why_another_past
 from lakehouse.declare.read import Read
-from lakehouse.errors import ChangeFeedDisabledError, GapError, StartError
+from lakehouse.errors import GO_ON_FROM, ChangeFeedDisabledError, GapError, StartError
 from lakehouse.feed.archive import Archived
 from lakehouse.feed.feed_reader import Feeds, fitted
 from lakehouse.feed.feed_trust import why_laid_out_behind, why_laid_out_meanwhile, why_retyped, why_unreliable
@@ -208,7 +208,8 @@ def _from_named_version(
         twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
         raise GapError(reader.asset.name, name, after, newest, twice, what_to_do)
     if start > newest:
-        raise StartError(reader.asset.name, name, f"version {start}", f"ends at version {newest}")
+        tag = f"{GO_ON_FROM}{reader.asset.name}"
+        raise StartError(reader.asset.name, name, f"version {start}", f"ends at version {newest}", tag=tag)
     continuing = replace(reader, go_on_from=None, gap=None)
     changes = _continue(source, Position(source.head.table_id, start, mapped=source.at.mapped), continuing)
     return replace(changes, refusal=reason)

@@ -3,7 +3,8 @@
 import dagster as dg
 import pytest
 
-from lakehouse.dagster.drivers import DRIVER, refuse_second_driver
+from lakehouse.dagster.drivers import refuse_second_driver
+from lakehouse.dagster.run_tags import DRIVER
 from lakehouse.errors import SecondDriverError
 from lakehouse.spark.snapshot import TableRef
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, checks, validate
-from lakehouse.definitions.checks import RUN_CHECKS
+from lakehouse.dagster.run_tags import CHECKS
 from tests.support.house import House, Running, metadata
 from tests.support.lake import Lake
 from tests.support.slow import slow
@@ -51,7 +51,7 @@ def test_a_table_under_another_root_than_its_source_keeps_its_own_position(house
     assert [row[0] for row in elsewhere.rows("kept")] == [row[0] for row in elsewhere.rows("copied")] == [1, 2, 3, 4]
     assert not (house.root / "kept").exists()
     house.lake.sql("DELETE FROM {orders} WHERE id = 4")
-    checked = dg.materialize([orders, copied, *checks([orders, copied])], tags={RUN_CHECKS: "true"}, **options)
+    checked = dg.materialize([orders, copied, *checks([orders, copied])], tags={CHECKS: "true"}, **options)
     assert [evaluation.passed for evaluation in checked.get_asset_check_evaluations()] == [True]
 
 
@@ -68,7 +68,7 @@ def test_a_table_that_no_asset_makes_is_read_and_checked_by_the_manager_that_it_
     given = resources(house, elsewhere)
     validate(dg.Definitions(assets=[far, copied_here], resources=given))
     assets = [far, copied_here, *checks([far, copied_here])]
-    checked = dg.materialize(assets, resources=given, instance=house.instance, tags={RUN_CHECKS: "true"})
+    checked = dg.materialize(assets, resources=given, instance=house.instance, tags={CHECKS: "true"})
     assert [evaluation.passed for evaluation in checked.get_asset_check_evaluations()] == [True]
     assert house.lake.rows("copied_here") == [(1, 10)]
 

@@ -1,14 +1,29 @@
 """What run tags decide about extracts and histories, and of which assets."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lakehouse import Table
-from lakehouse.dagster.run_tags import allowed_by, restated_by, version_by
-from lakehouse.errors import ALLOW, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
+from lakehouse.cursor.cursor import Fresh
+from lakehouse.dagster.run_tags import (
+    CHECKS,
+    DRIVER,
+    GAP,
+    SENSOR,
+    UNREAD,
+    allowed_by,
+    refuse_unknown,
+    restated_by,
+    version_by,
+    without_effect,
+)
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset
+from lakehouse.read.request import UserRequest
+from lakehouse.read.run import Run
 from lakehouse.spark.snapshot import TableRef
 
 
@@ -58,3 +73,51 @@ def test_a_tag_that_means_nothing_is_refused(read: Callable[..., Any], tag: str,
     with pytest.raises(WriteError, match=said) as refused:
         read(dict([tag.split("=")]), of)
     assert "Nothing was written." in str(refused.value)
+
+
+ASSETS = ("silver/customers", "gold/totals")
+MEANT: list[dict[str, str]] = [
+    {},
+    {"team": "sales", "dagster/run_key": "x", SENSOR: "s", UNREAD: "a, b", DRIVER: "app-1", CHECKS: "true"},
+    {FULL_REFRESH: "TRUE"},
+    {FULL_REFRESH: "false"},
+    {FULL_REFRESH: "gold/totals, silver/customers"},
+    {each + "gold/totals": "now" for each in (ALLOW, GO_ON_FROM, RESTATE_FROM, GAP)},
+]
+
+
+@pytest.mark.parametrize("tags", MEANT)
+def test_a_tag_with_a_meaning_is_taken(tags: dict[str, str]) -> None:
+    refuse_unknown(tags, ASSETS)
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "said"),
+    [
+        (FULL_REFRESH, "yes", "Its value is true, or asset keys. There are: gold/totals, silver/customers."),
+        (FULL_REFRESH, "silver/customer", "Did you mean silver/customers?"),
+        (FULL_REFRESH, "gold/totals,", "names ''"),
+        ("lakehouse/full_refesh", "true", "There is no run tag lakehouse/full_refesh."),
+        (GO_ON_FROM + "gold/total", "now", "names 'gold/total', and there is no asset of that key"),
+        (
+            ALLOW.rstrip("/"),
+            "version",
+            "There are: lakehouse/full_refresh, lakehouse/checks, lakehouse/go_on_from/<ass",
+        ),
+    ],
+)
+def test_a_misspelt_tag_is_refused(tag: str, value: str, said: str) -> None:
+    with pytest.raises(ReadError) as refused:
+        refuse_unknown({tag: value}, ASSETS)
+    assert said in str(refused.value)
+    assert "Nothing was written." in str(refused.value)
+
+
+def test_a_tag_that_was_not_needed_is_told() -> None:
+    run = Run(asset(appends=True, incremental=True), "r", Fresh(), request=UserRequest(go_on_from=3))
+    assert without_effect(run) == (
+        "The run tag lakehouse/go_on_from/silver/customers=3 had no effect: nothing kept 'silver/customers' from "
+        "reading on."
+    )
+    assert without_effect(replace(run, continued_from="went on from 3: a gap")) is None
+    assert without_effect(replace(run, request=UserRequest())) is None

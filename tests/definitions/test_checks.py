@@ -9,7 +9,8 @@ import dagster as dg
 import pytest
 
 from lakehouse import Append, Changes, History, Merge, Table, checks
-from lakehouse.definitions.checks import CHECK, RUN_CHECKS
+from lakehouse.dagster.run_tags import CHECKS
+from lakehouse.definitions.checks import CHECK
 from lakehouse.errors import DefinitionError
 from tests.support.house import House
 from tests.support.lake import aged
@@ -30,7 +31,7 @@ def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None
         [source, elsewhere, *found],
         resources={"delta": house.io_manager},
         instance=house.instance,
-        tags={RUN_CHECKS: "true"},
+        tags={CHECKS: "true"},
     )
     (evaluation,) = result.get_asset_check_evaluations()
     assert evaluation.passed
@@ -123,7 +124,7 @@ def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_o
 
     everything = {"copies lag", "copies keys", f"copies {CHECK}"}
     assert made() == {"copies lag"}
-    assert made(tags={RUN_CHECKS: "true"}) == everything
+    assert made(tags={CHECKS: "true"}) == everything
     assert made(selection=dg.AssetSelection.checks(*found)) == everything | {"orders keys"}
 
 

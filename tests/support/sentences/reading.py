@@ -92,10 +92,23 @@ CASES = [
     ),
     Case(
         errors.StartError,
-        {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4"},
+        {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4", "tag": None},
         "'late' should start to read 'events' after version 9, but the history of 'events' ends at version 4.",
         WRITTEN,
         "Give a start within the history, or use Read(clamp=True), which takes the closest version.",
+    ),
+    Case(
+        errors.StartError,
+        {
+            "asset": "log",
+            "source": "events",
+            "start": "version 9",
+            "history": "ends at version 4",
+            "tag": "lakehouse/go_on_from/log",
+        },
+        "'log' should start to read 'events' after version 9, but the history of 'events' ends at version 4.",
+        WRITTEN,
+        "Give the run tag lakehouse/go_on_from/log a version within the history, or now.",
     ),
     Case(
         errors.MissingFileError,

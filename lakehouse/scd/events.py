@@ -5,6 +5,7 @@ Errors that depend on rows are raised inside the plan, where a commit finds them
 
 from typing import TypeAlias
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
@@ -13,13 +14,14 @@ from lakehouse.errors import EventOptionError
 from lakehouse.frames.promises import BROKEN, Breach
 from lakehouse.frames.types import comparable
 from lakehouse.scd.columns import ResultColumns, require_order
+from lakehouse.spark.evidence import first_line
 from lakehouse.sql.text import folded, literal, quote, quote_all, same
 
 SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"
 """Of an event: its sequence, whether it deletes its key, and the sequence of the key's next event (NULL: none)."""
 _BEFORE = "__scd_before"
 Condition: TypeAlias = tuple[str, str | Column]
-"""The name of an option, and its condition."""
+"""The name of an option, and its value: a column, or an expression."""
 
 
 def marked(
@@ -36,10 +38,9 @@ def marked(
             events' columns. NULL counts as false.
 
     Raises:
-        EventOptionError: The sequence has no order, or a condition is no BOOLEAN.
+        EventOptionError: Spark cannot resolve an option, the sequence has no order, or a condition is no BOOLEAN.
     """
-    added = {name: as_column(condition, events) for name, (_, condition) in conditions.items()}
-    frame = events.withColumns({SEQUENCE: as_column(sequence_by, events), **added})
+    frame = with_options(function, events, {SEQUENCE: ("sequence_by", sequence_by), **conditions})
     schema = frame.schema
     require_order(function, schema[SEQUENCE].dataType)
     for name, (option, _) in conditions.items():
@@ -89,11 +90,50 @@ def over_past(layout: ResultColumns) -> str:
     return f"OVER (PARTITION BY {keys} ORDER BY {SEQUENCE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
 
 
-def as_column(expression: str | Column, events: DataFrame) -> Column:
+def with_options(function: str, frame: DataFrame, options: dict[str, Condition]) -> DataFrame:
+    """The frame with the value of each option as a new column.
+
+    Args:
+        function: The public function, for messages.
+        frame: The events, or the facts.
+        options: For each new column, the name of the option and its value: a column, or an expression over the frame's
+            columns.
+
+    Raises:
+        EventOptionError: Spark cannot resolve the value of an option.
+    """
+    try:
+        return _with_columns(frame, options)
+    except AnalysisException:
+        for name, (option, value) in options.items():
+            _require_resolved(function, frame, name, option, value)
+        raise
+
+
+def _require_resolved(function: str, frame: DataFrame, name: str, option: str, value: str | Column) -> None:
+    try:
+        _with_columns(frame, {name: (option, value)})
+    except AnalysisException as error:
+        raise EventOptionError(
+            function,
+            "UNRESOLVED_EXPRESSION",
+            f"was given {option} that Spark cannot resolve: {first_line(error)}",
+            f"The columns that {option} may name are: {', '.join(frame.columns)}.",
+        ) from None
+
+
+def _with_columns(frame: DataFrame, options: dict[str, Condition]) -> DataFrame:
+    """The frame with the new columns, resolved now and not when the frame is used."""
+    with_them = frame.withColumns({name: _as_column(value, frame) for name, (_, value) in options.items()})
+    _ = with_them.schema
+    return with_them
+
+
+def _as_column(expression: str | Column, frame: DataFrame) -> Column:
     """A column by its name, or an expression."""
     if isinstance(expression, Column):
         return expression
-    return F.col(quote(expression)) if expression.lower() in folded(events.columns) else F.expr(expression)
+    return F.col(quote(expression)) if expression.lower() in folded(frame.columns) else F.expr(expression)
 
 
 def _complete(layout: ResultColumns, kind: DataType) -> str:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.errors import EventOptionError
 from lakehouse.scd.columns import END_AT, START_AT, Names, require_columns
-from lakehouse.scd.events import as_column
+from lakehouse.scd.events import with_options
 from lakehouse.sql.text import folded, quote
 
 _AT, _START, _END = "__scd_at", "__scd_start", "__scd_end"
@@ -36,7 +36,7 @@ def as_of(
         The columns of the facts, then those of the history without the keys and the interval.
 
     Raises:
-        EventOptionError: A column is missing, or stands on both sides.
+        EventOptionError: A column is missing or stands on both sides, or Spark cannot resolve `at`.
     """
     function = "scd.as_of()"
     key = (keys,) if isinstance(keys, str) else tuple(keys)
@@ -62,5 +62,6 @@ def as_of(
     )
     same_key = (F.col(quote(name)).eqNullSafe(F.col(alias)) for name, alias in beside.items())
     within = (F.col(_AT) >= F.col(_START)) & (F.col(_END).isNull() | (F.col(_AT) < F.col(_END)))
-    joined = facts.withColumn(_AT, as_column(at, facts)).join(rows, reduce(Column.__and__, same_key) & within, "left")
+    beside_at = with_options(function, facts, {_AT: ("at", at)})
+    joined = beside_at.join(rows, reduce(Column.__and__, same_key) & within, "left")
     return joined.select(*map(quote, [*facts.columns, *values]))

@@ -34,6 +34,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("UNORDERED_KEY", {"keys": "m"}, "a key column m of map<string,int>"),
     ("UNORDERED_SEQUENCE", {"sequence_by": "struct(at, m)"}, "whose values have no order"),
     ("NO_CONDITION", {"apply_as_deletes": "v + 1"}, "apply_as_deletes with a value of int"),
+    ("UNRESOLVED_EXPRESSION", {"sequence_by": "att"}, "sequence_by that Spark cannot resolve: [UNRESOLVED_COLUMN"),
+    ("UNRESOLVED_EXPRESSION", {"apply_as_deletes": "opp = 'D'"}, "apply_as_deletes that Spark cannot resolve"),
+    ("UNRESOLVED_EXPRESSION", {"apply_as_deletes": "v = = 1"}, "apply_as_deletes that Spark cannot resolve: [PARSE"),
 ]
 
 
@@ -56,6 +59,8 @@ def test_expressions_may_be_columns(spark: SparkSession):
     assert [tuple(row) for row in past.collect()] == [(1, 2, 4)]
     with pytest.raises(EventOptionError, match="apply_as_truncates"):
         scd.type1(events, "id", "at", apply_as_truncates="at + 1")
+    with pytest.raises(EventOptionError, match="apply_as_truncates that Spark cannot resolve"):
+        scd.type1(events, "id", "at", apply_as_truncates="nosuch")
 
 
 def changed(src: Changes) -> Merge:

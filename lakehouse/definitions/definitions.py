@@ -10,6 +10,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.remade import with_assets
 from lakehouse.definitions.checks import checks_beside
 from lakehouse.definitions.nothing_to_do import may_rest, resting
+from lakehouse.definitions.result_types import with_result_type
 from lakehouse.definitions.validation import validate
 from lakehouse.follow.sensor import change_sensor
 
@@ -35,7 +36,12 @@ def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.De
     sensors = [] if sensor is None else [change_sensor(sensor, assets, resources=resources)]
     complete = validate(dg.Definitions.merge(definitions, dg.Definitions(asset_checks=added, sensors=sensors)))
     managed = {key for asset in _tables(assets, resources) for key in _keys(asset)}
-    return with_assets(complete, lambda asset: resting(asset) if may_rest(asset) and asset.key in managed else asset)
+    return with_assets(complete, lambda asset: _finished(asset) if managed.issuperset(_keys(asset)) else asset)
+
+
+def _finished(asset: Any) -> Any:
+    """The asset whose result has our type, and whose step may end without a call of its function."""
+    return resting(asset) if may_rest(asset) else with_result_type(asset)
 
 
 def _tables(assets: list[Any], resources: Mapping[str, Any]) -> list[Any]:

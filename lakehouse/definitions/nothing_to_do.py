@@ -7,7 +7,7 @@ After the call a `History` ends before Spark starts (`Materialization.nothing_to
 
 import inspect
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
 import dagster as dg
@@ -20,6 +20,7 @@ from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.io_manager import writer_of
 from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.remade import remade
+from lakehouse.definitions.result_types import results
 from lakehouse.results.kind import Kind
 
 
@@ -48,9 +49,8 @@ def resting(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    outs = {output.name: _optional(dg.Out.from_definition(output)) for output in op.output_defs}
     function = _resting(compute.decorated_fn, overwrites=kind_of(asset) is Kind.OVERWRITE)
-    return remade(asset, compute_fn=type(compute)(function), ins=ins, outs=outs)
+    return remade(asset, compute_fn=type(compute)(function), ins=ins, outs=results(op))
 
 
 def _resting(function: Callable[..., Any], *, overwrites: bool) -> Callable[..., Any]:
@@ -81,24 +81,3 @@ def _postponed(given: dg.In) -> dg.In:
         metadata=given.metadata,
         input_manager_key=given.input_manager_key,
     )
-
-
-def _optional(given: dg.Out) -> dg.Out:
-    return dg.Out(
-        dagster_type=_or_nothing(given.dagster_type),
-        description=given.description,
-        is_required=given.is_required,
-        io_manager_key=given.io_manager_key,
-        metadata=given.metadata,
-        code_version=given.code_version,
-    )
-
-
-@cache
-def _or_nothing(kind: dg.DagsterType) -> dg.DagsterType:
-    """The type of a result that is one of `kind`, or `NothingToDo`."""
-
-    def check(context: Any, value: Any) -> bool | dg.TypeCheck:
-        return True if isinstance(value, NothingToDo) else kind.type_check(context, value)
-
-    return dg.DagsterType(check, name=f"{kind.display_name}OrNothing", typing_type=kind.typing_type)

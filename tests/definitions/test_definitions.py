@@ -12,7 +12,19 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor, checks, incremental, validate
+from lakehouse import (
+    Changes,
+    DeltaIOManager,
+    History,
+    Merge,
+    Overwrite,
+    Snapshot,
+    Table,
+    change_sensor,
+    checks,
+    incremental,
+    validate,
+)
 from lakehouse.dagster.failures import as_ended_session, is_worth_another_try
 from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
 
@@ -169,3 +181,24 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
     with pytest.raises(PySparkException) as same, as_ended_session("orders"):
         raise other
     assert same.value is other
+
+
+@pytest.mark.parametrize(
+    ("kind", "returned", "said"),
+    [
+        (Merge, None, "returned nothing, and its annotation says Merge. Nothing was written. Is its `return` missing?"),
+        (Overwrite, [1], "returned a value of type list, and its annotation says Overwrite. Nothing was written. Retu"),
+        (DataFrame, pd.DataFrame(), "its annotation says DataFrame"),
+        (History, pd.DataFrame(), "Return History(...)."),
+        (Snapshot, None, "its annotation says Snapshot"),
+    ],
+)
+def test_a_function_that_returns_something_else_is_told_what_to_return(kind: type, returned: Any, said: str) -> None:
+    def table():
+        return returned
+
+    table.__annotations__["return"] = kind
+    asset = dg.asset(table, metadata=Table(key="id"))
+    ran = incremental(location(asset)).resolve_implicit_global_asset_job_def().execute_in_process(raise_on_error=False)
+    (failed,) = [event for event in ran.all_events if event.is_step_failure]
+    assert said in str(failed.step_failure_data.error)

@@ -28,7 +28,7 @@ from lakehouse.log.commit_info import Commit
 from lakehouse.read.run import Run
 from lakehouse.results.writes import History, Merge, Write
 from lakehouse.spark.diagnosis import Meaning, diagnose, missing_module, why_unreadable
-from lakehouse.spark.evidence import causes, first_line, is_of_the_asset
+from lakehouse.spark.evidence import causes, first_line, is_of_the_asset, without_jvm_trace
 from lakehouse.spark.snapshot import TableVersion
 
 
@@ -129,6 +129,7 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
     broken = broken_promise(run.name, error)
     if broken is not None:
+        without_jvm_trace(error)
         return broken
     meanings = diagnose(error)
     if Meaning.SESSION_ENDED in meanings:
@@ -146,4 +147,7 @@ def explained(run: Run, error: Exception) -> LakehouseError:
         return IsolationLevelError(run.name, level.value)  # only Delta knows: on Databricks the definition works
     of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
     at_fault = of_the_asset and Meaning.VERSION_EXPIRED not in meanings  # the next run pins the version of that time
-    return (PlanError if at_fault else ComputeError)(run.name, first_line(error))
+    if not at_fault:
+        return ComputeError(run.name, first_line(error))
+    without_jvm_trace(error)
+    return PlanError(run.name, first_line(error))

@@ -52,6 +52,7 @@ class Table(Declared):
 
     Raises:
         ValueError: A combination that no Delta table can have.
+        TypeError: Names of columns that are no texts.
     """
 
     _PREFIX: ClassVar[str] = "lakehouse/"
@@ -158,8 +159,14 @@ def _isolation(properties: Mapping[str, str]) -> Isolation | None:
     return None
 
 
-def _columns(argument: str, value: Columns) -> tuple[str, ...]:
-    columns = () if value is None else (value,) if isinstance(value, str) else tuple(value)
+def _listed(value: Any) -> tuple[Any, ...]:
+    return tuple(cast("tuple[Any, ...]", value)) if isinstance(value, tuple | list) else (value,)
+
+
+def _columns(argument: str, value: Any) -> tuple[str, ...]:
+    columns: tuple[Any, ...] = () if value is None else _listed(value)
+    if not all(isinstance(column, str) for column in columns):
+        raise TypeError(f"{argument} is the name of a column or a tuple of names, not {value!r}.")
     if any(not column for column in columns):
         raise ValueError(f"{argument} names a column without a name.")
     if len(folded(columns)) < len(columns):

@@ -14,6 +14,8 @@ class LostChangesError(WriteError):
         remedy = {
             "Append": "Build its rows from feed, appended(), net() or log() of that input",
             "Aggregate": "Sum that input in an asset of its own, or return a Merge about the keys of both",
+            "History": "A History follows one source: keep that of the other input in an asset of its own",
+            "Snapshot": "A Snapshot takes the place of the whole table: read the changes in an asset of its own",
         }.get(write, "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...)")
         super().__init__(
             f"'{asset}' reads the changes of '{source}' {range_}, but its {write} is about changes of {others}, so "
@@ -139,8 +141,8 @@ class PastRefusedError(WriteError):
             start_over = "deliver its extracts again, the oldest first"
         super().__init__(
             f"'{asset}' keeps a history, and a full refresh would replace its past by what its source still tells.",
-            f"Nothing was written. Without the run tag {FULL_REFRESH} it continues from its position. To start over, "
-            f"delete the table and {start_over}.",
+            f"Nothing was written. Run '{asset}' without the run tag {FULL_REFRESH}. To start over, delete the table "
+            f"and {start_over}.",
         )
 
 

@@ -10,18 +10,28 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType, T
 from lakehouse.declare.table import RESERVED_COLUMNS, Table
 from lakehouse.errors import SchemaError
 from lakehouse.frames.types import ATOMS, CHAR, fields_within, sql_type, widens
+from lakehouse.log.log import Head
 from lakehouse.spark.session import is_connect
 from lakehouse.sql.text import folded, quote
 
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 
+_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+"""Characters that Delta allows in the name of a column only with column mapping: `SchemaUtils.checkFieldNames`."""
 
-def check_new(asset: str, rows: DataFrame, table: Table) -> None:
+
+def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> None:
     """Refuses a result that no Delta table of this declaration can hold.
 
+    Args:
+        asset: The asset, for messages.
+        rows: The result.
+        table: The declaration.
+        head: The table; None if the result creates the table.
+
     Raises:
-        SchemaError: A reserved or repeated column name, or a declared column that the result lacks.
+        SchemaError: A reserved, repeated or impossible column name, or a declared column that the result lacks.
     """
     names = [column.lower() for column in rows.columns]
     problems: dict[str, str] = {}
@@ -41,6 +51,17 @@ def check_new(asset: str, rows: DataFrame, table: Table) -> None:
     for field in rows.schema.fields:
         if isinstance(field.dataType, BinaryType) and field.name.lower() in partitions:
             problems[field.name] = "is BINARY and declared as partition_by, whose values Delta keeps as text; use hex()"
+    if not (table.maps_columns if head is None else head.maps_columns):
+        problems |= dict.fromkeys(
+            (
+                path
+                for field in rows.schema.fields
+                for path, _ in fields_within(field.name, field.dataType)
+                if _FORBIDDEN & set(path)
+            ),
+            "has a blank or one of , ; { } ( ) = in its name, which Delta allows only with "
+            "Table(properties={'delta.columnMapping.mode': 'name'}); or rename it",
+        )
     if problems:
         raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
 
@@ -126,18 +147,16 @@ def fit(
     }
     if nested and nested.keys() == problems.keys():
         raise _new_fields_refused(asset, nested)
+    remedies = ["To drop or retype a column, alter the table, or write it to another asset."] if problems else []
     added = [column for column in rows.schema.fields if column.name.lower() not in present]
     if added and not may_add:
         problems |= {column.name: "is not in the table" for column in added}
+        remedies.insert(0, "To add a column, change the asset's code_version: every row is then compared.")
     if problems:
         words = filled() if "is missing from the result" in problems.values() else dict[str, str]()
         for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
             problems[name] += f", {words[name.lower()]}"
-        remedy = (
-            "To add columns change the asset's code_version: every row is then compared. To drop or retype one, "
-            "alter the table, or write it to another asset."
-        )
-        raise SchemaError(asset, problems, remedy)
+        raise SchemaError(asset, problems, " ".join(remedies))
     return conformed(rows, StructType([*have.fields, *added]))
 
 

@@ -92,7 +92,7 @@ def extracted(
     if head is None:
         states = shape.states(_images(snapshot.rows, INSERT), at, NEVER)
         rows = shape.rows(states, one_task=False).drop(*shape.earliest)
-        check_new(run.name, rows, run.table)
+        check_new(run.name, rows, run.table, None)
         return Create(rows)
     stored = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.name, snapshot.rows, stored.schema, (*shape.entity, *snapshot.scope_columns))

@@ -162,7 +162,7 @@ def planned(
     if head is None:
         states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
         rows = shape.rows(states, one_task=False).drop(*shape.earliest)
-        check_new(run.name, rows, run.table)
+        check_new(run.name, rows, run.table, None)
         return Create(rows)
     if isinstance(changes.content, Nothing):
         return rest

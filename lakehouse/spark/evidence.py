@@ -15,6 +15,8 @@ _PYTHON = re.compile(r"[\w.]*python\.PythonException|Traceback \(most recent cal
 _OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42|P0)")
 """SQL's classes for faults of data, constraints, functions and names: they come with the expression."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
+_SHOWS_TRACE = "_display_stacktrace"
+"""Of an exception of Spark Connect: whether its text ends with the JVM's stack trace."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 
 
@@ -72,6 +74,16 @@ def first_line(error: BaseException) -> str:
     if lines[0].startswith("An error occurred while calling"):
         lines = [line.split(": ", 1)[1] for line in lines if line.startswith((": ", "Caused by: "))][-1:] or lines
     return lines[0][:400]
+
+
+def without_jvm_trace(error: BaseException) -> None:
+    """Leaves the JVM's stack trace out of the text of an error and of its causes, where Spark Connect keeps it apart.
+
+    The asset's expression is at fault, and no line of the JVM's trace is about that expression.
+    """
+    for cause in causes(error):
+        if hasattr(cause, _SHOWS_TRACE):
+            setattr(cause, _SHOWS_TRACE, False)
 
 
 def is_of_the_asset(error: BaseException) -> bool:

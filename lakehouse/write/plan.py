@@ -93,7 +93,7 @@ def _stated(
 
 def _checked(run: Run, write: Stated, head: Head | None) -> Stated:
     """The write, refused if no table of this declaration can hold its rows; its plan fails at an empty partition."""
-    check_new(run.name, write.rows, run.table)
+    check_new(run.name, write.rows, run.table, head)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.name, write.rows, partition_columns)
     if isinstance(write, Merge) and not run.table.key_columns:

@@ -30,5 +30,5 @@ def test_a_run_that_would_be_refused_ends_with_one_and_one_document(tmp_path: Pa
 
 def test_an_asset_that_is_not_there_is_named_beside_those_that_are(tmp_path: Path) -> None:
     code, out, err = explained(tmp_path, "silver/nothing")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "There is no asset silver/nothing. There are: " in err and "silver/flights" in err

@@ -144,5 +144,11 @@ def test_a_table_that_could_not_be_kept_cannot_be_declared(declared: dict[str, A
         Table(**declared)
 
 
+@pytest.mark.parametrize("declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}], ids=str)
+def test_columns_are_named_by_texts(declared: dict[str, Any]):
+    with pytest.raises(TypeError, match=f"{next(iter(declared))} is the name of a column or a tuple of names, not"):
+        Table(**declared)
+
+
 def test_a_table_is_a_mapping_because_dagster_takes_one_as_metadata():
     assert isinstance(Table(), Mapping)

@@ -99,6 +99,16 @@ def binary(src: Changes) -> Merge:
     return Merge(touched.rows.withColumn("bytes", F.col("k").cast("binary")), touched)
 
 
+def spaced(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("order id", F.col("id")), touched)
+
+
+def within(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumn("s", F.struct(F.col("id").alias("a=b"))), touched)
+
+
 def fails(src: Changes) -> Merge:
     touched = src.touched("id")
     return Merge(touched.rows.withColumn("v", F.raise_error(F.lit("user code is wrong")).cast("int")), touched)
@@ -114,6 +124,8 @@ def fails(src: Changes) -> Merge:
         (kept, Table(key="uid"), SchemaError, "uid: is declared as key but is not in the result"),
         (kept, Table(key="id", partition_by="day"), SchemaError, "day: is declared as partition_by"),
         (binary, Table(key="id", partition_by="bytes"), SchemaError, r"bytes: is BINARY .*use hex\(\)"),
+        (spaced, Table(key="id"), SchemaError, "order id: has a blank .*'delta.columnMapping.mode': 'name'"),
+        (within, Table(key="id"), SchemaError, "s.a=b: has a blank"),
         (fails, Table(key="id"), PlanError, "user code is wrong"),
     ],
 )

@@ -4,8 +4,10 @@ import re
 from collections.abc import Callable
 
 import pytest
+from pyspark.errors.exceptions.connect import AnalysisException
 
 from lakehouse.spark.diagnosis import SENTENCES, TRACES, Meaning, OtherFieldsError, diagnose, said_by, why_unreadable
+from lakehouse.spark.evidence import without_jvm_trace
 from tests.support.spark_errors import CLASSIC, CONNECT, PY4J, SPEAKERS, py4j, raised
 
 ROWS = dict((*SENTENCES, *TRACES))
@@ -137,3 +139,16 @@ def test_why_a_feed_cannot_be_read_is_said_unless_a_right_is_missing(text: str, 
 
 def test_other_fields_within_a_column_are_a_reason():
     assert why_unreadable(OtherFieldsError("c")) == "the fields within column c were changed"
+
+
+def test_the_text_of_an_error_can_leave_the_jvm_s_stack_trace_out() -> None:
+    cause = AnalysisException(
+        "[UNRESOLVED_COLUMN] amont",
+        server_stacktrace="\tat org.apache.spark.X(Y.scala:1)",
+        display_server_stacktrace=True,
+    )
+    error = ValueError("outside")
+    error.__cause__ = cause
+    assert "at org.apache.spark" in str(cause)
+    without_jvm_trace(error)
+    assert str(cause) == "[UNRESOLVED_COLUMN] amont"

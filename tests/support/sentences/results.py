@@ -9,7 +9,7 @@ CASES = [
         {"asset": "flights_history", "of_extracts": False},
         "'flights_history' keeps a history, and a full refresh would replace its past by what its source still tells.",
         WRITTEN,
-        "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
+        "Run 'flights_history' without the run tag lakehouse/full_refresh. To start over, delete the table and "
         "materialize it: its first read goes back as far as the source's own history.",
     ),
     Case(
@@ -17,7 +17,7 @@ CASES = [
         {"asset": "customers_past", "of_extracts": True},
         "'customers_past' keeps a history, and a full refresh would replace its past by what its source still tells.",
         WRITTEN,
-        "Without the run tag lakehouse/full_refresh it continues from its position. To start over, delete the table and "
+        "Run 'customers_past' without the run tag lakehouse/full_refresh. To start over, delete the table and "
         "deliver its extracts again, the oldest first.",
     ),
     Case(
@@ -103,6 +103,15 @@ CASES = [
         WRITTEN,
         "Unite its keys with the others: touched | other.touched(...), carried over by via(frame, ...); or annotate the "
         "input as a DataFrame: a snapshot input, whose changes start no run.",
+    ),
+    Case(
+        errors.LostChangesError,
+        {"asset": "past", "source": "names", "range_": "(3, 4]", "write": "History", "answered": ("flights",)},
+        "'past' reads the changes of 'names' (3, 4], but its History is about changes of 'flights', so they would count "
+        "as read and be lost.",
+        WRITTEN,
+        "A History follows one source: keep that of the other input in an asset of its own; or annotate the input as a "
+        "DataFrame: a snapshot input, whose changes start no run.",
     ),
     Case(
         errors.TruncatesMissingError,

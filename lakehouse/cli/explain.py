@@ -4,9 +4,9 @@ import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
-from lakehouse.cli.answer import Answer
+from lakehouse.cli.answer import Answer, UsageError
 from lakehouse.cli.location import add_module, definitions
-from lakehouse.definitions.explaining import explain
+from lakehouse.definitions.explaining import explain, explainable, no_asset
 from lakehouse.forecast.forecast import RunEffect
 
 
@@ -22,7 +22,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(given: Namespace) -> Answer:
-    forecast = explain(definitions(given.module), given.asset, given.partition, given.config, call=given.call)
+    defs = definitions(given.module)
+    if given.asset not in explainable(defs):
+        raise UsageError(no_asset(defs, given.asset))
+    forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
     return Answer(forecast.as_document(), str(forecast), code=1 if forecast.verdict is RunEffect.REFUSED else 0)
 
 

@@ -33,6 +33,8 @@ def run(given: Namespace) -> Answer:
 
 
 def _row(status: TableStatus, reading: SourcePosition) -> tuple[str, ...]:
-    unread = ("", "") if status.partitions else (str(reading.unread), at(reading.since))
+    is_known = reading.newest is not None and not status.partitions
+    unread = (str(reading.unread), at(reading.since)) if is_known else ("", "")
     note = reading.problem or reading.gap or ("snapshot" if reading.is_snapshot else in_partition(status).rstrip(": "))
-    return (status.name, str(reading.read), str(reading.newest), *unread, note)
+    newest = "" if reading.newest is None else str(reading.newest)
+    return (status.name, str(reading.read), newest, *unread, note)

@@ -90,6 +90,16 @@ def _version(head: Any) -> int | None:
     return None if head is None else version_of(head)
 
 
+def explainable(defs: dg.Definitions) -> list[str]:
+    """The keys of the assets that one function computes, their parts joined by "/"."""
+    return sorted(key.to_user_string() for asset in defs.assets or [] if is_function(asset) for key in asset.keys)
+
+
+def no_asset(defs: dg.Definitions, name: str) -> str:
+    """The sentence that no asset has a name."""
+    return f"There is no asset {name}. There are: {', '.join(explainable(defs)) or 'none'}."
+
+
 @dataclass(frozen=True)
 class _Subject:
     """An asset that a `DeltaIOManager` writes, and what a run of it would be about."""
@@ -107,8 +117,7 @@ class _Subject:
         key = _key(asset)
         definition = next((each for each in defs.assets or [] if is_function(each) and key in each.keys), None)
         if definition is None:
-            names = sorted(k.to_user_string() for each in defs.assets or [] if is_function(each) for k in each.keys)
-            raise ReadError(f"There is no asset {key.to_user_string()}. There are: {', '.join(names) or 'none'}.")
+            raise ReadError(no_asset(defs, key.to_user_string()))
         manager = (defs.resources or {}).get(definition.get_io_manager_key_for_asset_key(key))
         if not isinstance(manager, DeltaIOManager) or writes_nothing(definition):
             raise ReadError(f"No DeltaIOManager writes {key.to_user_string()}, so no log says what it has read.")

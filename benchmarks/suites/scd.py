@@ -52,7 +52,7 @@ def run(lab: Lab) -> Result:
         "keeps the events in a table of its own. With hints, their author broadcasts what is small, and tells the "
         "MERGE that only current rows match. Late events come before the newest event of their key."
         + (
-            " Without hints both cost more with a million keys, and were not measured with ten million."
+            " Two MERGEs without hints cost more with a million keys, and were not measured with ten million."
             if lab.large
             else ""
         ),
@@ -63,17 +63,16 @@ def run(lab: Lab) -> Result:
 
 
 def compared(share: str, tallies: dict[str, Tally]) -> list[Goal]:
+    """The goal is about the MERGE as Delta documents it; the others, its best configuration first, are reported."""
     ours = tallies[OURS].cost.cpu
-    best = min(tallies[who].cost.cpu for who in (DOCUMENTED, DOCUMENTED_BEST) if who in tallies)
-    ratio = ours / best
-    what = f"CPU of type 2 against the better union MERGE, {share}"
-    rest = [
-        Goal(f"CPU of type 2 against {who}, {share}", f"{ours / tallies[who].cost.cpu:.2f}x", None)
-        for who in (TWO_BEST, WHOLE)
-    ]
+    ratios = {who: ours / tally.cost.cpu for who, tally in tallies.items() if who not in (OURS, TWO)}
+    documented = ratios.pop(DOCUMENTED)
+    what = f"CPU of type 2 against {DOCUMENTED}, {share}"
     return [
-        Goal(what, f"{ratio:.2f}x", None) if share == "10 %" else at_most(f"{what}: at most 0.7x", ratio, 0.7),
-        *rest,
+        Goal(what, f"{documented:.2f}x", None)
+        if share == "10 %"
+        else at_most(f"{what}: at most 0.7x", documented, 0.7),
+        *(Goal(f"CPU of type 2 against {who}, {share}", f"{ratio:.2f}x", None) for who, ratio in ratios.items()),
     ]
 
 
@@ -85,8 +84,9 @@ def measured(lab: Lab, tables: Path, keys: int, one_of: int, *, late: bool) -> t
         TwoMerges(lab.ours(), TWO_BEST, expert=True),
         WholeHistory(lab.ours(), WHOLE),
     ]
+    contestants.append(UnionMerge(lab.ours(), DOCUMENTED))
     if not lab.large:
-        contestants += [UnionMerge(lab.ours(), DOCUMENTED), TwoMerges(lab.ours(), TWO)]
+        contestants.append(TwoMerges(lab.ours(), TWO))
     wrong: dict[str, int] = {}
     with lab.room() as room:
         entries = entered(tables, contestants, room)

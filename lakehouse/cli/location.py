@@ -67,12 +67,11 @@ def manager(given: Namespace) -> "DeltaIOManager":
     Raises:
         UsageError: The definitions have none, or several.
     """
-    from lakehouse.dagster.io_manager import DeltaIOManager
+    from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
 
     if given.root is not None:
         return DeltaIOManager(spark=local_spark(given), root=str(given.root))
-    resources = (definitions(given.module).resources or {}).values()
-    managers = {manager.root: manager for manager in resources if isinstance(manager, DeltaIOManager)}
+    managers = {manager.root: manager for manager in managers_of(definitions(given.module).resources).values()}
     if len(managers) != 1:
         having = f"several, of {', '.join(managers)}" if managers else "none"
         raise UsageError(

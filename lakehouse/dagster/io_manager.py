@@ -1,6 +1,7 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -224,6 +225,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def archive(self, asset: str) -> TableRef:
         """Where the table of an archive is."""
         return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
+
+
+def managers_of(resources: Mapping[str, Any] | None) -> dict[str, DeltaIOManager]:
+    """The IO managers of this library among the resources of definitions, by their keys."""
+    return {key: resource for key, resource in (resources or {}).items() if isinstance(resource, DeltaIOManager)}
 
 
 def writer_of(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:

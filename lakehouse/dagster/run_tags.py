@@ -70,21 +70,21 @@ def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
         ReadError, WriteError: A tag names something that cannot be asked of the asset.
     """
     return UserRequest(
-        compare=compare_by(tags, asset.name),
-        go_on_from=version_by(tags, asset),
-        allowed=allowed_by(tags, asset),
-        restate_from=restated_by(tags, asset),
+        compare=_full_refresh(tags, asset.name),
+        go_on_from=_go_on_from(tags, asset),
+        allowed=_allowed(tags, asset),
+        restate_from=_restate_from(tags, asset),
     )
 
 
-def compare_by(tags: Mapping[str, str], asset: str) -> str | None:
+def _full_refresh(tags: Mapping[str, str], asset: str) -> str | None:
     """Why the run was asked to compare everything."""
     wanted = tags.get(FULL_REFRESH, "")
     named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
     return "a full refresh was asked for" if named else None
 
 
-def version_by(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
+def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
     """The version of the source from which a run tag asks to continue.
 
     Raises:
@@ -116,7 +116,7 @@ def version_by(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | 
     return int(wanted)
 
 
-def allowed_by(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
+def _allowed(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
     """What the run's tag lets through of an asset that takes extracts.
 
     Raises:
@@ -140,7 +140,7 @@ def allowed_by(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
     return allowed
 
 
-def restated_by(tags: Mapping[str, str], asset: Asset) -> str | None:
+def _restate_from(tags: Mapping[str, str], asset: Asset) -> str | None:
     """From when the run's tag asks to restate the asset's history, as the tag says it; None if it does not.
 
     Raises:
@@ -163,10 +163,10 @@ def without_effect(run: Run) -> str | None:
     return f"The run tag {GO_ON_FROM}{run.name}={wanted} had no effect: nothing kept '{run.name}' from reading on."
 
 
-def late_gap(tags: Mapping[str, str], asset: str, execution: str) -> str | None:
+def late_gap(tags: Mapping[str, str], asset: str, run_id: str) -> str | None:
     """The gap that an earlier try of this run found. A re-executed run inherits the tag, but not its meaning."""
     repeated, _, reason = tags.get(GAP + asset, "").partition(" ")
-    return reason if repeated == execution else None
+    return reason if repeated == run_id else None
 
 
 def unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:

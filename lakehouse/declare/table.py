@@ -1,6 +1,6 @@
 """What an asset says about its Delta table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
@@ -28,7 +28,8 @@ class Table(Declared):
     """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
 
     Args:
-        key: The column or columns that identify a row. A `Merge` and an `Aggregate` need it.
+        key: The column or columns that identify a row (of a `History`: an entity). Every write but `Append` and
+            `Overwrite` needs a key.
         partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
             columns that hold its partition keys.
         cluster_by: The column or columns of liquid clustering; not together with `partition_by`.
@@ -73,8 +74,7 @@ class Table(Declared):
     def __post_init__(self) -> None:
         for name in ("key", "partition_by", "cluster_by"):
             object.__setattr__(self, name, _columns(name, getattr(self, name)))
-        ignored = (self.ignore_config,) if isinstance(self.ignore_config, str) else tuple(self.ignore_config or ())
-        object.__setattr__(self, "ignore_config", ignored)
+        object.__setattr__(self, "ignore_config", _names("ignore_config", self.ignore_config))
         object.__setattr__(self, "properties", dict(self.properties or {}))
         object.__setattr__(self, "columns", dict(self.columns or {}))
         if self.partition_by and self.cluster_by:
@@ -159,14 +159,15 @@ def _isolation(properties: Mapping[str, str]) -> Isolation | None:
     return None
 
 
-def _listed(value: Any) -> tuple[Any, ...]:
-    return tuple(cast("tuple[Any, ...]", value)) if isinstance(value, tuple | list) else (value,)
+def _names(argument: str, value: Any) -> tuple[str, ...]:
+    names = () if value is None else cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument} is a name or a tuple of names, not {value!r}.")
+    return tuple(names)
 
 
 def _columns(argument: str, value: Any) -> tuple[str, ...]:
-    columns: tuple[Any, ...] = () if value is None else _listed(value)
-    if not all(isinstance(column, str) for column in columns):
-        raise TypeError(f"{argument} is the name of a column or a tuple of names, not {value!r}.")
+    columns = _names(argument, value)
     if any(not column for column in columns):
         raise ValueError(f"{argument} names a column without a name.")
     if len(folded(columns)) < len(columns):

@@ -1,6 +1,6 @@
 """Refuses an archive that a run would not find, or that keeps no feed, when the code location loads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import dagster as dg
 
@@ -13,7 +13,7 @@ from lakehouse.dagster.code_location import (
     table_ref,
     tables_of,
 )
-from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
 from lakehouse.results.kind import Kind
@@ -27,19 +27,19 @@ def refuse_lost_archives(definitions: dg.Definitions) -> None:
     Raises:
         DefinitionError: The definitions have no such asset, it is no `Append`, or its table is elsewhere.
     """
-    assets = list(definitions.assets or [])
+    assets, own = list(definitions.assets or []), managers_of(definitions.resources)
     tables, managers = tables_of(assets), manager_keys(assets)
     made = {key: asset for asset in asset_definitions(assets) for key in asset.keys}
     for reader, input_name, archive in _archives(made):
         where = f"Input '{input_name}' of asset '{reader.to_user_string()}' names the archive '{archive}'"
         key = dg.AssetKey(archive.split("/"))
-        table, manager = tables.get(key), _manager(definitions, managers.get(reader))
+        table, manager = tables.get(key), own.get(managers.get(reader, ""))
         if table is None:
             raise DefinitionError(
                 f"{where}, and these definitions have no such asset. Correct the name, or add a "
                 f"dg.AssetSpec('{archive}') if another code location makes the table."
             )
-        if manager is not None and not _is_found(definitions, manager, key, table, managers[key]):
+        if manager is not None and not _is_found(own, manager, key, table, managers[key]):
             raise DefinitionError(
                 f"{where}, which a run looks for at {manager.location.below(archive).address}, and its table is "
                 f"elsewhere. Give both assets IO managers of one root, and the archive no Table(name=...) or "
@@ -60,16 +60,10 @@ def _archives(made: dict[dg.AssetKey, dg.AssetsDefinition]) -> Iterator[tuple[dg
             yield from ((key, name, read.archive) for name, read in changes_of(asset).items() if read.archive)
 
 
-def _manager(definitions: dg.Definitions, name: str | None) -> DeltaIOManager | None:
-    manager = (definitions.resources or {}).get(name or "")
-    return manager if isinstance(manager, DeltaIOManager) else None
-
-
 def _is_found(
-    definitions: dg.Definitions, manager: DeltaIOManager, archive: dg.AssetKey, table: Table, keeper: str
+    own: Mapping[str, DeltaIOManager], manager: DeltaIOManager, archive: dg.AssetKey, table: Table, keeper: str
 ) -> bool:
     """Whether a table lies where its key says, below the root of a manager."""
-    its_own = _manager(definitions, keeper)
-    if its_own is None:
+    if keeper not in own:
         return False
-    return table_ref(its_own.location, archive, table) == table_ref(manager.location, archive, Table())
+    return table_ref(own[keeper].location, archive, table) == table_ref(manager.location, archive, Table())

@@ -52,10 +52,11 @@ def checks(
     """The checks of these names for every asset that each can be made of; "recompute" if none is named.
 
     `recompute`: the table equals a full recompute of the versions that it has read, so the check is right also while
-    the sources move on. Left out are assets whose table need not equal one: they append, look a `DataFrame` up, are
-    partitioned, start late or leave commits out, or need more than their inputs. `keys`: of each table that declares a
-    key. `lag`, `staleness`, `feed`: of each asset that reads `Changes`; of its partitions the one that is worst
-    off. `schema`: of each table. `archive`: of each asset that appends what it makes of the changes of one source.
+    the sources move on. Left out are assets whose table need not equal one: they append or take extracts, have a
+    snapshot input, partitions or mapped partitions, start late or leave commits out, or need more than their inputs.
+    `keys`: of each table that declares a key. `lag`, `staleness`, `feed`: of each asset that reads `Changes`; of its
+    partitions the one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `archive`:
+    of each asset without partitions that appends what it makes of all changes of one source.
 
     `recompute` and `keys` read the whole table, `archive` a column of it. A run that also materializes the asset leaves
     them out, unless its tag `lakehouse/checks` is "true": run them nightly or by hand.

@@ -6,10 +6,10 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.dagster.code_location import manager_keys
-from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.io_manager import managers_of
 from lakehouse.dagster.remade import with_assets
 from lakehouse.definitions.checks import checks_beside
-from lakehouse.definitions.nothing_to_do import may_rest, resting
+from lakehouse.definitions.nothing_to_do import ending_early, may_have_nothing_to_do
 from lakehouse.definitions.result_types import with_result_type
 from lakehouse.definitions.validation import validate
 from lakehouse.follow.sensor import change_sensor
@@ -41,13 +41,13 @@ def incremental(definitions: dg.Definitions, sensor: str | None = None) -> dg.De
 
 def _finished(asset: Any) -> Any:
     """The asset whose result has our type, and whose step may end without a call of its function."""
-    return resting(asset) if may_rest(asset) else with_result_type(asset)
+    return ending_early(asset) if may_have_nothing_to_do(asset) else with_result_type(asset)
 
 
 def _tables(assets: list[Any], resources: Mapping[str, Any]) -> list[Any]:
     """The assets and specs whose tables a `DeltaIOManager` has."""
-    keys = manager_keys(assets)
-    managed = {key for key, name in keys.items() if isinstance(resources.get(name), DeltaIOManager)}
+    own = managers_of(resources)
+    managed = {key for key, name in manager_keys(assets).items() if name in own}
     return [asset for asset in assets if managed.issuperset(_keys(asset))]
 
 

@@ -22,7 +22,7 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.contexts import by_field
-from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
 from lakehouse.dagster.sources import pinned
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
@@ -69,7 +69,8 @@ def explain(
     subject = _Subject.of(defs, asset, partition_key)
     name, refs = subject.name, subject.refs()
     try:
-        step = subject.begun(_config(defs, subject, run_config or {}))
+        config = _config(defs, subject, run_config or {})
+        step = subject.begun(by_field(config))
         inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
         run = step.pinned()
         outcome, why = verdict(run, subject.kind, inputs)
@@ -77,7 +78,7 @@ def explain(
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(subject.kind.value.__name__, strategy(run, subject.kind, inputs), run.table.key_columns)
         if call:
-            write = replace(write, planned=_planned(subject, step, refs))
+            write = replace(write, planned=_planned(subject, step, refs, config))
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
@@ -118,8 +119,8 @@ class _Subject:
         definition = next((each for each in defs.assets or [] if is_function(each) and key in each.keys), None)
         if definition is None:
             raise ReadError(no_asset(defs, key.to_user_string()))
-        manager = (defs.resources or {}).get(definition.get_io_manager_key_for_asset_key(key))
-        if not isinstance(manager, DeltaIOManager) or writes_nothing(definition):
+        manager = managers_of(defs.resources).get(definition.get_io_manager_key_for_asset_key(key))
+        if manager is None or writes_nothing(definition):
             raise ReadError(f"No DeltaIOManager writes {key.to_user_string()}, so no log says what it has read.")
         if (definition.partitions_def is None) != (partition_key is None):
             problem = "has no partitions" if definition.partitions_def is None else "has partitions"
@@ -206,28 +207,27 @@ def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
     return dg.AssetKey(asset.split("/")) if isinstance(asset, str) else asset
 
 
-def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The resolved config of the step, with its defaults."""
+def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, Any]) -> Any:
+    """The resolved config of the step, with its defaults; None if the asset takes none."""
     job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset({subject.key}))
     resolved: Any = dg.validate_run_config(job, dict(run_config))
-    return by_field(resolved["ops"][subject.asset.op.name].get("config"))
+    return resolved["ops"][subject.asset.op.name].get("config")
 
 
-def _planned(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> str:
+def _planned(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef], config: Any) -> str:
     """What a plan of the function's result against the table says."""
     values = dict(_read(subject, step, refs))
-    result: Any = subject.asset(*_context(subject), **values)
+    result: Any = subject.asset(_context(subject, config), **values)
     value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
     write = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
     statement = step.planned(write)
     return "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
 
 
-def _context(subject: _Subject) -> Iterator[dg.AssetExecutionContext]:
-    compute: Any = subject.asset.op.compute_fn
-    if compute.has_context_arg() or subject.asset.op.required_resource_keys:
-        resources = {name: (subject.defs.resources or {})[name] for name in subject.asset.op.required_resource_keys}
-        yield dg.build_asset_context(resources=resources, partition_key=subject.partition_key)
+def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
+    """What a run gives the function beside its inputs: resources, config and the partition."""
+    resources = {name: (subject.defs.resources or {})[name] for name in subject.asset.op.required_resource_keys}
+    return dg.build_asset_context(resources=resources, partition_key=subject.partition_key, asset_config=config)
 
 
 def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:

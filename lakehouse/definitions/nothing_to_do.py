@@ -24,7 +24,7 @@ from lakehouse.definitions.result_types import results
 from lakehouse.results.kind import Kind
 
 
-def may_rest(asset: Any) -> bool:
+def may_have_nothing_to_do(asset: Any) -> bool:
     """Whether a step of the asset may end without a call of its function: it reads changes, and its write allows it.
 
     Args:
@@ -38,7 +38,7 @@ def may_rest(asset: Any) -> bool:
     return kind_of(asset) in (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE)
 
 
-def resting(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
+def ending_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
     """The asset whose function is called only if there is something to do, and whose snapshot inputs are read then."""
     op, name = asset.op, asset.key.to_user_string()
     compute: Any = op.compute_fn
@@ -49,11 +49,11 @@ def resting(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    function = _resting(compute.decorated_fn, overwrites=kind_of(asset) is Kind.OVERWRITE)
+    function = _ending_early(compute.decorated_fn, overwrites=kind_of(asset) is Kind.OVERWRITE)
     return remade(asset, compute_fn=type(compute)(function), ins=ins, outs=results(op))
 
 
-def _resting(function: Callable[..., Any], *, overwrites: bool) -> Callable[..., Any]:
+def _ending_early(function: Callable[..., Any], *, overwrites: bool) -> Callable[..., Any]:
     @wraps(function)
     def compute(*args: Any, **inputs: Any) -> Any:
         outcome = _outcome(overwrites=overwrites)

@@ -16,7 +16,7 @@ from lakehouse.dagster.code_location import (
     table_ref,
     writes_nothing,
 )
-from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
 from lakehouse.dagster.remade import remade, with_assets
 from lakehouse.declare.table import Table
 from lakehouse.errors import DefinitionError
@@ -38,8 +38,8 @@ def manager_of(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.
     Raises:
         DefinitionError: The asset is a graph of ops.
     """
-    manager = (definitions.resources or {}).get(asset.get_io_manager_key_for_asset_key(key))
-    if not isinstance(manager, DeltaIOManager):
+    manager = managers_of(definitions.resources).get(asset.get_io_manager_key_for_asset_key(key))
+    if manager is None:
         return None
     if not is_function(asset):
         raise DefinitionError(
@@ -75,7 +75,7 @@ def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
     return (*assets, *upkeep)
 
 
-def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
+def with_pools(definitions: dg.Definitions) -> dg.Definitions:
     """The same definitions, in which the writers of one table share a pool and each asset shows its possible rivals.
 
     An asset that has a pool keeps it. The instance sets the limit of a pool
@@ -85,7 +85,7 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
     pool_of = pools(declared)
     pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in declared]
     by_name = {writer.name: writer for writer in pooled if writer.is_asset}
-    met, sentences = conflict_pairs(pooled), warnings(pooled)
+    pairs, warnings_of = conflict_pairs(pooled), warnings(pooled)
 
     def shown(asset: Any) -> Any:
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
@@ -93,7 +93,7 @@ def kept_apart(definitions: dg.Definitions) -> dg.Definitions:
         writer = by_name.get(asset.key.to_user_string()) if len(list(asset.keys)) == 1 else None
         if writer is None:
             return asset
-        return _shown(_in_pool(asset, writer.pool), writer, met, sentences.get(writer.name))
+        return _shown(_in_pool(asset, writer.pool), writer, pairs, warnings_of.get(writer.name))
 
     return with_assets(definitions, shown)
 
@@ -123,9 +123,9 @@ def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinitio
 
 
 def _shown(
-    asset: dg.AssetsDefinition, writer: Writer, met: Iterable[ConflictPair], sentences: Sequence[str] | None
+    asset: dg.AssetsDefinition, writer: Writer, declared: Iterable[ConflictPair], sentences: Sequence[str] | None
 ) -> dg.AssetsDefinition:
-    pairs = [pair for pair in met if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
+    pairs = [pair for pair in declared if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
     metadata: dict[str, Any] = {}
     if pairs:
         details = [dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)) for pair in pairs]

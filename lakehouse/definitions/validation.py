@@ -16,11 +16,11 @@ from lakehouse.dagster.code_location import (
     partition_columns,
     table_ref,
 )
-from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.io_manager import managers_of
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.definitions.archives import refuse_lost_archives
-from lakehouse.definitions.pools import kept_apart, manager_of
+from lakehouse.definitions.pools import manager_of, with_pools
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.follow.automation import automated
 from lakehouse.log.location import Location
@@ -33,18 +33,16 @@ from lakehouse.spark.snapshot import TableRef
 def validate(definitions: dg.Definitions) -> dg.Definitions:
     """The same definitions, once every asset on a `DeltaIOManager` is known to make sense.
 
-    The writers of one table share a Dagster pool then, each asset shows whom it can meet (docs/conflicts.md), and the
-    conditions `automation()` know the tables.
+    In the result, the writers of one table share a Dagster pool, each asset shows the writers with which it can
+    conflict (docs/conflicts.md), and the conditions `automation()` know the tables.
 
     Raises:
-        DefinitionError: A Merge or an Aggregate without a key, an annotation that means nothing, a partitioned asset
-            without a partition column, options that its input cannot have, `Changes` of an asset without a table, a
-            table inside another, several tables of one asset, an archive that a run would not find.
+        DefinitionError: A definition that could never work; docs/how-to/definitions.md lists them.
         VersionError: This version of Dagster is not tested.
     """
     refuse_untested("Dagster", dg.__version__)
-    for name, manager in (definitions.resources or {}).items():
-        if isinstance(manager, DeltaIOManager) and (misfit := manager.location.misfit()) is not None:
+    for name, manager in managers_of(definitions.resources).items():
+        if (misfit := manager.location.misfit()) is not None:
             raise DefinitionError(f"The storage_options of '{name}' do not fit its root: {misfit}. Correct them.")
     refs: list[TableRef] = []
     for asset in asset_definitions(definitions.assets or []):
@@ -56,16 +54,16 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
                 _refuse_changes(asset)
     _refuse_nested([*refs, *_of_specs(definitions)])
     refuse_lost_archives(definitions)
-    return automated(kept_apart(definitions))
+    return automated(with_pools(definitions))
 
 
 def _of_specs(definitions: dg.Definitions) -> Iterator[TableRef]:
     """The tables that no asset of the location makes."""
     specs = [spec for spec in definitions.assets or [] if isinstance(spec, dg.AssetSpec)]
-    keys = manager_keys(specs)
+    keys, own = manager_keys(specs), managers_of(definitions.resources)
     for spec in specs:
-        manager = (definitions.resources or {}).get(keys[spec.key])
-        if isinstance(manager, DeltaIOManager):
+        manager = own.get(keys[spec.key])
+        if manager is not None:
             yield table_ref(manager.location, spec.key, Table.from_metadata(spec.metadata))
 
 

@@ -21,7 +21,7 @@ from lakehouse.dagster.code_location import (
     tables_of,
     writes_nothing,
 )
-from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.io_manager import managers_of
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
@@ -73,11 +73,11 @@ def by_manager(assets: Iterable[Any], resources: Mapping[str, Any]) -> Callable[
         assets: The asset definitions, and the specs of tables that no asset makes.
         resources: Those of the definitions.
     """
-    keys = manager_keys(assets)
+    keys, own = manager_keys(assets), managers_of(resources)
 
     def place(key: dg.AssetKey) -> Location | None:
-        manager = resources.get(keys.get(key, "io_manager"))
-        return manager.location if isinstance(manager, DeltaIOManager) else None
+        manager = own.get(keys.get(key, "io_manager"))
+        return None if manager is None else manager.location
 
     return place
 

@@ -19,7 +19,9 @@ from lakehouse.sql.text import folded
 class Append:
     """Adds rows and never touches an existing row.
 
-    Materializing a partition again adds only what the partition does not hold yet, so it never doubles.
+    An asset with `Changes` adds each change once. A partitioned asset without `Changes` adds what the partition lacks,
+    and fails if the result lacks rows that were added before. An asset with neither adds its rows at every
+    materialization.
 
     Args:
         rows: The rows to add.
@@ -77,7 +79,7 @@ class Merge:
         _refuse_other(self, "touched", Touched, "touched keys, as changes.touched(...) gives them")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The table holds exactly this extract, the whole of a source at one version; inside the scope, if there is one.
 
@@ -87,9 +89,9 @@ class Snapshot:
     Args:
         rows: The extract: one row for each key of the table.
         version: The version of the extract: an int, a date or a datetime (UTC if it has no zone), of one type for ever.
-        scope: Columns. The extract is all that there is of the rows with values that it contains in these columns, and
-            says nothing of other rows. As a mapping, the delivered values are given for each column, so that a value
-            without rows counts. Empty: the extract is all that there is.
+        scope: The columns that say for which part of the table the extract is complete. That part is every stored row
+            whose values in these columns occur in the extract. A mapping lists the delivered values of each column, so
+            a value without rows deletes its rows. Empty: the extract is complete for the whole table.
         max_deleted: The largest share of the stored rows in scope that one extract may delete, from 0 to 1; None for
             any. An extract without rows is held back unless the share is 1.
         on_older: What to do with an extract that is older than the table's.
@@ -98,7 +100,7 @@ class Snapshot:
         TypeError: Something else than rows of Spark, or a version of another type.
         ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
 
-    AUTO CDC from snapshots: R28 to R30.
+    AUTO CDC from snapshots: R28 to R30 (docs/reference/scd.md).
     """
 
     rows: DataFrame
@@ -126,7 +128,7 @@ class Snapshot:
         return (self.scope,) if isinstance(self.scope, str) else tuple(self.scope)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class History:
     """The table holds every row that the source has had, each with the interval in which it was there (SCD type 2).
 
@@ -146,7 +148,7 @@ class History:
         TypeError: Something else than changes or an extract.
         ValueError: One name for two things.
 
-    The rules of SCD type 2 in AUTO CDC: R19 to R21.
+    The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/reference/scd.md).
     """
 
     changes: Changes | Snapshot
@@ -187,3 +189,4 @@ def _refuse_other(write: object, name: str, kind: type | UnionType, words: str) 
 Stated: TypeAlias = Append | Overwrite | Merge | Snapshot
 """The writes that state rows which the table is to hold."""
 Write: TypeAlias = Stated | Aggregate | History
+"""What an asset returns."""

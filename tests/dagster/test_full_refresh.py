@@ -2,18 +2,25 @@
 
 import pytest
 
-from lakehouse.dagster.run_tags import compare_by
+from lakehouse import Table
+from lakehouse.dagster.run_tags import request_by
 from lakehouse.errors import FULL_REFRESH
+from lakehouse.read.asset import Asset
+from lakehouse.spark.snapshot import TableRef
+
+FLIGHTS = Asset(
+    "silver/flights", Table(key="id"), TableRef.at_path("silver/flights", "/nowhere"), appends=False, incremental=True
+)
 
 
 @pytest.mark.parametrize(
     "wanted", ["true", "TRUE", "silver/flights, gold/x", "gold/x,silver/flights", "silver/flights"]
 )
 def test_a_full_refresh_is_asked_for_by_a_word_or_by_name(wanted: str) -> None:
-    assert compare_by({FULL_REFRESH: wanted}, "silver/flights") == "a full refresh was asked for"
+    assert request_by({FULL_REFRESH: wanted}, FLIGHTS).compare == "a full refresh was asked for"
 
 
 @pytest.mark.parametrize("wanted", ["gold/x", "", "false", "flights", "silver/flights_archive"])
 def test_a_full_refresh_of_others_is_none_of_this_table(wanted: str) -> None:
-    assert compare_by({FULL_REFRESH: wanted}, "silver/flights") is None
-    assert compare_by({}, "silver/flights") is None
+    assert request_by({FULL_REFRESH: wanted}, FLIGHTS).compare is None
+    assert request_by({}, FLIGHTS).compare is None

@@ -1,8 +1,6 @@
 """What run tags decide about extracts and histories, and of which assets."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,10 +12,8 @@ from lakehouse.dagster.run_tags import (
     GAP,
     SENSOR,
     UNREAD,
-    allowed_by,
     refuse_unknown,
-    restated_by,
-    version_by,
+    request_by,
     without_effect,
 )
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
@@ -39,39 +35,39 @@ PAST = asset(keeps_past=True)
 @pytest.mark.parametrize("name", [KEPT, PAST])
 def test_an_extract_is_allowed_what_its_tag_names(name: Asset) -> None:
     tags = {ALLOW + name.name: "version, max_deleted", ALLOW + "other": "version"}
-    assert allowed_by(tags, name) == {"version", "max_deleted"}
-    assert allowed_by({ALLOW + name.name: "max_deleted"}, name) == {"max_deleted"}
-    assert allowed_by({}, name) == frozenset()
+    assert request_by(tags, name).allowed == {"version", "max_deleted"}
+    assert request_by({ALLOW + name.name: "max_deleted"}, name).allowed == {"max_deleted"}
+    assert request_by({}, name).allowed == frozenset()
 
 
 def test_a_history_is_restated_from_what_its_tag_names() -> None:
-    assert restated_by({RESTATE_FROM + PAST.name: "2026-01-31"}, PAST) == "2026-01-31"
-    assert restated_by({}, PAST) is None
+    assert request_by({RESTATE_FROM + PAST.name: "2026-01-31"}, PAST).restate_from == "2026-01-31"
+    assert request_by({}, PAST).restate_from is None
 
 
 def test_a_history_goes_on_from_now_only() -> None:
     followed, tag = asset(keeps_past=True, incremental=True), GO_ON_FROM + "silver/customers"
-    assert version_by({tag: "now"}, followed) == "now"
+    assert request_by({tag: "now"}, followed).go_on_from == "now"
     with pytest.raises(ReadError, match="from now only") as refused:
-        version_by({tag: "3"}, followed)
+        request_by({tag: "3"}, followed)
     assert RESTATE_FROM in str(refused.value)
     with pytest.raises(ReadError, match="no Append of Changes"):
-        version_by({tag: "now"}, PAST)
+        request_by({tag: "now"}, PAST)
 
 
 @pytest.mark.parametrize(
-    ("read", "tag", "of", "said"),
+    ("tag", "of", "said"),
     [
-        (allowed_by, f"{ALLOW}silver/customers=anything", KEPT, "one or several of: max_deleted, version"),
-        (allowed_by, f"{ALLOW}silver/customers=", KEPT, "cannot be allowed"),
-        (allowed_by, f"{ALLOW}silver/customers=version", asset(), "takes no extracts"),
-        (allowed_by, f"{ALLOW}silver/customers=version", asset(keeps_past=True, incremental=True), "takes no extracts"),
-        (restated_by, f"{RESTATE_FROM}silver/customers=2026-01-31", KEPT, "keeps no history"),
+        (f"{ALLOW}silver/customers=anything", KEPT, "one or several of: max_deleted, version"),
+        (f"{ALLOW}silver/customers=", KEPT, "cannot be allowed"),
+        (f"{ALLOW}silver/customers=version", asset(), "takes no extracts"),
+        (f"{ALLOW}silver/customers=version", asset(keeps_past=True, incremental=True), "takes no extracts"),
+        (f"{RESTATE_FROM}silver/customers=2026-01-31", KEPT, "keeps no history"),
     ],
 )
-def test_a_tag_that_means_nothing_is_refused(read: Callable[..., Any], tag: str, of: Asset, said: str) -> None:
+def test_a_tag_that_means_nothing_is_refused(tag: str, of: Asset, said: str) -> None:
     with pytest.raises(WriteError, match=said) as refused:
-        read(dict([tag.split("=")]), of)
+        request_by(dict([tag.split("=")]), of)
     assert "Nothing was written." in str(refused.value)
 
 

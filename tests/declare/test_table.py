@@ -144,9 +144,11 @@ def test_a_table_that_could_not_be_kept_cannot_be_declared(declared: dict[str, A
         Table(**declared)
 
 
-@pytest.mark.parametrize("declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}], ids=str)
-def test_columns_are_named_by_texts(declared: dict[str, Any]):
-    with pytest.raises(TypeError, match=f"{next(iter(declared))} is the name of a column or a tuple of names, not"):
+@pytest.mark.parametrize(
+    "declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}, {"ignore_config": 5}]
+)
+def test_names_are_texts(declared: dict[str, Any]):
+    with pytest.raises(TypeError, match=f"{next(iter(declared))} is a name or a tuple of names, not"):
         Table(**declared)
 
 

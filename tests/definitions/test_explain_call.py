@@ -1,9 +1,12 @@
 """What `explain` says, beside what the run then does: through Spark."""
 
+from typing import Any
+
 import dagster as dg
 import pytest
+from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Read, Table, explain
+from lakehouse import Append, Changes, Merge, Read, Table, explain
 from lakehouse.forecast.forecast import Reading
 from tests.support.house import House, metadata
 from tests.support.lake import cleaned
@@ -34,6 +37,38 @@ def test_the_plan_that_is_named_is_the_statement_that_the_run_commits(house: Hou
     assert "the 1 row that differs" in statement
     assert metadata(house.run("copies"), "copies")["write"].startswith(statement)
     assert "has nothing to do" in str(explain(defs, "copies"))
+
+
+class Least(dg.Config):
+    least: int = 20
+
+
+@dg.asset(metadata=Table(key="id"))
+def large(config: Least, orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where(F.col("v") >= config.least), touched)
+
+
+@dg.asset(metadata=Table(key="id"), config_schema={"least": dg.Field(int, default_value=20)})
+def large_too(context: dg.AssetExecutionContext, orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where(F.col("v") >= context.op_execution_context.op_config["least"]), touched)
+
+
+@pytest.mark.parametrize("asset", [large, large_too])
+def test_the_function_is_called_with_the_config_of_the_run(house: House, asset: dg.AssetsDefinition) -> None:
+    name = asset.key.to_user_string()
+    house.assets = [orders, asset]
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    house.run(name)  # with a definition of its own: least = 20
+    as_it_is, with_all = (explain(defs, name, run_config=config, call=True).write for config in (None, _least(name, 0)))
+    assert as_it_is is not None and with_all is not None
+    assert as_it_is.planned == "nothing: no row differs"
+    assert with_all.planned is not None and "append" in with_all.planned
+
+
+def _least(name: str, value: int) -> dict[str, Any]:
+    return {"ops": {name: {"config": {"least": value}}}}
 
 
 @pytest.mark.slow

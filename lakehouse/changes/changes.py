@@ -203,12 +203,11 @@ class Changes:
 
     @property
     def is_used_alone(self) -> bool:
-        """Whether the run uses the changed rows, or the rows of touched keys, and not the whole source."""
-        return (
-            isinstance(self.content, Feed)
-            and bool(vars(self).keys() & {"feed", "whole"})
-            and "source" not in vars(self)
-        )
+        """Whether the run uses the changed rows, or the rows of touched keys, and not the whole source.
+
+        In a range without changed rows both are empty, which is no reason to replace a table by no row.
+        """
+        return not self.is_initial and bool(vars(self).keys() & {"feed", "whole"}) and "source" not in vars(self)
 
     @property
     def read_no_feed(self) -> bool:

@@ -251,6 +251,21 @@ def test_an_overwrite_of_the_changes_alone_is_refused_because_all_other_rows_wou
     assert [row[0] for row in lake.rows("newest")] == [1, 2]
 
 
+@pytest.mark.parametrize("key", ["id", None])
+def test_an_overwrite_of_the_changes_alone_is_refused_if_no_row_has_changed_either(lake: Lake, key: str | None):
+    def joined(src: Changes, dim: DataFrame) -> Overwrite:
+        return Overwrite(src.appended().join(dim.select("k", "name"), "k"))
+
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.create("dim", [("a", "A", 1), ("b", "B", 1)], DIM)
+    lake.materialize(joined, Table(key=key))
+    assert len(lake.rows("joined")) == 2
+    lake.sql("UPDATE {dim} SET name = 'C' WHERE k = 'a'")
+    with pytest.raises(WriteError, match="overwrites its table with the changes of 'src'"):
+        lake.materialize(joined, Table(key=key))
+    assert len(lake.rows("joined")) == 2
+
+
 def of_touched_keys(src: Changes) -> DataFrame:
     return src.touched("id").rows
 

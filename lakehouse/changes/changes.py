@@ -59,7 +59,7 @@ class Changes:
         match self.content:
             case Nothing(since=str() as since):
                 return since
-            case Everything(newest=Commit() as commit):
+            case Everything(newest=Commit() as commit) | Feed(newest=Commit() as commit):
                 return commit.digest
             case _:
                 return self.commits[-1].digest if self.commits else None

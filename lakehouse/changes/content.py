@@ -47,12 +47,14 @@ class Feed:
         via: How they were read if the plain feed could not answer; None if it could.
         commits: The commits that were read; none if an archive has them.
         archived: Whether the rows come from an archive, and not from Delta's feed.
+        newest: The commit at the end of the range, if an archive has the range; None if that was cleaned up.
     """
 
     rows: DataFrame | Local
     via: str | None = None
     commits: tuple[Commit, ...] = ()
     archived: bool = False
+    newest: Commit | None = None
 
     @property
     def frame(self) -> DataFrame:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.log.commit_info import Commit
-from lakehouse.log.log import Head, Log, commits_between
+from lakehouse.log.log import Head, Log, commit_at, commits_between
 from lakehouse.log.versions import NOTHING_READ
 
 DAY = 24 * 60 * 60 * 1000
@@ -152,8 +152,8 @@ def why_another_past(position: Position, log: Log) -> str | None:
         position: How far the source has been read.
         log: The log of the source.
     """
-    commit = None if position.commit is None else next(log.commits(position.version, position.version), None)
-    if commit is None or commit.digest == position.commit:
+    commit = None if position.commit is None else commit_at(log, position.version)
+    if commit is None or position.commit is None or commit.has_digest(position.commit):
         return None
     return (
         f"its version {position.version} is another commit than the one that was read, as after a restore from a backup"

@@ -15,6 +15,7 @@ from lakehouse.feed.archive import archived, archived_after
 from lakehouse.feed.feed_reader import fitted
 from lakehouse.feed.source import Source
 from lakehouse.frames.driver_rows import computed
+from lakehouse.log.log import commit_at
 from lakehouse.log.versions import VersionRange
 from lakehouse.spark.snapshot import TableRef
 
@@ -56,7 +57,8 @@ def restated(asset: str, source: Source, position: Position | None, archive: Tab
     if since > position.version:
         reason = f"the table has read version {position.version}, which is from before; materialize it first"
         raise RestateRefusedError(asset, moment, reason)
-    later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True)
+    newest = commit_at(source.log, rows.upto)
+    later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True, newest=newest)
     range_ = VersionRange(since, rows.upto)
     replayed = {version: time for version, time in times.items() if version > since}
     times_since = Times(at - 1, upto, replayed)

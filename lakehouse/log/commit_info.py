@@ -80,6 +80,8 @@ class Commit:
         parameters: The operation's parameters, as text.
         metrics: The operation's metrics.
         user_metadata: What the writer recorded; in our own commits, a mark.
+        identity: What no other commit has: Delta's transaction id, or the path of a file that the commit adds or
+            removes. None if it was not looked up, as through `DESCRIBE HISTORY`.
     """
 
     version: int
@@ -88,9 +90,10 @@ class Commit:
     parameters: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
     metrics: Mapping[str, int] = field(default_factory=dict[str, int])
     user_metadata: str | None = None
+    identity: str | None = None
 
     @classmethod
-    def of(cls, version: int, timestamp: int, info: Mapping[str, Any]) -> Self:
+    def of(cls, version: int, timestamp: int, info: Mapping[str, Any], identity: str | None = None) -> Self:
         """A commit from its `commitInfo`, with the metrics that are numbers."""
         parameters: Mapping[str, Any] = info.get("operationParameters") or {}
         metrics: Mapping[str, Any] = info.get("operationMetrics") or {}
@@ -101,16 +104,24 @@ class Commit:
             {name: None if value is None else str(value) for name, value in parameters.items()},
             {name: int(value) for name, value in metrics.items() if str(value).lstrip("-").isdigit()},
             info.get("userMetadata"),
+            identity,
         )
 
     @property
     def digest(self) -> str:
         """What tells the commit from another of the same version: its operation, its metrics and its `userMetadata`.
 
-        Its time does not: Delta takes the time from the file, and a file that is copied has another.
+        If its identity is known, that follows after a dot. Its time is left out: Delta takes the time from the file,
+        and a file that is copied has another.
         """
-        text = json.dumps([self.operation, sorted(self.metrics.items()), self.user_metadata])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        described = _short(json.dumps([self.operation, sorted(self.metrics.items()), self.user_metadata]), 16)
+        return described if self.identity is None else f"{described}.{_short(self.identity, 8)}"
+
+    def has_digest(self, digest: str) -> bool:
+        """Whether a digest may be of this commit: its identity is compared if both ways of reading the log know it."""
+        described, _, identity = self.digest.partition(".")
+        other, _, of_other = digest.partition(".")
+        return described == other and (not identity or not of_other or identity == of_other)
 
     @property
     def rows(self) -> Rows:
@@ -244,6 +255,10 @@ class Commit:
         """The version that a RESTORE restored; None if the statement gave a timestamp."""
         version = self.parameters.get("version")
         return int(version) if version is not None and version.isdecimal() else None
+
+
+def _short(text: str, characters: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:characters]
 
 
 def _listed(text: str | None) -> list[Any] | None:

@@ -143,14 +143,26 @@ class FileLog:
     def _commit(self, version: int) -> Commit | None:
         """A commit by its own file; None if there is none."""
         try:
-            lines = (line for line in self._files.lines(f"{version:020}.json") if "commitInfo" in line)
-            actions: Iterator[dict[str, Any]] = (json.loads(line) for line in lines)
-            info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
+            info, path = self._info_and_path(version)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from error
-        return _described(version, info)
+        identity = info.get("txnId") or path
+        return Commit.of(version, int(info.get("inCommitTimestamp") or info.get("timestamp") or 0), info, identity)
+
+    def _info_and_path(self, version: int) -> tuple[dict[str, Any], str | None]:
+        """The `commitInfo` of a commit, and the path of its first file; the path only if there is no transaction id."""
+        info, path = dict[str, Any](), None
+        for line in self._files.lines(f"{version:020}.json"):
+            if "commitInfo" not in line and (path is not None or '"path"' not in line):
+                continue
+            action: dict[str, Any] = json.loads(line)
+            info = action.get("commitInfo") or info
+            path = path or next((of.get("path") for of in action.values() if "path" in of), None)
+            if info and ("txnId" in info or path is not None):
+                break
+        return info, path
 
     def _present(self, oldest: int, below: int) -> list[int]:
         """The versions in `[oldest, below)` that have a file, newest first."""
@@ -193,7 +205,3 @@ class FileLog:
         code = _CODE.search(causes)
         answer = "" if code is None else f"the store answers {code.group(1)}: "
         return UnreadableLogError(self._table, answer + causes[:300], READ_IT_LATER)
-
-
-def _described(version: int, info: dict[str, Any]) -> Commit:
-    return Commit.of(version, int(info.get("inCommitTimestamp") or info.get("timestamp") or 0), info)

@@ -160,6 +160,11 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
     return tuple(commits) if versions[0] == after + 1 else None
 
 
+def commit_at(log: Log, version: int) -> Commit | None:
+    """The commit of a version; None if it was cleaned up."""
+    return next(log.commits(version, version), None)
+
+
 def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:
     """The commits from `newest` down to `oldest`, in pages of the latest commits that `read` returns.
 

@@ -22,6 +22,7 @@ from lakehouse.feed.feed_trust import why_laid_out_behind, why_laid_out_meanwhil
 from lakehouse.feed.source import Source
 from lakehouse.frames.driver_rows import small
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.log.log import commit_at
 from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.asset import Asset
 from lakehouse.read.batch import capped, pending
@@ -232,9 +233,10 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
             raise
         return None
     read = VersionRange(range_.after, at.version)
-    return Changes(at, read, Feed(rows, "the archive", archived=True), behind=source.head.version - read.upto)
+    content = Feed(rows, "the archive", archived=True, newest=commit_at(source.log, at.version))
+    return Changes(at, read, content, behind=source.head.version - read.upto)
 
 
 def _everything(source: Source, reason: str | None) -> Changes:
-    newest = next(source.log.commits(source.head.version, source.head.version), None)
+    newest = commit_at(source.log, source.head.version)
     return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))

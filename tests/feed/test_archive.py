@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse import Append, Changes, Read, Table
 from lakehouse.changes.content import Everything, Feed
+from lakehouse.cursor.mark import Mark
 from lakehouse.errors import GapError
 from lakehouse.feed.archive import archived
 from lakehouse.log.versions import VersionRange
@@ -19,7 +20,6 @@ from tests.support.slow import slow
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
 
-@pytest.mark.slow
 def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
@@ -33,6 +33,9 @@ def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.archived
     lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
     assert lake.rows("copy") == lake.rows("src")
+    mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
+    assert mark is not None
+    assert mark.reads["src"].commit == lake.commits("src")[-1].digest
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,3 +86,16 @@ def test_the_rows_of_a_version_are_counted_whoever_has_asked_for_the_head(table:
     head = log.head()
     _write(table, 3)
     assert head is not None and log.live_rows(head.version) == 2
+
+
+def test_commits_of_another_writer_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    """Deltalake records no transaction id; two appends may have as many rows and bytes."""
+    log = FileLog(Location(str(tmp_path / "t")), "t")
+    for number in (1, 2):
+        _write(tmp_path / "t", number)
+    second, first = log.commits(1)
+    alike = replace(first, metrics=second.metrics)
+    assert second.identity is not None and second.identity.endswith(".parquet")
+    assert second.has_digest(second.digest)
+    assert not second.has_digest(alike.digest)
+    assert second.has_digest(replace(alike, identity=None).digest), "through Spark no identity is known"

@@ -6,13 +6,14 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from lakehouse.changes.content import Content, Everything, Feed, Nothing
+from lakehouse.changes.content import Content, Everything, Feed, Nothing, tells_otherwise
 from lakehouse.changes.latest_images import BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
 from lakehouse.changes.times import Times
 from lakehouse.changes.touched import Touched, require
 from lakehouse.changes.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
 from lakehouse.errors import NotAppendOnlyError, ReadError
 from lakehouse.frames.driver_rows import Local, is_empty
+from lakehouse.frames.exactness import named_in
 from lakehouse.frames.promises import not_appended
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.rows import NO_ROWS, Rows
@@ -182,6 +183,8 @@ class Changes:
                 if also is not None and not is_empty(self._computed(content.frame, expressions).where(also)):
                     return EveryKey()
                 most = self.counts.images if self._read else None
+                if expressions and tells_otherwise(content, named_in(content.frame, expressions.values())):
+                    return EveryKey()
                 if expressions:
                     computed = self._computed(content.frame, expressions)
                     return SomeKeys(columns, computed if isinstance(rows, Local) else UnreadRows(computed), most)

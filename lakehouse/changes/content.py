@@ -1,11 +1,14 @@
 """What a range of changes holds: the whole source, nothing, or the change data feed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructField
 
-from lakehouse.frames.driver_rows import Local
+from lakehouse.frames.driver_rows import Local, is_empty
+from lakehouse.frames.exactness import inexact_in
 from lakehouse.log.commit_info import Commit
 
 
@@ -59,6 +62,15 @@ class Feed:
     @property
     def frame(self) -> DataFrame:
         return self.rows.frame if isinstance(self.rows, Local) else self.rows
+
+
+def tells_otherwise(feed: Feed, columns: Iterable[StructField]) -> bool:
+    """Whether the feed has a value in one of the columns that may be another one in the table.
+
+    A key that is computed of such a value may be a key that no row has.
+    """
+    inexact = inexact_in(columns)
+    return inexact is not None and not is_empty(feed.frame.where(inexact))
 
 
 Content: TypeAlias = Everything | Nothing | Feed

@@ -6,12 +6,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.changes.changes import LOG_NAMES, Changes
-from lakehouse.changes.content import Feed
+from lakehouse.changes.content import Feed, tells_otherwise
 from lakehouse.changes.latest_images import BEFORE, CHANGE, DELETE
 from lakehouse.changes.touched import Touched, require
 from lakehouse.changes.touched_keys import EveryKey, KeyRows, SomeKeys, UnreadRows
 from lakehouse.errors import ReadError
 from lakehouse.frames.driver_rows import Local
+from lakehouse.frames.exactness import INEXACT
 from lakehouse.sql.text import quote
 
 
@@ -37,7 +38,7 @@ def touched_by(query: Callable[..., DataFrame], keys: str | Sequence[str], *chan
     now = query(*(of.whole for of in changes))
     require(now.columns, columns, "the result of touched_by()'s query")
     inputs = tuple(of.name for of in changes)
-    if any(of.is_initial for of in changes):
+    if any(of.is_initial or _tells_otherwise(of) for of in changes):
         return Touched(columns, EveryKey(), None, inputs)
     both = [_now_and_before(of) for of in changes]
     touched = SomeKeys(columns, Local.empty(now.select(*map(quote, columns))), 0)
@@ -52,6 +53,17 @@ def _rows(frame: DataFrame, changes: Sequence[Changes]) -> KeyRows:
     """Rows that may be brought to the driver where no feed has to be read for them."""
     unread = any(isinstance(of.content, Feed) and not isinstance(of.content.rows, Local) for of in changes)
     return UnreadRows(frame) if unread else frame
+
+
+def _tells_otherwise(changes: Changes) -> bool:
+    """Whether a value of the feed may be another one in the source, from which the query computes another key.
+
+    A type that is never exact, such as MAP, does not count: nobody knows whether the query makes keys of it.
+    """
+    content = changes.content
+    if not isinstance(content, Feed):
+        return False
+    return tells_otherwise(content, (field for field in content.frame.schema.fields if type(field.dataType) in INEXACT))
 
 
 def _now_and_before(changes: Changes) -> DataFrame:

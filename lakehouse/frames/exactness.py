@@ -4,11 +4,14 @@ Delta hands the feed's rows out as Java's objects, which cannot say all that a f
 another one in the table; whoever goes by the feed then takes another way.
 """
 
+import re
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any, assert_never, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,6 +26,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -30,6 +34,8 @@ from pyspark.sql.types import (
 
 from lakehouse.sql.text import literal, quote
 
+_ALL = re.compile(r"(?:^|[(,\s])(?:\w+\.)?\*\s*(?:[,)]|$)")
+"""A star that stands for all columns, and not for a product."""
 REPLACED = "\ufffd"
 """What Java has for bytes that are no UTF-8."""
 
@@ -88,7 +94,8 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
         case Inexact.NEVER:
             return []
         case Inexact.NO_UTF8:
-            return [f"contains({value}, {literal(REPLACED)})"]
+            # Spark may evaluate a filter where the files are read, and there the bytes are still those of the file.
+            return [f"contains({value}, {literal(REPLACED)})", f"NOT is_valid_utf8({value})"]
         case Inexact.OLD_DAY:
             return [f"{value} < DATE'1600-01-01'"]
         case Inexact.OLD_INSTANT:
@@ -97,6 +104,18 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
             return ["TRUE"]
         case _:
             assert_never(when)
+
+
+def inexact_in(columns: Iterable[StructField]) -> str | None:
+    """The SQL condition that a row of the feed has an inexact value in one of the columns; None if no value can be."""
+    conditions = [each for column in columns for each in inexact_in_sql(quote(column.name), column.dataType)]
+    return " OR ".join(conditions) or None
+
+
+def named_in(frame: DataFrame, expressions: Iterable[str]) -> list[StructField]:
+    """The columns that expressions may name, by their texts: rather a column too many than one too few."""
+    text = " ".join(expressions).lower()
+    return [column for column in frame.schema.fields if _ALL.search(text) or column.name.lower() in text]
 
 
 def are_exact(values: Any, kind: DataType) -> bool:

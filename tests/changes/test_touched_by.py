@@ -40,3 +40,20 @@ def test_keys_of_two_sources_that_change_together_are_all_touched(lake: Lake):
             "SELECT name, k, count(*) AS n, max(v) AS top FROM {src} JOIN {dim} USING (k) GROUP BY name, k"
         )
         assert lake.rows("by_name") == sorted((tuple(row) for row in expected), key=repr)
+
+
+def test_a_query_over_a_text_that_is_no_utf_8_leaves_out_no_key(lake: Lake):
+    def hashed(src: DataFrame, dim: DataFrame) -> DataFrame:
+        return src.join(dim, "k").selectExpr("md5(CAST(name AS BINARY)) AS h", "v")
+
+    def by_hash(src: Changes, dim: Changes) -> Merge:
+        touched = touched_by(hashed, "h", src, dim)
+        rows = touched.of(hashed(src.source, dim.source)).groupBy("h").agg(F.sum("v").alias("v"))
+        return Merge(rows, touched)
+
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.create("dim", [("a", "A", 1)], DIM)
+    lake.materialize(by_hash, Table(key="h"))
+    lake.sql("INSERT INTO {dim} SELECT 'b', CAST(X'FFFE' AS STRING), 1")
+    lake.materialize(by_hash, Table(key="h"))
+    assert sorted(row[1] for row in lake.rows("by_hash")) == [10, 20]

@@ -61,7 +61,7 @@ def restated(asset: str, source: Source, position: Position | None, archive: Tab
     later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True, newest=newest)
     range_ = VersionRange(since, rows.upto)
     replayed = {version: time for version, time in times.items() if version > since}
-    times_since = Times(at - 1, upto, replayed)
+    times_since = Times(times[since], upto, replayed)
     return Changes(pinned, range_, later, behind=source.head.version - rows.upto, times=times_since)
 
 

@@ -188,9 +188,11 @@ def planned(
 
 
 def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: Shape, since: str) -> None:
-    """Refuses to restate if a row began or ended since, and the archive has no change of its entity from that time.
+    """Refuses to restate if nobody knows what held at the moment, or if the archive does not explain a row.
 
-    The row may come from a first read, which begins later than the source, or from a comparison, which knows no time.
+    - A row began or ended since, and the archive has no change of its entity from that time. The row comes from a first
+      read, which begins later than the source, or from a comparison.
+    - A comparison found that a row began or ended since, and the change may have come before the moment.
 
     Args:
         run: The run.
@@ -199,15 +201,26 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
         shape: The columns of the history.
         since: SQL of the time just before the moment.
     """
-    moved = reaching.where(f"{quote(shape.start)} > {since} OR {quote(shape.end)} IS NOT NULL")
-    if is_empty(matching(moved, touched.keys, shape.entity, "left_anti")):
+    moment, start, end = str(run.request.restate_from), quote(shape.start), quote(shape.end)
+    moved = reaching.where(f"{start} > {since} OR {end} IS NOT NULL")
+    if not is_empty(matching(moved, touched.keys, shape.entity, "left_anti")):
+        raise RestateRefusedError(
+            run.name,
+            moment,
+            "a row of the table began or ended since, and the archive does not have that change, so that the row would "
+            "be lost, or would hold again",
+        )
+    if shape.earliest[0].lower() not in folded(reaching.columns):
         return
-    raise RestateRefusedError(
-        run.name,
-        str(run.request.restate_from),
-        "a row of the table began or ended since, and the archive does not have that change, so that the row would be "
-        "lost, or would hold again",
-    )
+    bounds = zip((start, end), map(quote, shape.earliest), strict=True)
+    found = " OR ".join(f"({bound} > {since} AND {earliest} < {since})" for bound, earliest in bounds)
+    if not is_empty(moved.where(found)):
+        raise RestateRefusedError(
+            run.name,
+            moment,
+            f"a comparison found that a row began or ended since, and the change may have come before. Give a time "
+            f"that is not after {shape.earliest[0]} and {shape.earliest[1]} of such rows",
+        )
 
 
 def _rows(

@@ -146,7 +146,9 @@ def test_a_key_that_is_computed_of_what_the_feed_may_tell_otherwise_leaves_out_n
 
     row = "SELECT {0} AS id, CAST(X'FF0{0}' AS STRING) AS name, map('z', {0}, 'b', 2, 'y', 3, 'a', 4, 'x', 5) AS tags"
     (lake.root / "src").mkdir()
-    lake.sql(f"CREATE OR REPLACE TABLE {{src}} USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true) AS {row.format(1)}")
+    lake.sql(
+        f"CREATE OR REPLACE TABLE {{src}} USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true) AS {row.format(1)}"
+    )
     lake.materialize(by_hash, Table(key="h"))
     lake.sql(f"INSERT INTO {{src}} {row.format(2)}")
     lake.sql("DELETE FROM {src} WHERE id = 1")

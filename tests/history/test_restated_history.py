@@ -110,6 +110,23 @@ def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(
     assert held(lake) == before
 
 
+def test_what_held_at_a_moment_between_two_comparisons_is_not_made_up(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
+    lake.materialize(log)
+    lake.materialize(tracked, KEYED, reads=ARCHIVED)
+    for change in ("k = 'b' WHERE id = 1", "v = 9 WHERE id = 2", "k = 'c' WHERE id = 1"):
+        lake.sql(f"UPDATE {{src}} SET {change}")
+    lake.materialize(tracked, KEYED, reads=ARCHIVED, gap="the feed was vacuumed")
+    lake.materialize(log)
+    before = held(lake)
+    for version in (2, 3):
+        with pytest.raises(RestateRefusedError, match="the change may have come before"):
+            lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, version))
+    assert held(lake) == before
+    lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
+    assert held(lake) == folded(states_of(lake, "src"), [0])
+
+
 @pytest.mark.slow
 def test_a_history_of_some_partitions_is_restated_from_these_alone(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)

@@ -157,7 +157,7 @@ def sources_of(read: dg.MetadataValue[Any]) -> Iterator[str]:
 
 
 def verify(instance: dg.DagsterInstance) -> bool:
-    """Whether every table that a Merge or an Aggregate keeps equals a full recompute; says so of each."""
+    """Whether every table with a check equals a full recompute, and passes its other checks; says so of each."""
     job = defs.resolve_job_def("every_check")
     result = job.execute_in_process(run_config=SILENT, instance=instance, raise_on_error=False)
     stop_if_failed(result)

@@ -213,8 +213,8 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
     if shape.earliest[0].lower() not in folded(reaching.columns):
         return
     bounds = zip((start, end), map(quote, shape.earliest), strict=True)
-    found = " OR ".join(f"({bound} > {since} AND {earliest} < {since})" for bound, earliest in bounds)
-    if not is_empty(moved.where(found)):
+    unsure = " OR ".join(f"({bound} > {since} AND {earliest} < {since})" for bound, earliest in bounds)
+    if not is_empty(moved.where(unsure)):
         raise RestateRefusedError(
             run.name,
             moment,

@@ -11,7 +11,7 @@ from lakehouse.sql.text import quote
 
 
 def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
-    """A key holds when no two rows have the same, and none of its columns is NULL.
+    """A key holds if no two rows have the same. NULL in a column of the key is worth a warning.
 
     Args:
         asset: The asset's name.
@@ -35,12 +35,20 @@ def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
         )
     shown = [column.cast("string").alias(name) for column, name in zip(columns, key, strict=True)]
     repeated = counts.where(wrong).orderBy(F.col("__rows").desc()).limit(SHOWN).select(*shown, "__rows").collect()
-    sentence = (
-        f"The key ({name}) of '{asset}' does not identify its rows: {counted(totals['repeated'], 'key')} stand in more "
-        f"than one row, {counted(totals['incomplete'], 'key')} hold NULL. Declare a finer key, or correct the rows: "
-        "what is read by the key is otherwise read wrong."
-    )
+    if totals["repeated"]:
+        grade = Grade.FAILED
+        sentence = (
+            f"The key ({name}) of '{asset}' does not identify its rows: {counted(totals['repeated'], 'key')} stand in "
+            f"more than one row, {counted(totals['incomplete'], 'key')} hold NULL. Declare a finer key, or correct the "
+            "rows: what is read by the key is otherwise read wrong."
+        )
+    else:
+        grade = Grade.WARNS
+        sentence = (
+            f"{counted(totals['incomplete'], 'key')} ({name}) of '{asset}' hold NULL. Each stands in one row, and a "
+            "run takes NULL for a key like any other. Other programs may not: in SQL, NULL equals nothing."
+        )
     records = tuple(
         {**{n: "NULL" if row[n] is None else row[n] for n in key}, "rows": row["__rows"]} for row in repeated
     )
-    return Finding(Grade.FAILED, sentence, figures, records)
+    return Finding(grade, sentence, figures, records)

@@ -43,6 +43,8 @@ def _read(status: TableStatus) -> Iterator[str]:
             of += f" of {reading.newest}"
         if reading.problem is not None:
             of += f" ({reading.problem})"
+        elif reading.newest is None:
+            of += " (not looked at)"
         elif reading.gap is not None:
             of += f" (gap: {reading.gap})"
         elif reading.unread and not status.partitions:

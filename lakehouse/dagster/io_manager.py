@@ -184,7 +184,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         key = step_key(execution)
         if key not in self._steps:
             asset, tags = self.described(execution.assets_def, execution.asset_key), tags_of(execution)
-            refuse_unknown(tags, keys_of_code_location(execution))
+            for sentence in refuse_unknown(tags, keys_of_code_location(execution)):
+                execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def
             self._steps[key] = begin(
                 self._writing_session,

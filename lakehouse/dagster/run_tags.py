@@ -1,6 +1,6 @@
 """What a run's tags, and its earlier tries, say about one of its assets."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Literal, get_args
 
@@ -21,6 +21,10 @@ Spark application that writes the tables of the run."""
 _PREFIX = "lakehouse/"
 _OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM)
 _SET_BY_US = (SENSOR, UNREAD, DRIVER)
+_TRUTHS = ("", "1", "y", "yes", "on", "all", "0", "n", "no", "off", "none")
+"""Words that somebody may take for `true` or `false`."""
+_MISSPELT = 0.9
+"""How much alike two keys are, at most 1, of which one is most likely the other misspelt."""
 
 
 def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
@@ -29,38 +33,55 @@ def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
     return stored.tags if stored is not None else execution.run.tags
 
 
-def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> None:
+def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str]:
     """Refuses a run tag of the library's prefix that has no meaning, so that a misspelt tag is not ignored.
+
+    A tag may name assets of another code location, because Dagster gives the tags of a backfill to each of its runs.
 
     Args:
         tags: The run's tags.
         assets: The asset keys of the code location, their parts joined by "/".
 
+    Returns:
+        A sentence about each name that is no asset of the code location.
+
     Raises:
-        ReadError: A tag has an unknown name, or names an asset that the code location does not have.
+        ReadError: A tag has an unknown name or value, or nearly names an asset of the code location.
     """
-    for tag in tags:
+    sentences: list[str] = []
+    for tag, value in tags.items():
         prefix = next((each for each in (*_OF_AN_ASSET, GAP) if tag.startswith(each)), None)
         if prefix is not None:
-            _require_asset(tag, tag.removeprefix(prefix), assets)
-        elif tag.startswith(_PREFIX) and tag not in (*_OF_A_RUN, *_SET_BY_US):
+            sentences += _strangers(tag, [tag.removeprefix(prefix)], assets)
+        elif tag == FULL_REFRESH:
+            sentences += _strangers(f"{tag}={value}", _named(value), assets)
+        elif tag.startswith(_PREFIX) and tag not in (CHECKS, *_SET_BY_US):
             meant = ", ".join((*_OF_A_RUN, *(f"{each}<asset key>" for each in _OF_AN_ASSET)))
             raise ReadError(f"There is no run tag {tag}.", f"Nothing was written. There are: {meant}.")
-    wanted = tags.get(FULL_REFRESH, "true")
-    if wanted.lower() not in ("true", "false"):
-        for name in wanted.split(","):
-            _require_asset(f"{FULL_REFRESH}={wanted}", name.strip(), assets, "Its value is true, or asset keys. ")
+    return sentences
 
 
-def _require_asset(tag: str, name: str, assets: Collection[str], value: str = "") -> None:
-    if name in assets:
-        return
-    close = get_close_matches(name, assets, n=1)
-    listed = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(assets))}."
-    raise ReadError(
-        f"The run tag {tag} names '{name}', and there is no asset of that key in this code location.",
-        f"Nothing was written. {value}{listed}",
-    )
+def _named(value: str) -> list[str]:
+    """The assets of a full refresh; none if it is of all of them, or of none."""
+    if value.lower() in _TRUTHS:
+        raise ReadError(
+            f"The run tag {FULL_REFRESH}={value} says neither true nor the keys of assets.",
+            f"Nothing was written. Give it as {FULL_REFRESH}=true, or with asset keys separated by commas.",
+        )
+    return [] if value.lower() in ("true", "false") else [name.strip() for name in value.split(",")]
+
+
+def _strangers(tag: str, names: Iterable[str], assets: Collection[str]) -> Iterator[str]:
+    for name in names:
+        close = get_close_matches(name, assets, n=1, cutoff=_MISSPELT)
+        if name in assets:
+            continue
+        if close:
+            raise ReadError(
+                f"The run tag {tag} names '{name}', and there is no asset of that key in this code location.",
+                f"Nothing was written. Did you mean {close[0]}?",
+            )
+        yield f"The run tag {tag} names '{name}', which is no asset of this code location, so it has no effect here."
 
 
 def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:

@@ -35,18 +35,40 @@ def _result(given: dg.Out) -> dg.Out:
 
 @cache
 def _or_nothing(kind: dg.DagsterType) -> dg.DagsterType:
-    """The type of a result that is one of `kind`, or `NothingToDo`."""
-    name = kind.display_name
+    return _OrNothing(kind)
 
-    def check(context: Any, value: Any) -> dg.TypeCheck:
-        if isinstance(value, NothingToDo) or kind.type_check(context, value).success:
-            return dg.TypeCheck(success=True)
-        returned = "nothing" if value is None else f"a value of type {type(value).__name__}"
-        remedy = "Is its `return` missing?" if value is None else f"Return {name}(...)."
-        return dg.TypeCheck(
-            success=False,
-            description=f"The function returned {returned}, and its annotation says {name}. Nothing was written. "
-            f"{remedy}",
+
+class _OrNothing(dg.DagsterType):
+    """The type of a result that is one of another type, or `NothingToDo`; all that the other type says stays.
+
+    Args:
+        kind: The other type, of values of one Python type.
+    """
+
+    def __init__(self, kind: dg.DagsterType) -> None:
+        self._kind = kind
+        super().__init__(
+            self._checked,
+            key=f"{kind.key} or nothing",  # and no name, which no other type of the code location may have
+            description=kind.description,
+            metadata=kind.metadata,
+            required_resource_keys=set(kind.required_resource_keys),
+            typing_type=kind.typing_type,
         )
 
-    return dg.DagsterType(check, name=f"{name}OrNothing", typing_type=kind.typing_type)
+    @property
+    def display_name(self) -> str:
+        return self._kind.display_name
+
+    def _checked(self, context: Any, value: Any) -> bool | dg.TypeCheck:
+        if isinstance(value, NothingToDo):
+            return True
+        answer = self._kind.type_check(context, value)
+        return answer if answer.success or isinstance(value, self._kind.typing_type) else self._refused(value)
+
+    def _refused(self, value: Any) -> dg.TypeCheck:
+        name = self.display_name
+        returned = "nothing" if value is None else f"a value of type {type(value).__name__}"
+        remedy = "Is its `return` missing?" if value is None else f"Return {name}(...)."
+        description = f"The function returned {returned}, and its annotation says {name}. Nothing was written. {remedy}"
+        return dg.TypeCheck(success=False, description=description)

@@ -14,6 +14,7 @@ from lakehouse.declare.table import Table
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head
+from lakehouse.sql.text import folded
 
 PartitionsDef: TypeAlias = dg.PartitionsDefinition[Any]
 
@@ -95,8 +96,8 @@ def is_dynamic(definition: PartitionsDef | None) -> bool:
 
 def names_partitions(table: Table, head: Head) -> bool:
     """Whether a table's log has the values of the columns that it declares; of mapped columns it has other names."""
-    declared = set(table.partition_columns)
-    return bool(declared) and declared <= set(head.partition_columns) and not head.maps_columns
+    declared = folded(table.partition_columns)
+    return bool(declared) and declared <= folded(head.partition_columns) and not head.maps_columns
 
 
 def rows_of(asset: dg.AssetsDefinition, own: frozenset[str], table: Table, log: FileLog) -> frozenset[str]:
@@ -116,14 +117,15 @@ def key_of(definition: PartitionsDef, columns: Mapping[str, str], values: Mappin
         columns: The column of each dimension; that of a single one is named "".
         values: The values by column, as Delta's log writes them.
     """
+    by_lower_case = {name.lower(): value for name, value in values.items()}
     if isinstance(definition, dg.MultiPartitionsDefinition):
         parts = {
-            dimension.name: _key_of(dimension.partitions_def, values.get(columns[dimension.name]))
+            dimension.name: _key_of(dimension.partitions_def, by_lower_case.get(columns[dimension.name].lower()))
             for dimension in definition.partitions_defs
         }
         keys = {name: key for name, key in parts.items() if key is not None}
         return dg.MultiPartitionKey(keys) if len(keys) == len(parts) else None
-    return _key_of(definition, values.get(columns[""]))
+    return _key_of(definition, by_lower_case.get(columns[""].lower()))
 
 
 def _key_of(definition: PartitionsDef, value: str | None) -> str | None:

@@ -17,6 +17,7 @@ from lakehouse.sql.text import folded, quote
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 
+_CHAR = re.compile(r"char\((\d+)\)")
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Characters that Delta allows in the name of a column only with column mapping: `SchemaUtils.checkFieldNames`."""
 
@@ -157,7 +158,18 @@ def fit(
         for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
             problems[name] += f", {words[name.lower()]}"
         raise SchemaError(asset, problems, " ".join(remedies))
-    return conformed(rows, StructType([*have.fields, *added]))
+    return _padded(conformed(rows, StructType([*have.fields, *added])), have)
+
+
+def _padded(frame: DataFrame, have: StructType) -> DataFrame:
+    """The frame, whose texts for CHAR columns have the blanks with which Spark reads them from the table."""
+    chars = {column.name: _CHAR.fullmatch(str(column.metadata.get(CHAR))) for column in have.fields}
+    lengths = {name: int(char.group(1)) for name, char in chars.items() if char is not None}
+    texts = {
+        name: F.when(F.length(quote(name)) < length, F.rpad(quote(name), length, " ")).otherwise(F.col(quote(name)))
+        for name, length in lengths.items()
+    }
+    return frame.withColumns(texts) if texts else frame
 
 
 def _new_fields(stored: StructField, computed: StructField | None) -> dict[str, str]:

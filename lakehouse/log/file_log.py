@@ -158,7 +158,7 @@ class FileLog:
             if "commitInfo" not in line and (path is not None or '"path"' not in line):
                 continue
             action: dict[str, Any] = json.loads(line)
-            info = action.get("commitInfo") or info
+            info = action.get("commitInfo", info)
             path = path or next((of.get("path") for of in action.values() if "path" in of), None)
             if info and ("txnId" in info or path is not None):
                 break

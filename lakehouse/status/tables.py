@@ -26,7 +26,7 @@ class TableState(Enum):
 
     SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read. BY_PARTITION: each
     partition has positions of its own, and logs do not tell which rows of a source are a partition's. UNREADABLE: its
-    log cannot be read, or the log of a source.
+    log cannot be read, or the log of a source. UNKNOWN: a source is not among the tables that are looked at.
     """
 
     SOURCE = "source"
@@ -35,6 +35,7 @@ class TableState(Enum):
     BY_PARTITION = "by partition"
     GAP = "gap"
     UNREADABLE = "unreadable"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ class TableStatus:
             return TableState.GAP
         if self.partitions and followed:
             return TableState.BY_PARTITION
-        return TableState.BEHIND if any(reading.unread for reading in followed) else TableState.UP_TO_DATE
+        if any(reading.unread for reading in followed):
+            return TableState.BEHIND
+        return TableState.UNKNOWN if any(reading.newest is None for reading in followed) else TableState.UP_TO_DATE
 
 
 def table_statuses(logs: Mapping[str, Log]) -> list[TableStatus]:

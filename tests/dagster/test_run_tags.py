@@ -84,15 +84,21 @@ MEANT: list[dict[str, str]] = [
 
 @pytest.mark.parametrize("tags", MEANT)
 def test_a_tag_with_a_meaning_is_taken(tags: dict[str, str]) -> None:
-    refuse_unknown(tags, ASSETS)
+    assert refuse_unknown(tags, ASSETS) == []
+
+
+@pytest.mark.parametrize("tag", [(FULL_REFRESH, "gold/totals,other/table"), (ALLOW + "other/table", "version")])
+def test_an_asset_of_another_code_location_is_told_and_not_refused(tag: tuple[str, str]) -> None:
+    (sentence,) = refuse_unknown(dict([tag]), ASSETS)
+    assert "names 'other/table', which is no asset of this code location, so it has no effect here." in sentence
 
 
 @pytest.mark.parametrize(
     ("tag", "value", "said"),
     [
-        (FULL_REFRESH, "yes", "Its value is true, or asset keys. There are: gold/totals, silver/customers."),
-        (FULL_REFRESH, "silver/customer", "Did you mean silver/customers?"),
-        (FULL_REFRESH, "gold/totals,", "names ''"),
+        (FULL_REFRESH, "yes", "full_refresh=yes says neither true nor the keys of assets."),
+        (FULL_REFRESH, "", "says neither true nor the keys of assets."),
+        (FULL_REFRESH, "gold/totals, silver/customer", "Did you mean silver/customers?"),
         ("lakehouse/full_refesh", "true", "There is no run tag lakehouse/full_refesh."),
         (GO_ON_FROM + "gold/total", "now", "names 'gold/total', and there is no asset of that key"),
         (

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.connect.dataframe import DataFrame as ConnectDataFrame
 
 from lakehouse import (
     Changes,
@@ -202,3 +203,30 @@ def test_a_function_that_returns_something_else_is_told_what_to_return(kind: typ
     ran = incremental(location(asset)).resolve_implicit_global_asset_job_def().execute_in_process(raise_on_error=False)
     (failed,) = [event for event in ran.all_events if event.is_step_failure]
     assert said in str(failed.step_failure_data.error)
+
+
+def test_two_kinds_of_dataframe_and_a_type_of_one_s_own_keep_what_they_say() -> None:
+    why = "amount is negative"
+    checked = dg.DagsterType(
+        lambda _, __: dg.TypeCheck(success=False, description=why), "Orders", typing_type=DataFrame
+    )
+
+    @dg.asset
+    def classic() -> DataFrame: ...
+
+    @dg.asset
+    def connect() -> ConnectDataFrame: ...
+
+    @dg.asset(dagster_type=checked)
+    def of_orders(): ...
+
+    defs = incremental(location(classic, connect, of_orders))
+    dg.Definitions.validate_loadable(defs)
+    types = {asset.key.to_user_string(): asset.op.output_defs[0].dagster_type for asset in defs.assets or []}
+    assert {name: kind.display_name for name, kind in types.items()} == {
+        "classic": "DataFrame",
+        "connect": "DataFrame",
+        "of_orders": "Orders",
+    }
+    answer = types["of_orders"].type_check(None, object.__new__(DataFrame))
+    assert (answer.success, answer.description) == (False, why)

@@ -176,6 +176,7 @@ def test_the_values_of_a_log_name_a_partition(
     definition: dg.PartitionsDefinition, values: dict[str, str | None], key: str | None
 ) -> None:
     assert key_of(definition, {"": "day"}, values) == key
+    assert key_of(definition, {"": "Day"}, values) == key, "Delta finds columns in any case"
 
 
 def test_the_values_of_several_columns_name_a_partition_of_several_dimensions() -> None:

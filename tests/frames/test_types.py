@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from lakehouse import Append, Changes, Merge, Table
+from lakehouse import Append, Changes, Merge, Overwrite, Table
+from lakehouse.log.rows import NO_ROWS
 from tests.support.lake import Lake
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
@@ -70,3 +71,25 @@ def test_an_instant_stays_one_where_the_session_takes_timestamp_for_local_time(l
     due = [(1, first.timestamp() * 1_000_000), (2, second.timestamp() * 1_000_000)]
     for name in ("src", "kept"):
         assert sorted(map(tuple, lake.frame(name).selectExpr("id", "unix_micros(at)").collect())) == due
+
+
+@pytest.mark.parametrize("declared", [Table(key="id"), Table()], ids=["with a key", "without a key"])
+def test_a_text_for_a_char_column_is_compared_as_spark_pads_it(lake: Lake, declared: Table) -> None:
+    def trimmed(src: Changes) -> Overwrite:
+        return Overwrite(src.source)
+
+    lake.create("src", [(1, "a", 1), (2, "abc", 2), (3, None, 3)], "id int, k string, v int")
+    (lake.root / "trimmed").mkdir()
+    lake.sql(f"CREATE OR REPLACE TABLE {{trimmed}} (id int, k char(3), v int) USING delta TBLPROPERTIES ({FEED})")
+    lake.materialize(trimmed, declared, compare="the table is adopted")
+    written = lake.version("trimmed")
+    lake.sql("UPDATE {src} SET v = 4 WHERE id = 3")
+    lake.materialize(trimmed, declared)
+    assert lake.version("trimmed") == written + 1
+    lake.materialize(trimmed, declared, compare="once more")
+    assert lake.commits("trimmed")[-1].rows == NO_ROWS
+    assert [tuple(row) for row in lake.frame("trimmed").orderBy("id").collect()] == [
+        (1, "a  ", 1),
+        (2, "abc", 2),
+        (3, None, 4),
+    ]

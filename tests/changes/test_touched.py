@@ -138,7 +138,9 @@ def by_tidy_name(src: Changes) -> Merge:
 BY_MAP = "sha2(to_json(struct(id, tags)), 256)"
 
 
-@pytest.mark.parametrize("key", [BY_MAP, "md5(CAST(name AS BINARY))"], ids=["of a map", "of a text that is no UTF-8"])
+@pytest.mark.parametrize(
+    "key", [slow(BY_MAP), "md5(CAST(name AS BINARY))"], ids=["of a map", "of a text that is no UTF-8"]
+)
 def test_a_key_that_is_computed_of_what_the_feed_may_tell_otherwise_leaves_out_no_row(lake: Lake, key: str):
     def by_hash(src: Changes) -> Merge:
         touched = src.touched(h=key)
@@ -291,7 +293,7 @@ def test_an_overwrite_of_the_changes_alone_is_refused_because_all_other_rows_wou
     assert [row[0] for row in lake.rows("newest")] == [1, 2]
 
 
-@pytest.mark.parametrize("key", ["id", None])
+@pytest.mark.parametrize("key", [slow("id"), None])
 def test_an_overwrite_of_the_changes_alone_is_refused_if_no_row_has_changed_either(lake: Lake, key: str | None):
     def joined(src: Changes, dim: DataFrame) -> Overwrite:
         return Overwrite(src.appended().join(dim.select("k", "name"), "k"))

@@ -42,6 +42,7 @@ def test_keys_of_two_sources_that_change_together_are_all_touched(lake: Lake):
         assert lake.rows("by_name") == sorted((tuple(row) for row in expected), key=repr)
 
 
+@pytest.mark.slow
 def test_a_query_over_a_text_that_is_no_utf_8_leaves_out_no_key(lake: Lake):
     def hashed(src: DataFrame, dim: DataFrame) -> DataFrame:
         return src.join(dim, "k").selectExpr("md5(CAST(name AS BINARY)) AS h", "v")

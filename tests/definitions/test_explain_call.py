@@ -10,6 +10,7 @@ from lakehouse import Append, Changes, Merge, Read, Table, explain
 from lakehouse.forecast.forecast import Reading
 from tests.support.house import House, metadata
 from tests.support.lake import cleaned
+from tests.support.slow import slow
 from tests.support.tables import carried, copies, orders, totals
 
 pytestmark = pytest.mark.served
@@ -55,7 +56,7 @@ def large_too(context: dg.AssetExecutionContext, orders: Changes) -> Merge:
     return Merge(touched.rows.where(F.col("v") >= context.op_execution_context.op_config["least"]), touched)
 
 
-@pytest.mark.parametrize("asset", [large, large_too])
+@pytest.mark.parametrize("asset", [large, slow(large_too)])
 def test_the_function_is_called_with_the_config_of_the_run(house: House, asset: dg.AssetsDefinition) -> None:
     name = asset.key.to_user_string()
     house.assets = [orders, asset]

@@ -20,6 +20,7 @@ from tests.support.slow import slow
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 
 
+@pytest.mark.slow
 def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

@@ -7,6 +7,7 @@ import pytest
 from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.log.rows import NO_ROWS
 from tests.support.lake import Lake
+from tests.support.slow import slow
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 
@@ -73,7 +74,7 @@ def test_an_instant_stays_one_where_the_session_takes_timestamp_for_local_time(l
         assert sorted(map(tuple, lake.frame(name).selectExpr("id", "unix_micros(at)").collect())) == due
 
 
-@pytest.mark.parametrize("declared", [Table(key="id"), Table()], ids=["with a key", "without a key"])
+@pytest.mark.parametrize("declared", [Table(key="id"), slow(Table())], ids=["with a key", "without a key"])
 def test_a_text_for_a_char_column_is_compared_as_spark_pads_it(lake: Lake, declared: Table) -> None:
     def trimmed(src: Changes) -> Overwrite:
         return Overwrite(src.source)

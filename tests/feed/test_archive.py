@@ -174,7 +174,8 @@ def source_of_its_name(lake: Lake) -> None:
         lake.insert("src", [(id_, "z", 80)])
 
 
-@pytest.mark.parametrize("event", [cleaned_source, slow(source_of_its_name)])
+@pytest.mark.slow
+@pytest.mark.parametrize("event", [cleaned_source, source_of_its_name])
 def test_an_archive_that_went_on_from_a_later_version_does_not_answer_for_what_it_left_out(
     lake: Lake, event: Callable[[Lake], None]
 ) -> None:

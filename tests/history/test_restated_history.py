@@ -110,6 +110,7 @@ def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(
     assert held(lake) == before
 
 
+@pytest.mark.slow
 def test_what_held_at_a_moment_between_two_comparisons_is_not_made_up(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
     lake.materialize(log)

@@ -83,8 +83,8 @@ def measured(lab: Lab, tables: Path, keys: int, one_of: int, *, late: bool) -> t
         UnionMerge(lab.ours(), DOCUMENTED_BEST, expert=True),
         TwoMerges(lab.ours(), TWO_BEST, expert=True),
         WholeHistory(lab.ours(), WHOLE),
+        UnionMerge(lab.ours(), DOCUMENTED),
     ]
-    contestants.append(UnionMerge(lab.ours(), DOCUMENTED))
     if not lab.large:
         contestants.append(TwoMerges(lab.ours(), TWO))
     wrong: dict[str, int] = {}

@@ -12,7 +12,7 @@ from lakehouse.changes.touched import Touched, require
 from lakehouse.changes.touched_keys import EveryKey, KeyRows, SomeKeys, UnreadRows
 from lakehouse.errors import ReadError
 from lakehouse.frames.driver_rows import Local
-from lakehouse.frames.exactness import INEXACT
+from lakehouse.frames.exactness import may_be_exact
 from lakehouse.sql.text import quote
 
 
@@ -61,9 +61,7 @@ def _tells_otherwise(changes: Changes) -> bool:
     A type that is never exact, such as MAP, does not count: nobody knows whether the query makes keys of it.
     """
     content = changes.content
-    if not isinstance(content, Feed):
-        return False
-    return tells_otherwise(content, (field for field in content.frame.schema.fields if type(field.dataType) in INEXACT))
+    return isinstance(content, Feed) and tells_otherwise(content, filter(may_be_exact, content.frame.schema.fields))
 
 
 def _now_and_before(changes: Changes) -> DataFrame:

@@ -38,15 +38,15 @@ def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
     if totals["repeated"]:
         grade = Grade.FAILED
         sentence = (
-            f"The key ({name}) of '{asset}' does not identify its rows: {counted(totals['repeated'], 'key')} stand in "
-            f"more than one row, {counted(totals['incomplete'], 'key')} hold NULL. Declare a finer key, or correct the "
+            f"The key ({name}) of '{asset}' does not identify its rows: {counted(totals['repeated'], 'key')} in more "
+            f"than one row, {counted(totals['incomplete'], 'key')} with NULL. Declare a finer key, or correct the "
             "rows: what is read by the key is otherwise read wrong."
         )
     else:
         grade = Grade.WARNS
         sentence = (
-            f"{counted(totals['incomplete'], 'key')} ({name}) of '{asset}' hold NULL. Each stands in one row, and a "
-            "run takes NULL for a key like any other. Other programs may not: in SQL, NULL equals nothing."
+            f"NULL stands in {counted(totals['incomplete'], 'key')} ({name}) of '{asset}', each of one row. A run "
+            "takes NULL for a key like any other. Other programs may not: in SQL, NULL equals nothing."
         )
     records = tuple(
         {**{n: "NULL" if row[n] is None else row[n] for n in key}, "rows": row["__rows"]} for row in repeated

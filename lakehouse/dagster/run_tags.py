@@ -68,14 +68,18 @@ def _named(value: str) -> list[str]:
             f"The run tag {FULL_REFRESH}={value} says neither true nor the keys of assets.",
             f"Nothing was written. Give it as {FULL_REFRESH}=true, or with asset keys separated by commas.",
         )
-    return [] if value.lower() in ("true", "false") else [name.strip() for name in value.split(",")]
+    return [] if value.lower() in ("true", "false") else _listed(value)
+
+
+def _listed(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",")]
 
 
 def _strangers(tag: str, names: Iterable[str], assets: Collection[str]) -> Iterator[str]:
     for name in names:
-        close = get_close_matches(name, assets, n=1, cutoff=_MISSPELT)
         if name in assets:
             continue
+        close = get_close_matches(name, assets, n=1, cutoff=_MISSPELT)
         if close:
             raise ReadError(
                 f"The run tag {tag} names '{name}', and there is no asset of that key in this code location.",
@@ -101,7 +105,7 @@ def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
 def _full_refresh(tags: Mapping[str, str], asset: str) -> str | None:
     """Why the run was asked to compare everything."""
     wanted = tags.get(FULL_REFRESH, "")
-    named = wanted.lower() == "true" or asset in [name.strip() for name in wanted.split(",")]
+    named = wanted.lower() == "true" or asset in _listed(wanted)
     return "a full refresh was asked for" if named else None
 
 
@@ -151,7 +155,7 @@ def _allowed(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
             f"The run tag {ALLOW}{asset.name} is about an asset that takes no extracts.",
             "Nothing was written. Remove the tag.",
         )
-    words = [word.strip() for word in wanted.split(",")]
+    words = _listed(wanted)
     allowed = frozenset[Allowed](word for word in get_args(Allowed) if word in words)
     if len(allowed) < len(set(words)):
         raise WriteError(

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from lakehouse.frames.types import fields_within
 from lakehouse.sql.text import literal, quote
 
 _ALL = re.compile(r"(?:^|[(,\s])(?:\w+\.)?\*\s*(?:[,)]|$)")
@@ -106,6 +107,12 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
             assert_never(when)
 
 
+def may_be_exact(column: StructField) -> bool:
+    """Whether the feed tells some values of a column exactly: no part of it has a type that is never exact."""
+    parts = (kind for _, kind in fields_within(column.name, column.dataType))
+    return all(type(kind) in INEXACT or isinstance(kind, StructType | ArrayType) for kind in parts)
+
+
 def inexact_in(columns: Iterable[StructField]) -> str | None:
     """The SQL condition that a row of the feed has an inexact value in one of the columns; None if no value can be."""
     conditions = [each for column in columns for each in inexact_in_sql(quote(column.name), column.dataType)]
@@ -114,7 +121,7 @@ def inexact_in(columns: Iterable[StructField]) -> str | None:
 
 def named_in(frame: DataFrame, expressions: Iterable[str]) -> list[StructField]:
     """The columns that expressions may name, by their texts: rather a column too many than one too few."""
-    text = " ".join(expressions).lower()
+    text = " ".join(expressions).lower().replace("``", "`")
     return [column for column in frame.schema.fields if _ALL.search(text) or column.name.lower() in text]
 
 

@@ -57,14 +57,15 @@ def test_a_key_that_is_computed_of_what_the_feed_may_tell_otherwise_leaves_out_n
     [
         ("lower(trim(Name))", ["name"]),
         ("id * 2", ["id"]),
-        ("hash(*)", ["id", "name", "tags"]),
-        ("to_json(struct(src.*))", ["id", "name", "tags"]),
-        ("hash(id, *)", ["id", "name", "tags"]),
+        ("hash(*)", ["id", "name", "tags", "n`s"]),
+        ("to_json(struct(src.*))", ["id", "name", "tags", "n`s"]),
+        ("hash(id, *)", ["id", "name", "tags", "n`s"]),
         ("1 + 1", []),
+        ("hex(`n``s`)", ["n`s"]),
     ],
 )
 def test_the_columns_that_an_expression_may_name_are_found_in_its_text(
     spark: SparkSession, text: str, names: list[str]
 ):
-    frame = spark.createDataFrame([], "id int, name string, tags map<string, int>")
+    frame = spark.createDataFrame([], "id int, name string, tags map<string, int>, `n``s` int")
     assert [column.name for column in named_in(frame, [text])] == names

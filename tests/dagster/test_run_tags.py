@@ -1,10 +1,12 @@
 """What run tags decide about extracts and histories, and of which assets."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import dagster as dg
 import pytest
 
-from lakehouse import Table
+from lakehouse import Changes, DeltaIOManager, Merge, Table
 from lakehouse.cursor.cursor import Fresh
 from lakehouse.dagster.run_tags import (
     CHECKS,
@@ -113,6 +115,20 @@ def test_a_misspelt_tag_is_refused(tag: str, value: str, said: str) -> None:
         refuse_unknown({tag: value}, ASSETS)
     assert said in str(refused.value)
     assert "Nothing was written." in str(refused.value)
+
+
+def test_a_step_of_dagster_refuses_a_misspelt_tag_before_anything_is_read(tmp_path: Path) -> None:
+    @dg.asset(metadata=Table(key="id"))
+    def copies(orders: Changes) -> Merge: ...
+
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(tmp_path))
+    with pytest.raises(dg.Failure, match=r"There is no run tag lakehouse/full_refesh\. Nothing was written\."):
+        dg.materialize(
+            [dg.AssetSpec("orders"), copies],
+            selection=["copies"],
+            resources={"io_manager": manager},
+            tags={"lakehouse/full_refesh": "true"},
+        )
 
 
 def test_a_tag_that_was_not_needed_is_told() -> None:

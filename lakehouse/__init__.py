@@ -15,6 +15,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.changes.touched_by import touched_by
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
+    from lakehouse.declare.policy import Policy
     from lakehouse.declare.read import Read
     from lakehouse.declare.retry import Retry
     from lakehouse.declare.table import Table
@@ -44,6 +45,7 @@ __all__ = [
     "Merge",
     "Overwrite",
     "Pace",
+    "Policy",
     "Read",
     "Retry",
     "Snapshot",
@@ -71,6 +73,7 @@ _HOMES = {
     "follow.sensor": ("change_sensor",),
     "follow.tick": ("Pace",),
     "definitions.validation": ("validate",),
+    "declare.policy": ("Policy",),
     "declare.read": ("Read",),
     "declare.retry": ("Retry",),
     "declare.table": ("Table",),

@@ -38,6 +38,7 @@ from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.run_tags import late_gap, refuse_unknown, request_by, tags_of, unacknowledged, without_effect
 from lakehouse.dagster.sources import source_of
 from lakehouse.dagster.variables import value_of
+from lakehouse.declare.policy import Policy
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
@@ -70,12 +71,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             if the machine's own role is enough. Without options, credentials in the environment are used (AWS_*,
             AZURE_*, GOOGLE_*). Without either, logs are read through Spark. Rows are always read through Spark.
         conflicts: How often a commit that lost to a rival is tried again.
+        policy: What a run may do, for each table that does not say otherwise.
     """
 
     spark: ResourceDependency[Any]
     root: str
     storage_options: dict[str, str] | None = None
     conflicts: ResourceDependency[Retry] = Retry()  # pyright: ignore[reportAssignmentType]  (Dagster takes the value)
+    policy: ResourceDependency[Policy] = Policy()  # pyright: ignore[reportAssignmentType]  (Dagster takes the value)
     _steps: WeakKeyDictionary[Any, Materialization] = PrivateAttr(
         default_factory=WeakKeyDictionary[Any, Materialization]
     )
@@ -221,6 +224,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             incremental=bool(changes_of(definition)),
             inputs=frozenset(source.to_user_string() for source in definition.keys_by_input_name.values()),
             code_version=spec.code_version,
+            policy=table.policy.within(self.policy),
         )
 
     def archive(self, asset: str) -> TableRef:

@@ -5,6 +5,8 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any, ClassVar, Self, cast
 
+from lakehouse.declare.policy import Policy
+
 
 class Declared(Mapping[str, Any]):
     """A frozen dataclass that is its own metadata: what differs from the defaults, each under a prefix of its own."""
@@ -43,4 +45,6 @@ class Declared(Mapping[str, Any]):
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Policy):
+        return value.given
     return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from lakehouse.declare.isolation import Isolation
 from lakehouse.declare.metadata import Declared
+from lakehouse.declare.policy import Policy
 from lakehouse.log.location import scheme_of
 from lakehouse.log.log import Head
 from lakehouse.sql.text import folded, name_parts
@@ -50,10 +51,11 @@ class Table(Declared):
         show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
             and post-images. None by default: Dagster's event log keeps for ever what it was given, personal data too.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
+        policy: What a run of this table may do; a field that is not given is the IO manager's.
 
     Raises:
         ValueError: A combination that no Delta table can have.
-        TypeError: Names of columns that are no texts.
+        TypeError: Names of columns that are no texts, or a policy that is no `Policy`.
     """
 
     _PREFIX: ClassVar[str] = "lakehouse/"
@@ -69,6 +71,7 @@ class Table(Declared):
     ignore_config: Columns = None
     show_rows: int = 0
     columns: Mapping[str, str] | None = None
+    policy: Policy = Policy()
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +80,7 @@ class Table(Declared):
         object.__setattr__(self, "ignore_config", _names("ignore_config", self.ignore_config))
         object.__setattr__(self, "properties", dict(self.properties or {}))
         object.__setattr__(self, "columns", dict(self.columns or {}))
+        object.__setattr__(self, "policy", _policy(self.policy))
         if self.partition_by and self.cluster_by:
             raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
         if self.on_gap not in ("reconcile", "fail"):
@@ -157,6 +161,15 @@ def _isolation(properties: Mapping[str, str]) -> Isolation | None:
             f"delta.isolationLevel is {levels}, not {declared!r}; open-source Delta has Serializable only."
         )
     return None
+
+
+def _policy(value: Any) -> Policy:
+    """The policy that was given, or that metadata holds by its fields."""
+    if isinstance(value, Mapping):
+        return Policy.of(cast("Mapping[str, str]", value))
+    if not isinstance(value, Policy):
+        raise TypeError(f"policy is a Policy(...), not {value!r}.")
+    return value
 
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from lakehouse.declare.policy import Policy
 from lakehouse.declare.table import Table
 from lakehouse.errors import Adoption
 from lakehouse.spark.snapshot import TableRef
@@ -21,6 +22,7 @@ class Asset:
         code_version: Its code version.
         keeps_past: Whether it returns a `History`, whose past cannot be recomputed.
         takes_extracts: Whether it returns a `Snapshot`, which each run compares with the whole table.
+        policy: What a run may do: the table's policy, then the manager's.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Asset:
     code_version: str | None = None
     keeps_past: bool = False
     takes_extracts: bool = False
+    policy: Policy = Policy()
 
     @property
     def adoption(self) -> Adoption:

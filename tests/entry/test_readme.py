@@ -13,14 +13,14 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse import DeltaIOManager, Read, Table, checks, validate
+from lakehouse import DeltaIOManager, Policy, Read, Table, checks, validate
 from tests.support.lake import Lake
 
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 WITH_CODE = [page.relative_to(PROJECT).as_posix() for page in PAGES if BLOCK.search(page.read_text())]
-OPTIONS = {Table: "docs/reference/table.md", Read: "docs/reference/read.md"}
+OPTIONS = {Table: "docs/reference/table.md", Policy: "docs/reference/table.md", Read: "docs/reference/read.md"}
 
 
 def code(page: str, place: Path = PROJECT / "definitions.py") -> dict[str, Any]:
@@ -197,7 +197,7 @@ def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
 
 
 @pytest.mark.parametrize("described", OPTIONS)
-def test_the_reference_has_a_row_for_every_option(described: type[Table | Read]):
+def test_the_reference_has_a_row_for_every_option(described: type[Table | Policy | Read]):
     page = (PROJECT / OPTIONS[described]).read_text()
     (table,) = re.findall(rf"^\| `{described.__name__}` \|.*\n((?:\|.*\n)+)", page, re.MULTILINE)
     rows = {

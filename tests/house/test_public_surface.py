@@ -8,7 +8,7 @@ import lakehouse
 PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange", "touched_by"},
     "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot"},
-    "tables": {"Table"},
+    "tables": {"Policy", "Table"},
     "dagster": {
         "DeltaIOManager",
         "Pace",

@@ -4,7 +4,7 @@ What a commit changed never changes later. A feed that one asset has brought to 
 other asset of the run that reads the same commits, even if its files are gone by then.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,6 +14,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes.changes import LOG_NAMES
 from lakehouse.changes.content import Feed, Nothing
+from lakehouse.changes.latest_images import CHANGE, VERSION
+from lakehouse.feed.feed_weight import Contradicted, contradicted, images_of, telling
 from lakehouse.feed.replaced import replaced_within
 from lakehouse.feed.version_diff import feed_by_commit
 from lakehouse.frames.driver_rows import Local, small
@@ -21,7 +23,7 @@ from lakehouse.frames.fitting import conformed
 from lakehouse.frames.types import field_names, padding_like
 from lakehouse.limits import limits
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
-from lakehouse.log.size import Size
+from lakehouse.log.log import Log
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
 from lakehouse.spark.progress import doing, heard
@@ -29,6 +31,10 @@ from lakehouse.spark.snapshot import TableRef, TableVersion
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
 """A table, its id, the version whose schema the rows have, a predicate, and the commits."""
+_Read: TypeAlias = Callable[[int, int], DataFrame]
+"""The feed of the versions from one to another."""
+_Piece: TypeAlias = tuple[int, int, Mapping[str, str]]
+"""The first and the last version of a piece, and the columns that were renamed after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +50,15 @@ class Feeds:
 
     _feeds: list[_Held] = field(default_factory=list[_Held])
 
-    def read(self, at: TableVersion, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
+    def read(
+        self, at: TableVersion, commits: tuple[Commit, ...], log: Log, *, stable: bool
+    ) -> Feed | Nothing | Contradicted:
         """What the commits did to rows.
 
         Args:
             at: The source, pinned at the end of the range.
             commits: The commits.
-            size: How much the source holds.
+            log: The log of the source.
             stable: Whether the schema is the same in all of them and at the head of the table.
         """
         pieces = _pieces(commits)
@@ -63,25 +71,34 @@ class Feeds:
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
         rows = at.rows()
         within = replaced_within(commits) if stable else None
+        weighed = telling(log, commits)
 
-        def assembled(feed: Callable[[int, int], DataFrame]) -> DataFrame:
+        def assembled(feed: _Read) -> DataFrame:
             # By today's names: a piece may have a column by another one.
             fits = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
             for where in filter(None, (at.where, within)):
                 fits = [frame.where(where) for frame in fits]
             return at.united(fits)
 
+        def brought(feed: _Read) -> tuple[DataFrame, Local | None, Contradicted | None]:
+            frame = assembled(feed)
+            local = small(frame)
+            if not weighed:
+                return frame, local, None
+            images = local if local is not None and at.where is None else _types(at, feed, pieces)
+            return frame, local, contradicted(weighed, images_of(images))
+
         doing(f"reading the changes of {at.ref.name}")
-        with heard(at.spark), interpreted(at.spark, size):
+        with heard(at.spark), interpreted(at.spark, log.size()):
             try:
-                frame = assembled(at.feed)
-                local = small(frame)
+                frame, local, contradiction = brought(at.feed)
             except Exception as error:
                 if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
                     raise
-                frame = assembled(partial(feed_by_commit, at, commits))
+                frame, local, contradiction = brought(partial(feed_by_commit, at, commits))
                 via = "two versions compared, where the feed fails"
-                local = small(frame)
+        if contradiction is not None:
+            return contradiction
         if local is None:
             return Feed(frame, via, commits)
         self._keep(_Held(range_, frame.schema, local.arrow))
@@ -93,7 +110,7 @@ class Feeds:
             self._feeds.pop(0)
 
 
-def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
+def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:
     """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
 
     Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
@@ -118,6 +135,11 @@ def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, st
             current.append(commit)
     close()
     return [(first, last, _renamed_after(last, renames)) for first, last in pieces]
+
+
+def _types(at: TableVersion, feed: _Read, pieces: Iterable[_Piece]) -> DataFrame:
+    """The version and the type of each image of the whole table, without its values."""
+    return at.united([feed(first, last).select(VERSION, CHANGE) for first, last, _ in pieces])
 
 
 def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:

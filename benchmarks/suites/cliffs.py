@@ -88,8 +88,8 @@ def run(lab: Lab) -> Result:
         "Cliffs",
         f"A year of hourly partitions, {COMMITS:,} commits in the table and in its source; a table of {FILES:,} files; "
         f"a backlog of {PENDING:,} commits; {TOLD:,} commits of another program, each of which replaces a file and tells "
-        "the row that it changes. Metadata only, CPU seconds of this process. A batch of the backlog is the mean of twenty; "
-        "the goal takes it times the number of commits.",
+        "the row that it changes. Metadata only, CPU seconds of this process. A batch of the backlog is the mean of "
+        "twenty; the goal takes it times the number of commits.",
         ("", "CPU s"),
         [(what, f"{seconds:.3f}") for what, seconds in rows.items()],
         [

@@ -87,7 +87,7 @@ def run(lab: Lab) -> Result:
         "cliffs",
         "Cliffs",
         f"A year of hourly partitions, {COMMITS:,} commits in the table and in its source; a table of {FILES:,} files; "
-        f"a backlog of {PENDING:,} commits; {TOLD:,} commits of another program, each of which replaces a file and tells "
+        f"a backlog of {PENDING:,} commits; {TOLD:,} commits of others, each of which replaces a file and tells "
         "the row that it changes. Metadata only, CPU seconds of this process. A batch of the backlog is the mean of "
         "twenty; the goal takes it times the number of commits.",
         ("", "CPU s"),

@@ -4,7 +4,7 @@ What a commit changed never changes later. A feed that one asset has brought to 
 other asset of the run that reads the same commits, even if its files are gone by then.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from lakehouse.changes.changes import LOG_NAMES
 from lakehouse.changes.content import Feed, Nothing
 from lakehouse.changes.latest_images import CHANGE, VERSION
-from lakehouse.feed.feed_weight import Contradicted, contradicted, images_of, telling
+from lakehouse.feed.feed_weight import Contradicted, Telling, contradicted, images_of, telling
 from lakehouse.feed.replaced import replaced_within
 from lakehouse.feed.version_diff import feed_by_commit
 from lakehouse.frames.driver_rows import Local, small
@@ -44,6 +44,45 @@ class _Held:
     arrow: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _FeedPlan:
+    """How the feed of a range is read.
+
+    Args:
+        at: The table, pinned at the end of the range.
+        pieces: The pieces of the range.
+        within: A condition that every row of them fulfils; None if none is known.
+        weighed: The commits whose changes are weighed.
+    """
+
+    at: TableVersion
+    pieces: Sequence[_Piece]
+    within: str | None
+    weighed: Sequence[Telling]
+
+    def read(self, feed: _Read) -> Local | DataFrame | Contradicted:
+        """The rows, at the driver if they are few; or why they are not believed."""
+        frame = self._frame(feed)
+        local = small(frame)
+        rows = frame if local is None else local
+        if not self.weighed:
+            return rows
+        types = rows if isinstance(rows, Local) and self.at.where is None else self._types(feed)
+        return contradicted(self.weighed, images_of(types)) or rows
+
+    def _frame(self, feed: _Read) -> DataFrame:
+        """The rows, by today's names: a piece may have a column by another one."""
+        today = self.at.rows()
+        fits = [fitted(feed(first, last), renames, today) for first, last, renames in self.pieces]
+        for where in filter(None, (self.at.where, self.within)):
+            fits = [frame.where(where) for frame in fits]
+        return self.at.united(fits)
+
+    def _types(self, feed: _Read) -> DataFrame:
+        """The version and the type of each row of the whole table, without its values."""
+        return self.at.united([feed(first, last).select(VERSION, CHANGE) for first, last, _ in self.pieces])
+
+
 @dataclass(slots=True)
 class Feeds:
     """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
@@ -69,40 +108,21 @@ class Feeds:
         for feed in self._feeds:
             if feed.range == range_:  # for this session; the one that read it may be another
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
-        rows = at.rows()
-        within = replaced_within(commits) if stable else None
-        weighed = telling(log, commits)
-
-        def assembled(feed: _Read) -> DataFrame:
-            # By today's names: a piece may have a column by another one.
-            fits = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
-            for where in filter(None, (at.where, within)):
-                fits = [frame.where(where) for frame in fits]
-            return at.united(fits)
-
-        def brought(feed: _Read) -> tuple[DataFrame, Local | None, Contradicted | None]:
-            frame = assembled(feed)
-            local = small(frame)
-            if not weighed:
-                return frame, local, None
-            images = local if local is not None and at.where is None else _types(at, feed, pieces)
-            return frame, local, contradicted(weighed, images_of(images))
-
+        plan = _FeedPlan(at, pieces, replaced_within(commits) if stable else None, telling(log, commits))
         doing(f"reading the changes of {at.ref.name}")
         with heard(at.spark), interpreted(at.spark, log.size()):
             try:
-                frame, local, contradiction = brought(at.feed)
+                rows = plan.read(at.feed)
             except Exception as error:
                 if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
                     raise
-                frame, local, contradiction = brought(partial(feed_by_commit, at, commits))
+                rows = plan.read(partial(feed_by_commit, at, commits))
                 via = "two versions compared, where the feed fails"
-        if contradiction is not None:
-            return contradiction
-        if local is None:
-            return Feed(frame, via, commits)
-        self._keep(_Held(range_, frame.schema, local.arrow))
-        return Feed(local, via, commits)
+        if isinstance(rows, Contradicted):
+            return rows
+        if isinstance(rows, Local):
+            self._keep(_Held(range_, rows.schema, rows.arrow))
+        return Feed(rows, via, commits)
 
     def _keep(self, feed: _Held) -> None:
         self._feeds.append(feed)
@@ -135,11 +155,6 @@ def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:
             current.append(commit)
     close()
     return [(first, last, _renamed_after(last, renames)) for first, last in pieces]
-
-
-def _types(at: TableVersion, feed: _Read, pieces: Iterable[_Piece]) -> DataFrame:
-    """The version and the type of each image of the whole table, without its values."""
-    return at.united([feed(first, last).select(VERSION, CHANGE) for first, last, _ in pieces])
 
 
 def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:

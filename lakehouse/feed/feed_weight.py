@@ -69,12 +69,12 @@ class Telling:
         Args:
             images: What its feed has.
         """
-        told = f"the feed of version {self.commit.version} ({self.commit.operation}) tells"
+        words = f"the feed of version {self.commit.version} ({self.commit.operation}) tells"
         if images.before != images.after:
-            return f"{told} {counted(images.before, 'row')} before an update and {images.after:,} after it"
+            return f"{words} {counted(images.before, 'row')} before an update and {images.after:,} after it"
         if self.growth is not None and images.growth != self.growth:
             return (
-                f"{told} that the table grew by {counted(images.growth, 'row')}, and its files say by {self.growth:,}"
+                f"{words} that the table grew by {counted(images.growth, 'row')}, and its files say by {self.growth:,}"
             )
         return None
 

@@ -73,9 +73,7 @@ class Telling:
         if images.before != images.after:
             return f"{words} {counted(images.before, 'row')} before an update and {images.after:,} after it"
         if self.growth is not None and images.growth != self.growth:
-            return (
-                f"{words} that the table grew by {counted(images.growth, 'row')}, and its files say by {self.growth:,}"
-            )
+            return f"{words} a growth of {counted(images.growth, 'row')}, and its files say {self.growth:,}"
         return None
 
 

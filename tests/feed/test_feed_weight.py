@@ -32,7 +32,7 @@ CONTRADICTIONS: dict[str, tuple[Told, str]] = {
     ),
     "a delete told twice": (
         (GONE, 2 * [("delete", (2, "A", 5))]),
-        "the feed of version 1 (MERGE) tells of a growth by -2 rows, and its files say -1",
+        "the feed of version 1 (MERGE) tells a growth of -2 rows, and its files say -1",
     ),
 }
 

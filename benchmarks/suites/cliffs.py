@@ -17,13 +17,14 @@ from benchmarks.harness.report import Result, at_most
 from lakehouse import Changes, DeltaIOManager, Merge, Read, Table
 from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.feed.feed_weight import telling
 from lakehouse.follow.watch import Watch, by_manager
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.read.batch import pending
 from lakehouse.spark.snapshot import TableRef
 
-HOURS, COMMITS, FILES, PENDING = 8_760, 2_000, 20_000, 10_000
+HOURS, COMMITS, FILES, PENDING, TOLD = 8_760, 2_000, 20_000, 10_000, 1_000
 YEAR = dg.HourlyPartitionsDefinition("2023-01-01-00:00", end_date="2024-01-01-00:00")
 FIRST = datetime(2023, 1, 1)  # noqa: DTZ001  (as the log writes the values)
 SCHEMA = json.dumps(
@@ -70,6 +71,7 @@ def run(lab: Lab) -> Result:
         one, everything = batches(Read(max_versions=1), spread), batches(Read(), spread)
         wide = Location(str(room / "wide"))
         first = cpu(lambda: FileLog(wide, "wide").size())
+        few, many = (weighed(room / name, files) for name, files in (("few", TOLD), ("many", FILES)))
         dozen = cpu(lambda: [FileLog(wide, "wide").size() for _ in range(12)])
     rows = {
         f"positions of {HOURS:,} partitions, one walk": each,
@@ -78,18 +80,22 @@ def run(lab: Lab) -> Result:
         "the same, if each batch reads all that is pending": everything,
         f"a table of {FILES:,} files opened": first,
         "the same table asked a dozen times more": dozen,
+        f"{TOLD:,} pending commits that tell their changes, weighed": few,
+        f"the same, in a table of {FILES:,} files": many,
     }
     return Result(
         "cliffs",
         "Cliffs",
         f"A year of hourly partitions, {COMMITS:,} commits in the table and in its source; a table of {FILES:,} files; "
-        f"a backlog of {PENDING:,} commits. Metadata only, CPU seconds of this process. A batch of the backlog is the "
-        "mean of twenty; the goal takes it times the number of commits.",
+        f"a backlog of {PENDING:,} commits; {TOLD:,} commits of others, each of which replaces a file and tells "
+        "the row that it changes. Metadata only, CPU seconds of this process. A batch of the backlog is the mean of "
+        "twenty; the goal takes it times the number of commits.",
         ("", "CPU s"),
         [(what, f"{seconds:.3f}") for what, seconds in rows.items()],
         [
             at_most("positions of a year of hours: at most 1 CPU s", each, 1),
             at_most(f"{PENDING:,} pending commits in batches of one: at most 60 CPU s", one * PENDING, 60),
+            at_most(f"{TOLD:,} pending commits that tell their changes, weighed: at most 1 CPU s", few, 1),
             at_most("a dozen looks at a table of 20,000 files: at most 0.2 CPU s", dozen, 0.2),
         ],
     )
@@ -115,6 +121,29 @@ def marked(version: int) -> str:
 
 def unmarked(version: int) -> None:
     """What a commit of another program says."""
+
+
+def weighed(path: Path, files: int) -> float:
+    """What it costs to weigh commits that each replace a row in one of so many files, as an `UPDATE` of Delta does."""
+    write(path, 1, unmarked, per_commit=files)
+    log = path / "_delta_log"
+    for version in range(1, TOLD + 1):
+        info = {"timestamp": version, "operation": "UPDATE", "operationMetrics": {"numUpdatedRows": "1"}}
+        file = {"partitionValues": {}, "size": 1_000, "modificationTime": 0, "dataChange": True}
+        actions: list[dict[str, Any]] = [
+            {"commitInfo": info},
+            {"remove": {"path": f"part-0-{version - 1}.parquet", "deletionTimestamp": 0, "dataChange": True}},
+            {"add": file | {"path": f"updated-{version}.parquet", "stats": json.dumps({"numRecords": 1})}},
+            {"cdc": {"path": f"_change_data/{version}.parquet", "size": 1, "partitionValues": {}, "dataChange": False}},
+        ]
+        (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    table = FileLog(Location(str(path)), path.name)
+    commits = tuple(table.commits(TOLD, 1))
+
+    def weigh() -> None:
+        assert [each.growth for each in telling(table, commits)] == [0] * TOLD
+
+    return cpu(weigh)
 
 
 def write(path: Path, commits: int, says: Callable[[int], str | None], *, per_commit: int) -> None:

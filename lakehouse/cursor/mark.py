@@ -204,6 +204,14 @@ class Mark:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
 
 
+def is_mark(text: str | None) -> bool:
+    """Whether a commit's `userMetadata` is a mark, of whichever asset; not one that is damaged or of a later format."""
+    try:
+        return Mark.from_json(text) is not None
+    except ValueError:
+        return False
+
+
 def application_id(asset: str, partitions: tuple[str, ...], generation: str) -> str:
     """Delta's `txnAppId` of an asset. Each partition (or range of partitions) and generation counts its own epochs."""
     match partitions:

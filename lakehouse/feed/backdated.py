@@ -11,6 +11,7 @@ from lakehouse.changes.latest_images import CHANGE, INSERT, TIMESTAMP, VERSION
 from lakehouse.changes.times import Times, times_of
 from lakehouse.feed.feed_reader import Feeds
 from lakehouse.feed.feed_trust import why_retyped, why_unreliable
+from lakehouse.feed.feed_weight import Contradicted
 from lakehouse.frames.driver_rows import computed
 from lakehouse.frames.fitting import conformed
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
@@ -69,7 +70,9 @@ def _tail(changes: Changes, log: Log, head: Head, commits: tuple[Commit, ...]) -
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in since)
     try:
         with heard(at.spark):
-            content = Feeds().read(at, since, log.size(), stable=stable)
+            content = Feeds().read(at, since, log, stable=stable)
+            if isinstance(content, Contradicted):
+                return None
             images = [content.frame] if isinstance(content, Feed) else []
             if not first.is_first:
                 images.append(_as_inserted(at, first))

@@ -4,7 +4,7 @@ What a commit changed never changes later. A feed that one asset has brought to 
 other asset of the run that reads the same commits, even if its files are gone by then.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,6 +14,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.changes.changes import LOG_NAMES
 from lakehouse.changes.content import Feed, Nothing
+from lakehouse.changes.latest_images import CHANGE, VERSION
+from lakehouse.feed.feed_weight import Contradicted, Telling, contradicted, images_of, telling
 from lakehouse.feed.replaced import replaced_within
 from lakehouse.feed.version_diff import feed_by_commit
 from lakehouse.frames.driver_rows import Local, small
@@ -21,7 +23,7 @@ from lakehouse.frames.fitting import conformed
 from lakehouse.frames.types import field_names, padding_like
 from lakehouse.limits import limits
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
-from lakehouse.log.size import Size
+from lakehouse.log.log import Log
 from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
 from lakehouse.spark.progress import doing, heard
@@ -29,6 +31,10 @@ from lakehouse.spark.snapshot import TableRef, TableVersion
 
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
 """A table, its id, the version whose schema the rows have, a predicate, and the commits."""
+_Read: TypeAlias = Callable[[int, int], DataFrame]
+"""The feed of the versions from one to another."""
+_Piece: TypeAlias = tuple[int, int, Mapping[str, str]]
+"""The first and the last version of a piece, and the columns that were renamed after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +44,60 @@ class _Held:
     arrow: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _FeedPlan:
+    """How the feed of a range is read.
+
+    Args:
+        at: The table, pinned at the end of the range.
+        pieces: The pieces of the range.
+        within: A condition that every row of them fulfils; None if none is known.
+        weighed: The commits whose changes are weighed.
+    """
+
+    at: TableVersion
+    pieces: Sequence[_Piece]
+    within: str | None
+    weighed: Sequence[Telling]
+
+    def read(self, feed: _Read) -> Local | DataFrame | Contradicted:
+        """The rows, at the driver if they are few; or why they are not believed."""
+        frame = self._frame(feed)
+        local = small(frame)
+        rows = frame if local is None else local
+        if not self.weighed:
+            return rows
+        types = rows if isinstance(rows, Local) and self.at.where is None else self._types(feed)
+        return contradicted(self.weighed, images_of(types)) or rows
+
+    def _frame(self, feed: _Read) -> DataFrame:
+        """The rows, by today's names: a piece may have a column by another one."""
+        today = self.at.rows()
+        fits = [fitted(feed(first, last), renames, today) for first, last, renames in self.pieces]
+        for where in filter(None, (self.at.where, self.within)):
+            fits = [frame.where(where) for frame in fits]
+        return self.at.united(fits)
+
+    def _types(self, feed: _Read) -> DataFrame:
+        """The version and the type of each row of the whole table, without its values."""
+        return self.at.united([feed(first, last).select(VERSION, CHANGE) for first, last, _ in self.pieces])
+
+
 @dataclass(slots=True)
 class Feeds:
     """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
 
     _feeds: list[_Held] = field(default_factory=list[_Held])
 
-    def read(self, at: TableVersion, commits: tuple[Commit, ...], size: Size | None, *, stable: bool) -> Feed | Nothing:
+    def read(
+        self, at: TableVersion, commits: tuple[Commit, ...], log: Log, *, stable: bool
+    ) -> Feed | Nothing | Contradicted:
         """What the commits did to rows.
 
         Args:
             at: The source, pinned at the end of the range.
             commits: The commits.
-            size: How much the source holds.
+            log: The log of the source.
             stable: Whether the schema is the same in all of them and at the head of the table.
         """
         pieces = _pieces(commits)
@@ -61,31 +108,21 @@ class Feeds:
         for feed in self._feeds:
             if feed.range == range_:  # for this session; the one that read it may be another
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
-        rows = at.rows()
-        within = replaced_within(commits) if stable else None
-
-        def assembled(feed: Callable[[int, int], DataFrame]) -> DataFrame:
-            # By today's names: a piece may have a column by another one.
-            fits = [fitted(feed(first, last), renames, rows) for first, last, renames in pieces]
-            for where in filter(None, (at.where, within)):
-                fits = [frame.where(where) for frame in fits]
-            return at.united(fits)
-
+        plan = _FeedPlan(at, pieces, replaced_within(commits) if stable else None, telling(log, commits))
         doing(f"reading the changes of {at.ref.name}")
-        with heard(at.spark), interpreted(at.spark, size):
+        with heard(at.spark), interpreted(at.spark, log.size()):
             try:
-                frame = assembled(at.feed)
-                local = small(frame)
+                rows = plan.read(at.feed)
             except Exception as error:
                 if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
                     raise
-                frame = assembled(partial(feed_by_commit, at, commits))
+                rows = plan.read(partial(feed_by_commit, at, commits))
                 via = "two versions compared, where the feed fails"
-                local = small(frame)
-        if local is None:
-            return Feed(frame, via, commits)
-        self._keep(_Held(range_, frame.schema, local.arrow))
-        return Feed(local, via, commits)
+        if isinstance(rows, Contradicted):
+            return rows
+        if isinstance(rows, Local):
+            self._keep(_Held(range_, rows.schema, rows.arrow))
+        return Feed(rows, via, commits)
 
     def _keep(self, feed: _Held) -> None:
         self._feeds.append(feed)
@@ -93,7 +130,7 @@ class Feeds:
             self._feeds.pop(0)
 
 
-def _pieces(commits: tuple[Commit, ...]) -> list[tuple[int, int, Mapping[str, str]]]:
+def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:
     """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
 
     Commits without rows are left out at the ends, so a table that was only compacted for a month is still read

@@ -5,7 +5,7 @@ If the table has deletion vectors, Delta's feed reads the whole files of such a 
 predicate, Parquet skips the pages that cannot hold such a row.
 """
 
-from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.mark import is_mark
 from lakehouse.limits import limits
 from lakehouse.log.commit_info import Commit
 
@@ -23,11 +23,7 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
 
 def _predicate(commit: Commit) -> str | None:
     """Only for our own commits: in another program's predicate a value may depend on the session or its time zone."""
-    try:
-        is_ours = Mark.from_json(commit.user_metadata) is not None
-    except ValueError:
-        return None
     predicate = commit.parameters.get("predicate")
-    if not is_ours or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
+    if not is_mark(commit.user_metadata) or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
         return None
     return None if predicate in (None, "", "[]", "true") or "TIMESTAMP" in predicate else predicate

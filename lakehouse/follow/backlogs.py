@@ -1,7 +1,7 @@
 """What each partition of a table has not read of a source, and which commits are worth a run of it."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -98,6 +98,9 @@ class _Walked:
 
     def file_schema(self, version: int) -> FileSchema | None:
         return self.log.file_schema(version)
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        return self.log.growths(versions)
 
     def epoch(self, application_id: str, version: int) -> int | None:
         return self.log.epoch(application_id, version)

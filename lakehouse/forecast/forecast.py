@@ -41,6 +41,8 @@ class InputForecast:
         rows: What those commits did to rows, by the log; None if it would not read the feed.
         table_rows: How many rows the source has, if all of them would be read and its log says so; else None.
         behind: How many versions a limit of the input leaves to later runs.
+        half_weighed: The versions whose changes can be weighed by their updates alone, because the log does not say how
+            many rows their files hold.
         why: Why it would not just read the changes, as the second half of a sentence; what to do, if it is refused.
     """
 
@@ -52,6 +54,7 @@ class InputForecast:
     rows: Rows | None = None
     table_rows: int | None = None
     behind: int = 0
+    half_weighed: tuple[int, ...] = ()
     why: str | None = None
 
     def __str__(self) -> str:
@@ -69,6 +72,10 @@ class InputForecast:
             parts.append(f" ({counted(self.table_rows, 'row')})")
         if self.behind:
             parts.append(f"; {counted(self.behind, 'version')} left to later runs")
+        if self.half_weighed:
+            which, more = ", ".join(map(str, self.half_weighed[:3])), ", ..." if len(self.half_weighed) > 3 else ""
+            parts.append(f"; of versions {which}{more} the log does not say how many rows their files hold, ")
+            parts.append("so only the images of updates are counted")
         if self.why is not None:
             parts.append(f". Because {self.why}" if self.reading is not Reading.REFUSED else f": {self.why}")
         return "".join(parts).rstrip(".") + "."

@@ -6,6 +6,7 @@ from typing import assert_never
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import Unread, unread_after
 from lakehouse.declare.read import Read
+from lakehouse.feed.feed_weight import telling
 from lakehouse.forecast.archive import Answer, Holds, Lacks, Unknown, answer
 from lakehouse.forecast.forecast import InputForecast, Reading
 from lakehouse.log.log import Head, Log
@@ -112,6 +113,7 @@ def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest
         len(included),
         rows,
         behind=source.head.version - upto,
+        half_weighed=tuple(each.commit.version for each in telling(source.log, included) if each.growth is None),
         why=why,
     )
 

@@ -2,5 +2,5 @@
 
 In: a table's location. Out: `Head`, `Commit`, counts of rows and files.
 Law: a log is read from a version that was pinned before; a version that is missing in the middle is an error.
-Read: log, commit_info, versions, rows, size, location, files, file_log, opened, retention.
+Read: log, commit_info, versions, rows, size, location, files, file_log, growth, opened, retention.
 """

@@ -8,7 +8,7 @@ this machine and of an object store are read alike (ADR 34).
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,6 +21,7 @@ from lakehouse.errors import UnreadableLogError
 from lakehouse.limits import limits
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.files import files_of
+from lakehouse.log.growth import Entry, growths
 from lakehouse.log.location import Location, Storage
 from lakehouse.log.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head
 from lakehouse.log.opened import Opened, newest
@@ -123,6 +124,9 @@ class FileLog:
             raise self._unreadable(error) from error
         return [dict(combination) for combination in values]
 
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        return growths(versions, self._entries, self._written_at)
+
     def epoch(self, application_id: str, version: int) -> int | None:
         # As of the version whose marks the cursor reads: a concurrent run may have committed since.
         delta = self._at(version)
@@ -163,6 +167,35 @@ class FileLog:
             if info and ("txnId" in info or path is not None):
                 break
         return info, path
+
+    def _entries(self, versions: Collection[int]) -> Iterator[Entry]:
+        """The files of some commits, as many at once as are worth it; a file that is gone is left out."""
+        listed, at_once = list(versions), self._files.at_once
+        for first in range(0, len(listed), at_once):
+            page = listed[first : first + at_once]
+            if len(page) == 1:
+                read = [self._lines(page[0])]
+            else:
+                with ThreadPoolExecutor(len(page)) as readers:
+                    read = list(readers.map(self._lines, page))
+            yield from ((version, lines) for version, lines in zip(page, read, strict=True) if lines is not None)
+
+    def _lines(self, version: int) -> list[str] | None:
+        try:
+            return list(self._files.lines(f"{version:020}.json"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+
+    def _written_at(self, version: int) -> Mapping[str, int]:
+        """How many rows are in each file of a version, if statistics say so; nothing if the version is gone."""
+        try:
+            files = pa.table(self._table_at(version).get_add_actions())
+        except (DeltaError, OSError, ValueError):
+            return {}
+        listed: Any = zip(files.column("path").to_pylist(), files.column("num_records").to_pylist(), strict=True)
+        return {path: rows for path, rows in listed if rows is not None}  # a path is as the log writes it
 
     def _present(self, oldest: int, below: int) -> list[int]:
         """The versions in `[oldest, below)` that have a file, newest first."""

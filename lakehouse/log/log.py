@@ -1,7 +1,7 @@
 """The log of a Delta table: where the table stands, and its commits."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -130,6 +130,16 @@ class Log(Protocol):
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         """The commits from `newest` down to `oldest`, lazily; fewer if older commits were cleaned up."""
+        ...
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        """By how many rows the table grew in each commit that tells its changes itself, of those that are asked for.
+
+        None: no statistics say it. A log that does not know which commits tell their changes answers None for all.
+
+        Raises:
+            UnreadableLogError: A commit cannot be read.
+        """
         ...
 
     def epoch(self, application_id: str, version: int) -> int | None:

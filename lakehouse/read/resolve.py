@@ -19,6 +19,7 @@ from lakehouse.errors import GO_ON_FROM, ChangeFeedDisabledError, GapError, Star
 from lakehouse.feed.archive import Archived
 from lakehouse.feed.feed_reader import Feeds, fitted
 from lakehouse.feed.feed_trust import why_laid_out_behind, why_laid_out_meanwhile, why_retyped, why_unreliable
+from lakehouse.feed.feed_weight import Contradicted
 from lakehouse.feed.source import Source
 from lakehouse.frames.driver_rows import small
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
@@ -114,8 +115,8 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         unreliable = _why_unreliable(source, at, commits, batch, reader)
         if unreliable is None and reader.gap is None:
             changes = _fed(source, at, position, commits, batch, reader)
-            unreliable = None if changes.is_empty else why_laid_out_meanwhile(source, at)
-            if unreliable is None:
+            unreliable = _why_disbelieved(changes, source, at)
+            if isinstance(changes, Changes) and unreliable is None:
                 return changes
     except Exception as error:
         reason = why_unreadable(error)
@@ -138,6 +139,17 @@ def _why_unreliable(
     return unreliable
 
 
+def _why_disbelieved(changes: Changes | Contradicted, source: Source, at: TableVersion) -> str | None:
+    """Why a feed that was read is not believed; None if it is."""
+    match changes:
+        case Contradicted(reason=reason):
+            return reason
+        case Changes():
+            return None if changes.is_empty else why_laid_out_meanwhile(source, at)
+        case _:
+            assert_never(changes)
+
+
 def _fed(
     source: Source,
     at: TableVersion,
@@ -145,14 +157,16 @@ def _fed(
     commits: tuple[Commit, ...],
     batch: tuple[Commit, ...],
     reader: Reader,
-) -> Changes:
+) -> Changes | Contradicted:
     """The feed of the commits that one run reads."""
     included = tuple(commit for commit in batch if not reader.read.leaves_out(commit.operation, commit.user_metadata))
     if not all(commit.is_quiet for commit in included):
         reader.ahead()
     is_complete = commits[-1].version == source.head.version
     stable = is_complete and not any(commit.operation in SCHEMA_CHANGES for commit in commits)
-    content = reader.feeds.read(at, included, source.log.size(), stable=stable)
+    content = reader.feeds.read(at, included, source.log, stable=stable)
+    if isinstance(content, Contradicted):
+        return content
     range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
     return Changes(at, range_, content, batch, behind, _key(source, batch, included))
 

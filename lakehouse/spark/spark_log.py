@@ -3,7 +3,7 @@
 SQL only, so it is the same on classic Spark, through Spark Connect and on a cluster.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import Row, SparkSession
@@ -64,6 +64,9 @@ class SparkLog:
 
     def file_schema(self, version: int) -> FileSchema | None:
         return None  # SQL tells how a table is partitioned now, and not how it was
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        return dict.fromkeys(versions)  # SQL tells nothing of a commit's files
 
     def epoch(self, application_id: str, version: int) -> int | None:
         return None

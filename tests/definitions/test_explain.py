@@ -28,6 +28,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.errors import ReadError
 from lakehouse.forecast.forecast import Forecast, Reading, RunEffect
 from lakehouse.spark.snapshot import TableRef
+from tests.support.by_hand import rewritten
 from tests.support.marked import append, run
 from tests.support.tables import DAYS, orders
 
@@ -80,6 +81,17 @@ def test_unread_changes_are_told_with_their_range_and_rows(settled: Path) -> Non
     assert (source.reading, source.after, source.upto, source.commits) == (Reading.CHANGES, 0, 3, 2)
     assert "reads  orders: the changes of versions (0, 3] (2 commits)." in str(of)
     assert "the rows of the table with the touched keys are compared" in str(of)
+
+
+def test_commits_whose_changes_can_be_weighed_in_part_alone_are_named(settled: Path) -> None:
+    rows, told = [(1, "2013-01-02"), (2, "2013-01-04")], [("update_postimage", (2, "2013-01-04"))]
+    rewritten(settled / "orders", rows, told)
+    (source,) = forecast(settled, copies).inputs
+    assert source.half_weighed == ()
+    version = rewritten(settled / "orders", rows, told, counted=False)
+    (source,) = forecast(settled, copies).inputs
+    assert source.half_weighed == (version,)
+    assert "; of versions 2 the log does not say how many rows their files hold, so only the images of" in str(source)
 
 
 def test_a_table_that_has_read_everything_has_nothing_to_do(settled: Path) -> None:

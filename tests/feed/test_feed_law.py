@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Aggregate, Append, Changes, Merge, Table
 from lakehouse.changes.latest_images import AFTER, BEFORE, CHANGE, DELETE, INSERT
 from lakehouse.feed.feed_reader import fitted
+from lakehouse.feed.feed_weight import Images, telling
 from lakehouse.frames.driver_rows import small
 from lakehouse.frames.exactness import are_exact, inexact_in_sql
 from lakehouse.spark.snapshot import TableVersion
@@ -99,6 +100,7 @@ def check(lake: Lake, seed: int, steps: int) -> None:
     for step in range(1, steps):
         lake.sql(_act(chance, step))
     before: Counter[tuple[Any, ...]] = Counter()
+    weighed = {each.commit.version: each for each in telling(lake.source("t").log, lake.commits("t"))}
     for version in range(first, lake.version("t") + 1):
         at = TableVersion(lambda: lake.spark, lake.ref("t"), "", version)
         now = Counter(_texts(at.rows()))
@@ -109,6 +111,9 @@ def check(lake: Lake, seed: int, steps: int) -> None:
         _check_renderings(feed, [row[-len(flags) :] for row in told], list(flags))
         doubtful = {row[0] for row in told if any(row[-len(flags) :])}
         images = [(row[-len(flags) - 1], row[: -len(flags) - 1]) for row in told]
+        if version in weighed:
+            types = Images.of(Counter(change for change, _ in images))
+            assert weighed[version].why_contradicted(types) is None, f"seed {seed}, version {version}"
         expected = before.copy()
         expected.subtract(row for change, row in images if change in (DELETE, BEFORE))
         expected.update(row for change, row in images if change in (INSERT, AFTER))

@@ -1,7 +1,7 @@
 """What a table's commits say of themselves: which changed rows, which removed all, which are missing."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -213,6 +213,9 @@ class Listed:
 
     def file_schema(self, version: int) -> FileSchema | None:
         return None
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        return {}
 
     def epoch(self, application_id: str, version: int) -> int | None:
         return None

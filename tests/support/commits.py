@@ -1,6 +1,6 @@
 """A Delta table's history in memory, by Delta's own rules, and a log of it that obeys `lakehouse.log.log.Log`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lakehouse.cursor.cursor import Cursor, Known
@@ -46,6 +46,9 @@ class History:
 
     def file_schema(self, version: int) -> FileSchema | None:
         return None
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        return {}
 
     def epoch(self, application_id: str, version: int) -> int | None:
         return self.transactions.get(application_id, 0) if self.knows_epochs else None

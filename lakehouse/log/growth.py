@@ -1,0 +1,121 @@
+"""By how many rows a commit made a table grow, by the files that it added and removed.
+
+A commit may tell its changes itself, in files of changed rows (Delta: PROTOCOL.md, "Add CDC File"). Nothing keeps such
+files and the files of the table from saying different things. The feed of every other commit is made of the latter.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self, TypeAlias
+
+Entry: TypeAlias = tuple[int, Sequence[str]]
+"""A version, and the lines of its file in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a commit added or removed.
+
+    Args:
+        path: Its path, as the log writes it.
+        written: How many rows are in the file; None if the action does not say.
+        deleted: How many of them its deletion vector deletes.
+    """
+
+    path: str
+    written: int | None
+    deleted: int
+
+    @classmethod
+    def of(cls, action: Mapping[str, Any]) -> Self:
+        """The file of an `add` or a `remove`."""
+        statistics: Mapping[str, Any] = json.loads(action.get("stats") or "{}")
+        vector: Mapping[str, Any] = action.get("deletionVector") or {}
+        return cls(action["path"], statistics.get("numRecords"), int(vector.get("cardinality") or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """The files that one commit added and removed."""
+
+    added: tuple[DataFile, ...]
+    removed: tuple[DataFile, ...]
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Self:
+        actions: list[dict[str, Any]] = [json.loads(line) for line in lines if '"path"' in line]
+        added, removed = (
+            tuple(DataFile.of(action[kind]) for action in actions if kind in action) for kind in ("add", "remove")
+        )
+        return cls(added, removed)
+
+    @property
+    def says_what_it_added(self) -> bool:
+        return all(file.written is not None for file in self.added)
+
+    @property
+    def written(self) -> dict[str, int]:
+        """How many rows each file has, if its action says so."""
+        return {file.path: file.written for file in (*self.added, *self.removed) if file.written is not None}
+
+    def growth(self, written: Mapping[str, int]) -> int | None:
+        """By how many rows the table grew; None if that is not known of a file.
+
+        Args:
+            written: How many rows are in each file, by its path.
+        """
+        return _less(_live(self.added, written), _live(self.removed, written))
+
+
+def tells_changes(lines: Iterable[str]) -> bool:
+    """Whether a commit tells its changes itself."""
+    return any('"cdc"' in line and "cdc" in json.loads(line) for line in lines)
+
+
+def growths(
+    versions: Collection[int],
+    entries: Callable[[Collection[int]], Iterator[Entry]],
+    written_at: Callable[[int], Mapping[str, int]],
+) -> dict[int, int | None]:
+    """By how many rows the table grew in each commit that tells its changes itself; None if no statistics say it.
+
+    A `remove` often has no statistics, so the rows of a removed file are looked up where the file was added: in the
+    same commits, then in the version before them, then in the commits between them.
+
+    Args:
+        versions: The commits.
+        entries: The files of commits in the log, those that are there.
+        written_at: How many rows are in each file of a version, if statistics say so; the cost follows the table.
+    """
+    telling = {version: FileChanges.of(lines) for version, lines in entries(versions) if tells_changes(lines)}
+    written = dict(chain.from_iterable(changes.written.items() for changes in telling.values()))
+
+    def unknown() -> list[int]:
+        return [v for v, changes in telling.items() if changes.says_what_it_added and changes.growth(written) is None]
+
+    missing = unknown()
+    if missing:
+        first, last = min(missing), max(missing)
+        written |= written_at(first - 1)
+        if unknown():
+            between = [version for version in range(first, last) if version not in telling]
+            for _, lines in entries(between):
+                written |= FileChanges.of(lines).written
+    return {version: changes.growth(written) for version, changes in sorted(telling.items())}
+
+
+def _live(files: Iterable[DataFile], written: Mapping[str, int]) -> int | None:
+    """The rows of some files that are not deleted; None if that is not known of a file."""
+    rows = 0
+    for file in files:
+        of_file = written.get(file.path) if file.written is None else file.written
+        if of_file is None:
+            return None
+        rows += of_file - file.deleted
+    return rows
+
+
+def _less(more: int | None, fewer: int | None) -> int | None:
+    return None if more is None or fewer is None else more - fewer

@@ -47,6 +47,7 @@ class Lake:
         keys: The key of each table that has one.
         feeds: What one run has read so far, for its other assets.
         where: The address by which the files of a directory are read and written.
+        trust_key: Whether readers believe the keys of tables that no asset writes.
     """
 
     spark: SparkSession
@@ -54,6 +55,7 @@ class Lake:
     keys: dict[str, str | tuple[str, ...]]
     feeds: Feeds = field(default_factory=Feeds)
     where: Callable[[Path], Location] = on_disk
+    trust_key: bool = False
 
     def materialize(
         self,
@@ -128,7 +130,7 @@ class Lake:
         head = head if upto is None else replace(head, version=upto)
         key = self.keys.get(name, ())
         key = (key,) if isinstance(key, str) else key
-        return Source(TableVersion.of(self.spark, ref, head), log, head, key)
+        return Source(TableVersion.of(self.spark, ref, head), log, head, key, self.trust_key)
 
 
 def target(source: Changes) -> Merge:
@@ -146,6 +148,7 @@ class Ours:
     table: Table = field(default_factory=lambda: Table(key=KEY))
     outcome: Outcome | None = None
     where: Callable[[Path], Location] = on_disk
+    trust_key: bool = False
 
     def prepare(self, pair: Pair) -> None:
         self._lake(pair).adopt(self._asset(), self.table)
@@ -161,7 +164,8 @@ class Ours:
         return target
 
     def _lake(self, pair: Pair) -> Lake:
-        return Lake(self.spark, pair.root, {"source": self.table.key_columns}, where=self.where)
+        lake = Lake(self.spark, pair.root, {"source": self.table.key_columns}, where=self.where)
+        return replace(lake, trust_key=self.trust_key)
 
 
 def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:

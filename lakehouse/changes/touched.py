@@ -160,7 +160,7 @@ class Touched:
         Raises:
             WriteError: They name different ones.
         """
-        if self.columns != other.columns:
+        if [*map(str.lower, self.columns)] != [*map(str.lower, other.columns)]:
             raise WriteError(
                 f"Touched keys of ({', '.join(self.columns)}) and of ({', '.join(other.columns)}) cannot be united: "
                 f"carry one of them over with via(frame, {', '.join(map(repr, self.columns))})."

@@ -70,4 +70,5 @@ def pinned(
         where = slice_.predicate(column_types(at.rows().schema if schema is None else as_struct(schema)))
         at = replace(at, where=where, mapped=digest(partitions(slice_)))
     # A key may be in several of the asset's partitions, whether or not Delta knows of them.
-    return Source(at, log, head, () if table.partition_columns else table.key_columns)
+    key = () if table.partition_columns else table.key_columns
+    return Source(at, log, head, key, table.trust_key)

@@ -52,6 +52,9 @@ class Table(Declared):
             and post-images. None by default: Dagster's event log keeps for ever what it was given, personal data too.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
         policy: What a run of this table may do; a field that is not given is the IO manager's.
+        trust_key: Of a table that another program writes: whether its readers believe that the key identifies a row.
+            The change feed then gives the rows of touched keys, and a key in two rows gives wrong results. By default
+            the rows are read from the table.
 
     Raises:
         ValueError: A combination that no Delta table can have.
@@ -72,6 +75,7 @@ class Table(Declared):
     show_rows: int = 0
     columns: Mapping[str, str] | None = None
     policy: Policy = Policy()
+    trust_key: bool = False
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -81,6 +85,8 @@ class Table(Declared):
         object.__setattr__(self, "properties", dict(self.properties or {}))
         object.__setattr__(self, "columns", dict(self.columns or {}))
         object.__setattr__(self, "policy", _policy(self.policy))
+        if self.trust_key and not self.key:
+            raise ValueError("trust_key is about the declared key: give key.")
         if self.partition_by and self.cluster_by:
             raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
         if self.on_gap not in ("reconcile", "fail"):

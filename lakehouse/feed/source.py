@@ -32,12 +32,14 @@ class Source:
         log: Its log.
         head: Where it stood.
         key: The declared key columns of the source; empty if it declares none.
+        trusts_key: Whether the key is believed of commits that no asset made.
     """
 
     at: TableVersion
     log: Log
     head: Head
     key: tuple[str, ...] = ()
+    trusts_key: bool = False
 
     @property
     def state(self) -> SourceState:

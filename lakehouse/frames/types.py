@@ -80,8 +80,12 @@ def widens(value: DataType, column: DataType) -> bool:
             return column.scale >= value.scale and column.precision - column.scale >= value.precision - value.scale
         case FloatType(), DoubleType():
             return True
-        case ((ByteType() | ShortType() | IntegerType()), DoubleType()):
+        case ((ByteType() | ShortType() | IntegerType()), DoubleType()) | ((ByteType() | ShortType()), FloatType()):
             return True
+        case ArrayType(), ArrayType():
+            return widens(value.elementType, column.elementType)
+        case MapType(), MapType():
+            return widens(value.keyType, column.keyType) and widens(value.valueType, column.valueType)
         case StructType(), StructType():
             return len(value.fields) == len(column.fields) and all(
                 a.name.lower() == b.name.lower() and widens(a.dataType, b.dataType)

@@ -1,6 +1,6 @@
 """What a write of a full extract is about: its version against the table's, its columns, and its scope."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from lakehouse.changes.touched import require
 from lakehouse.cursor.cursor import Fresh, Known
+from lakehouse.cursor.definition import digest
 from lakehouse.cursor.extract import ExtractVersion
+from lakehouse.cursor.mark import Mark
 from lakehouse.errors import (
     RESTATE_FROM,
     DeletionsHeldBackError,
@@ -20,7 +22,7 @@ from lakehouse.errors import (
     UnknownExtractError,
     WriteError,
 )
-from lakehouse.frames.driver_rows import computed, is_empty
+from lakehouse.frames.driver_rows import Local, computed, is_empty, small
 from lakehouse.frames.types import column_types
 from lakehouse.read.run import Run
 from lakehouse.results.writes import History, Snapshot, Write
@@ -49,9 +51,44 @@ def opened(run: Run, write: Snapshot) -> Run:
             "and annotate inputs with DataFrame.",
         )
     run = replace(run, extract=_after(run, write))
-    if not is_ignored(run, write):
-        _refuse_misfit(run, write)
-    return run
+    again = _again(run)
+    if is_ignored(run, write):
+        return replace(run, scope=None if again is None else again.scope)
+    _refuse_misfit(run, write)
+    run = replace(run, scope=_scope_digest(write))
+    # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
+    return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
+
+
+def is_again(run: Run) -> bool:
+    """Whether the table holds the version of the run's extract already."""
+    return _again(run) is not None
+
+
+def _again(run: Run) -> Mark | None:
+    """The newest mark, if the table holds the version of the run's extract already."""
+    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+    return mark if mark is not None and mark.extract == run.extract else None
+
+
+def has_scope(mark: Mark, run: Run) -> bool:
+    """Whether a commit is known to have taken an extract of the same scope as the run's."""
+    return run.scope is not None and mark.scope == run.scope
+
+
+def _scope_digest(write: Snapshot) -> str | None:
+    """The scope as a short text; None if its values are too many, or have no literals."""
+    if isinstance(write.scope, Mapping):
+        return digest({name.lower(): sorted(set(map(str, values))) for name, values in write.scope.items()})
+    columns = sorted(write.scope_columns, key=str.lower)
+    if not columns:
+        return digest({})
+    rows = small(write.rows.select(*map(quote, columns)).distinct())
+    values = None if rows is None else rows.values(columns)
+    if values is None:
+        return None
+    texts = [str(value[0]) if len(value) == 1 else str(value) for value in values]
+    return digest({", ".join(columns).lower(): sorted(texts)})
 
 
 def is_ignored(run: Run, write: Snapshot) -> bool:
@@ -132,24 +169,35 @@ def filled(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFram
     return beside.selectExpr(*map(quote, rows.columns), *taken)
 
 
-def scoped(write: Snapshot, rows: DataFrame, stored: DataFrame) -> DataFrame:
-    """The stored rows of which the extract is all that there is.
+def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Gives of stored rows those of which the extract is all that there is.
 
     Args:
         write: The extract, as the asset returned it.
         rows: Its rows.
-        stored: Rows of the table.
 
     Raises:
-        ColumnMissingError: The table lacks a column of the scope.
+        ColumnMissingError: The stored rows lack a column of the scope.
     """
-    if not write.scope_columns:
-        return stored
-    require(stored.columns, write.scope_columns, "The table")
-    if isinstance(write.scope, Mapping):
-        return stored.where(_named(write, stored))
-    values = computed(rows.select(*map(quote, write.scope_columns)).distinct(), few=True)
-    return matching(stored, values if isinstance(values, DataFrame) else values.frame, write.scope_columns)
+    columns = write.scope_columns
+    if isinstance(write.scope, Mapping) or not columns:
+        values = None
+    else:
+        values = few_rows(rows.select(*map(quote, columns)).distinct())
+
+    def within(stored: DataFrame) -> DataFrame:
+        require(stored.columns, columns, "The table")
+        if values is not None:
+            return matching(stored, values, columns)
+        return stored.where(_named(write, stored)) if columns else stored
+
+    return within
+
+
+def few_rows(few: DataFrame) -> DataFrame:
+    """A frame of few rows, computed once, however often a plan reads them."""
+    rows = computed(few, few=True)
+    return rows.frame if isinstance(rows, Local) else rows
 
 
 def _named(write: Snapshot, rows: DataFrame) -> str:

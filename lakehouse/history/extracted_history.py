@@ -17,9 +17,10 @@ from lakehouse.difference.by_key import keyed
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import RESTATE_FROM, WriteError
 from lakehouse.frames.driver_rows import is_empty
-from lakehouse.frames.fitting import check_new, check_padding, fit, with_lacking
+from lakehouse.frames.fitting import check_new, check_padding, conformed, fit, with_lacking
 from lakehouse.history import extract
-from lakehouse.history.extract import filled, matching, refuse_deletions, scoped
+from lakehouse.history.corrected import former_rows
+from lakehouse.history.extract import filled, matching, refuse_deletions, scope_of
 from lakehouse.history.history_rows import NEVER, Shape
 from lakehouse.history.history_table import check_columns, laid_out, laid_out_shape, shape_of
 from lakehouse.log.log import Head
@@ -84,6 +85,7 @@ def extracted(
 
     Raises:
         DeletionsHeldBackError: More entities would end than may.
+        WriteError: A correction lacks entities whose rows of before are not known.
     """
     assert run.extract is not None, "opened() has given the version"
     shape = laid_out_shape(run, write)
@@ -97,24 +99,32 @@ def extracted(
     stored = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.name, snapshot.rows, stored.schema, (*shape.entity, *snapshot.scope_columns))
     end, start = quote(shape.end), quote(shape.start)
-    reaching = stored.where(f"{end} IS NULL OR {end} >= {version}")
+    reaches = f"{end} IS NULL OR {end} >= {version}"
+    reaching = stored.where(reaches)
     values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
     before = reaching.where(f"{start} < {version}")
     delivered = filled(snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
     delivered = fit(run.name, delivered, values, may_add=True)
-    within = scoped(snapshot, delivered, reaching.where(f"{end} IS NULL"))
-    _judge(run, snapshot, shape, delivered, within)
+    of_scope = scope_of(snapshot, delivered)
+    within = of_scope(reaching.where(f"{end} IS NULL"))
+    missing, back = matching(within, delivered, shape.entity, "left_anti"), None
     if snapshot.scope_columns:
         entity = [*map(quote, shape.entity)]
         concerned = delivered.select(*entity).unionByName(within.select(*entity))
         reaching, before = (matching(rows, concerned, shape.entity) for rows in (reaching, before))
+        back = former_rows(run, missing, shape.entity, of_scope, f"{end} IS NULL", head)
+    if back is not None:
+        missing, before = (matching(rows, back, shape.entity, "left_anti") for rows in (missing, before))
+    _judge(run, snapshot, within, missing)
     rows = _rows(shape, delivered, before, at)
+    if back is not None:
+        rows = rows.unionByName(conformed(back.where(reaches), rows.schema))
     return keyed(run, fit(run.name, rows, stored.schema, may_add=True), None, reaching, head, rest)
 
 
-def _judge(run: Run, snapshot: Snapshot, shape: Shape, delivered: DataFrame, within: DataFrame) -> None:
+def _judge(run: Run, snapshot: Snapshot, within: DataFrame, missing: DataFrame) -> None:
     if snapshot.max_deleted is not None and "max_deleted" not in run.request.allowed:
-        refuse_deletions(run, snapshot, matching(within, delivered, shape.entity, "left_anti").count(), within)
+        refuse_deletions(run, snapshot, missing.count(), within)
 
 
 def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) -> DataFrame:

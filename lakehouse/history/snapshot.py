@@ -7,8 +7,10 @@ from lakehouse.cursor.definition import TRACK
 from lakehouse.difference.by_key import keyed
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import WriteError
+from lakehouse.frames.fitting import conformed
 from lakehouse.history import extract
-from lakehouse.history.extract import matching, refuse_deletions, scoped
+from lakehouse.history.corrected import former_rows
+from lakehouse.history.extract import matching, refuse_deletions, scope_of
 from lakehouse.log.log import Head
 from lakehouse.log.rows import Rows
 from lakehouse.read.run import Run
@@ -45,12 +47,18 @@ def extracted(
 
     Raises:
         DeletionsHeldBackError: The statement would delete too many rows.
+        WriteError: A correction lacks keys whose rows of before are not known.
     """
-    within = scoped(write, rows, stored)
+    of_scope = scope_of(write, rows)
+    within = of_scope(stored)
 
     def judge(differing: Rows) -> None:
         refuse_deletions(run, write, differing.deleted or 0, within)
 
+    if write.scope_columns:
+        key = run.table.key_columns
+        back = former_rows(run, matching(within, rows, key, "left_anti"), key, of_scope, "TRUE", head)
+        rows = rows if back is None else rows.unionByName(conformed(back, rows.schema))
     concerned = within if not write.scope_columns else within.unionByName(_moved(run, rows, stored, within))
     return keyed(run, rows, None, concerned, head, rest, judge)
 

@@ -172,11 +172,13 @@ def _fed(
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
-    """The declared key, if the feed gives the source's rows by it: all commits are read, under one schema."""
+    """The columns by which the feed gives the source's rows, if all commits are read, under one schema."""
     if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
         return ()
-    key = source.key
-    return unique_key(source.log, source.head, source.at.ref.name, key, commits) if key else ()
+    if not source.key:
+        return ()
+    promised = source.key if source.trusts_key else ()
+    return unique_key(source.log, source.head, source.at.ref.name, promised, commits)
 
 
 def _gap(

@@ -41,8 +41,9 @@ class Run:
         request: What a user asks of the run by its tags.
         continued_from: What a run tag had an `Append` or a `History` continue from, and why; None without such a tag.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
+        scope: The digest of the extract's scope; None without an extract, or if its scope has too many values.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
-            commits after a position.
+            commits after a position; or because extracts of several scopes have one version.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
     """
 
@@ -60,6 +61,7 @@ class Run:
     request: UserRequest = field(default_factory=UserRequest)
     continued_from: str | None = None
     extract: ExtractVersion | None = None
+    scope: str | None = None
     must_record: bool = False
     inputs: Size | None = None
 
@@ -204,6 +206,7 @@ class Run:
             definition=self.definition,
             decided=self._decisions,
             extract=self.extract,
+            scope=self.scope,
         )
 
 

@@ -9,20 +9,21 @@ from lakehouse.sql.text import folded
 
 
 def unique_key(
-    log: Log, head: Head, asset: str, declared: tuple[str, ...], commits: tuple[Commit, ...]
+    log: Log, head: Head, asset: str, promised: tuple[str, ...], commits: tuple[Commit, ...]
 ) -> tuple[str, ...]:
     """The columns by which each row that the commits touched is unique after them; empty if no such columns are known.
 
     On an asset's own table they are the columns by which every commit of the range was compared with the version just
     before it, if the asset made them all, by one key. That need not be the key which is declared: the rows of a
-    `History` are identified by the entity and the start. On a table that no asset has ever written the declared key is
-    a promise of those who write it. In a partitioned table nothing is assumed: a key may be in several partitions.
+    `History` are identified by the entity and the start. Of a table that no asset has ever written only a promise of
+    its key can be had, because Delta enforces no key. In a partitioned table nothing is assumed: a key may be in
+    several partitions.
 
     Args:
         log: The source's log.
         head: Where it stood.
         asset: The asset that owns the table, if one does.
-        declared: The columns that are declared now.
+        promised: The columns that are believed of a table that no asset has ever written; empty if none are.
         commits: The commits of the range.
     """
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
@@ -36,7 +37,7 @@ def unique_key(
         keys = {folded(mark.key) for mark in compared}
         return compared[0].key if len(compared) == len(with_rows) and len(keys) == 1 else ()
     never_written = log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
-    return declared if never_written else ()
+    return promised if never_written else ()
 
 
 def _is_compared(mark: Mark, commit: Commit) -> bool:

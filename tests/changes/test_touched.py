@@ -301,3 +301,23 @@ def test_an_overwrite_may_add_changes_to_the_rows_of_its_own_table(lake: Lake):
     lake.insert("src", [(2, "b", 20)])
     lake.materialize(summed_up, Table(key="id"))
     assert [row[0] for row in lake.rows("summed_up")] == [1, 2]
+
+
+def visits(web: Changes, shop: Changes) -> Merge:
+    touched = web.touched("UserCode") | shop.touched("USERCODE")
+    both = web.source.select("UserCode", "v").union(shop.source.select("usercode", "v"))
+    return Merge(touched.of(both).groupBy("UserCode").agg(F.count("*").alias("n")), touched)
+
+
+@pytest.mark.slow
+def test_names_of_a_key_that_differ_in_case_are_the_same_columns(lake: Lake):
+    lake.create("web", [("a", 1), ("b", 1)], "UserCode string, v int")
+    lake.create("shop", [("b", 1)], "USERCODE string, v int")
+    lake.materialize(visits, Table(key="usercode"))
+    lake.insert("web", [("a", 2)])
+    lake.insert("shop", [("c", 2)])
+    lake.materialize(visits, Table(key="usercode"))
+    assert lake.rows("visits") == [("a", 2), ("b", 2), ("c", 1)]
+    lake.sql("DELETE FROM {shop} WHERE usercode = 'b'")
+    lake.materialize(visits, Table(key="usercode"))
+    assert lake.rows("visits") == [("a", 2), ("b", 1), ("c", 1)]

@@ -41,6 +41,7 @@ marks = st.builds(
     definition=st.none() | st.dictionaries(texts, texts, max_size=3),
     decided=st.none() | texts,
     extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
+    scope=st.none() | st.text(),
 )
 MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
 

@@ -134,6 +134,7 @@ def test_databricks_gives_deletion_vectors_to_a_clustered_table_unless_it_declar
         ({"name": "main..flights"}, "catalog name"),
         ({"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}}, "applied once"),
         ({"properties": {"delta.isolationLevel": "SnapshotIsolation"}}, "Serializable or WriteSerializable"),
+        ({"trust_key": True}, "trust_key is about the declared key"),
         ({"properties": {"delta.isolationLevel": ""}}, "Serializable or WriteSerializable"),
         ({"properties": {"Delta.settransactionRETENTIONduration": "interval 1 day"}}, "applied once"),
     ],

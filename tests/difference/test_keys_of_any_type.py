@@ -31,6 +31,7 @@ def test_rows_by_device_and_time_are_replaced_by_their_keys(lake: Lake) -> None:
         return Merge(touched.rows.where("v <> 0"), touched)
 
     lake.keys["src"] = KEY
+    lake.trust_key = True
     lake.create("src", [_row(1, n, n + 1) for n in range(6)], COLUMNS)
     lake.materialize(kept, Table(key=KEY))
     lake.sql("UPDATE {src} SET v = v + 100 WHERE at > TIMESTAMP'2024-03-31 01:30:04Z'")

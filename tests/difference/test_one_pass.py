@@ -267,6 +267,7 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
 
     monkeypatch.setattr("lakehouse.difference.compared.local_difference", seen)
     lake.keys["src"] = ("id",)
+    lake.trust_key = True
     filled(lake)
     followed(lake)
     lake.sql(f"INSERT INTO {{src}} SELECT CAST(id + 1 AS INT), 0 FROM range(0, {3 * COUNT}, 3)")

@@ -162,6 +162,7 @@ def test_a_char_column_of_the_feed_is_compared_as_that_of_the_table(lake: Lake) 
         f"TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
     )
     lake.keys["src"] = ("id",)
+    lake.trust_key = True
     lake.sql("INSERT INTO {src} VALUES (1, 1, 10, 'new'), (2, 1, 20, 'void')")
     for change in (None, "INSERT INTO {src} VALUES (3, 1, 30, 'void'), (4, 1, 40, 'new'), (5, 2, 50, 'old')"):
         if change is not None:

@@ -86,7 +86,7 @@ class Histories(RuleBasedStateMachine):
         self.counted["histories"] += 1
         root = self.scratch / uuid4().hex
         shutil.copytree(self.scratch / "template", root)
-        self.lake = Lake(self.spark, root, keys={"src": ("id",)})
+        self.lake = Lake(self.spark, root, keys={"src": ("id",)}, trust_key=True)
         self.model = Model(self.lake, {1: (1, "a", 10), 2: (2, "b", 60), None: (None, None, 3)})
         self.at: dict[int, list[Row]] = {}
         self.floor, self.feed_on, self.wide = 0, True, False

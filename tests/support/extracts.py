@@ -3,6 +3,7 @@
 `LAKEHOUSE_HISTORIES` says how many more histories the slow tests draw.
 """
 
+import copy
 import datetime as dt
 import os
 import random
@@ -48,6 +49,17 @@ class Delivery:
             case names:
                 return any(all(values[n] == row[n] for n in names) for row in self.rows.values())
 
+    @property
+    def places(self) -> Any:
+        """The values of its scope, which is the same for another delivery of them."""
+        match self.scope:
+            case Mapping():
+                return {name: set(map(str, values)) for name, values in self.scope.items()}
+            case (name,):
+                return {name: {str(row[name]) for row in self.rows.values()}}
+            case _:
+                return {}
+
     def frame(self, lake: Lake) -> DataFrame:
         columns = [name for name in SCHEMA if name not in self.lacking]
         rows = [tuple(({"id": key} | values)[name] for name in columns) for key, values in self.rows.items()]
@@ -66,6 +78,19 @@ class Row:
     values: Values
 
 
+@dataclass(frozen=True)
+class Before:
+    """What a table held before a delivery of its newest version, and the values of the delivery's scope."""
+
+    places: Any
+    current: dict[Any, Values]
+    past: dict[Any, list[Row]]
+
+
+class UnknownPastError(Exception):
+    """Nobody can tell what a key had before, because another scope was delivered as well."""
+
+
 @dataclass
 class Kept:
     """The table of type 1 and the history of type 2 after the deliveries so far.
@@ -76,18 +101,39 @@ class Kept:
 
     tracked: tuple[str, ...] = ("g", "a", "b")
     newest: Any = None
+    before: list["Before"] = field(default_factory=list)
     current: dict[Any, Values] = field(default_factory=dict)
     past: dict[Any, list[Row]] = field(default_factory=dict)
 
     def deliver(self, delivery: Delivery, *, restate: bool = False) -> None:
         if self.newest is not None and delivery.version < self.newest and not restate:
             return
+        if delivery.version != self.newest or restate:
+            self.before = []
+        back = self._given_back(delivery)
+        self.before.append(Before(delivery.places, dict(self.current), copy.deepcopy(self.past)))
         self._type_2(delivery, restate=restate)
+        self.past |= {key: copy.deepcopy(rows) for key, (_, rows) in back.items()}
         kept = {key: values for key, values in self.current.items() if not delivery.is_in_scope(values)}
         self.current = kept | {
             key: self._whole(delivery, row, self.current.get(key)) for key, row in delivery.rows.items()
         }
+        self.current |= {key: values for key, (values, _) in back.items()}
         self.newest = delivery.version
+
+    def _given_back(self, delivery: Delivery) -> dict[Any, tuple[Values, list[Row]]]:
+        """The values and the rows that keys had which deliveries of the same scope and version have taken over."""
+        gone = {k for k, row in self.current.items() if delivery.is_in_scope(row)} - delivery.rows.keys()
+        back, is_other = dict[Any, tuple[Values, list[Row]]](), False
+        for before in reversed(self.before if delivery.scope else []):
+            is_other |= before.places != delivery.places
+            gone &= before.current.keys()
+            taken = {key for key in gone if not delivery.is_in_scope(before.current[key])}
+            if taken and is_other:
+                raise UnknownPastError
+            back |= {key: (before.current[key], before.past[key]) for key in taken}
+            gone -= taken
+        return back
 
     def _whole(self, delivery: Delivery, row: Values, stored: Values | None) -> Values:
         return row | {name: None if stored is None else stored[name] for name in delivery.lacking}

@@ -63,6 +63,7 @@ class Lake:
         root: The directory of the tables.
         retry: The policy of every commit.
         keys: The key that a table declares, where it declares one.
+        trust_key: Whether readers believe it of tables that no asset writes.
     """
 
     spark: SparkSession
@@ -70,6 +71,7 @@ class Lake:
     retry: Retry = Retry(attempts=4, wait_initial=0, wait_max=0)
     told: list[str] = field(default_factory=list)
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    trust_key: bool = False
 
     def ref(self, name: str) -> TableRef:
         return TableRef.at_path(name, str(self.root / name))
@@ -173,7 +175,7 @@ class Lake:
         log = ref.log(lambda: self.spark)
         head = log.head()
         assert head is not None, f"no table {name}"
-        return Source(TableVersion.of(self.spark, ref, head), log, head, self.keys.get(name, ()))
+        return Source(TableVersion.of(self.spark, ref, head), log, head, self.keys.get(name, ()), self.trust_key)
 
     def materialize(
         self,

@@ -105,9 +105,11 @@ def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Cha
     match changes.content:
         case Everything(committed=committed):
             if head is None or isinstance(run.cursor, Fresh):
-                times = backdated(changes, changes.source_at.ref.log(lambda: spark))
                 upto = changes.range.upto
-                return times or replace(changes, times=Times(None, committed, {upto: committed}))
+                as_now = replace(changes, times=Times(None, committed, {upto: committed}))
+                if run.request.go_on_from is not None:
+                    return as_now
+                return backdated(changes, changes.source_at.ref.log(lambda: spark)) or as_now
             since = position.time if position is not None else None
             if since is None:
                 since = _latest(TableVersion.of(spark, run.ref, head).rows(), shape)

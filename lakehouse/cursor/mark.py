@@ -82,6 +82,7 @@ class Mark:
             format 1.
         decided: What a run tag decided; None if no tag did.
         extract: The version of the newest extract that the table holds; None unless it is kept from extracts.
+        columns: The digest of the columns of its result, of a `Merge`; None of another write.
     """
 
     asset: str
@@ -101,6 +102,7 @@ class Mark:
     definition: Mapping[str, str] | None = None
     decided: str | None = None
     extract: ExtractVersion | None = None
+    columns: str | None = None
 
     @property
     def application_id(self) -> str:
@@ -145,6 +147,7 @@ class Mark:
                 | ({} if self.definition is None else {"definition": dict(sorted(self.definition.items()))})
                 | ({"decided": self.decided} if self.decided is not None else {})
                 | ({"extract": self.extract.text} if self.extract is not None else {})
+                | ({"columns": self.columns} if self.columns is not None else {})
             },
             separators=(",", ":"),
         )
@@ -199,6 +202,7 @@ class Mark:
                 definition=None if body.get("definition") is None else _texts_by_name(body["definition"]),
                 decided=None if body.get("decided") is None else _text(body["decided"]),
                 extract=None if body.get("extract") is None else ExtractVersion.parse(_text(body["extract"])),
+                columns=None if body.get("columns") is None else _text(body["columns"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

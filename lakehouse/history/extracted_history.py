@@ -101,7 +101,7 @@ def extracted(
     values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
     before = reaching.where(f"{start} < {version}")
     delivered = filled(snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
-    delivered = fit(run.name, delivered, values, may_add=True)
+    delivered = fit(run.ref, delivered, values, may_add=run.asset.policy.new_columns == "add")
     within = scoped(snapshot, delivered, reaching.where(f"{end} IS NULL"))
     _judge(run, snapshot, shape, delivered, within)
     if snapshot.scope_columns:
@@ -109,7 +109,7 @@ def extracted(
         concerned = delivered.select(*entity).unionByName(within.select(*entity))
         reaching, before = (matching(rows, concerned, shape.entity) for rows in (reaching, before))
     rows = _rows(shape, delivered, before, at)
-    return keyed(run, fit(run.name, rows, stored.schema, may_add=True), None, reaching, head, rest)
+    return keyed(run, fit(run.ref, rows, stored.schema, may_add=True), None, reaching, head, rest)
 
 
 def _judge(run: Run, snapshot: Snapshot, shape: Shape, delivered: DataFrame, within: DataFrame) -> None:

@@ -179,11 +179,11 @@ def planned(
         _refuse_unexplained(run, reaching, touched, shape, str(since))
     reached = computed(reaching if restates else touched.restricted(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run.name, changes, shape, existing, since, restates=restates, one_task=few)
+    rows = _rows(spark, run, changes, shape, existing, since, one_task=few)
     columns = folded(target.columns)
     if not isinstance(changes.content, Everything):
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
-    rows = fit(run.name, rows, target.schema, may_add=True)
+    rows = fit(run.ref, rows, target.schema, may_add=True)
     changed = computed(difference(promised(run.name, rows, None), existing, shape.row_key, one_task=few), few=few)
     same_columns = len(rows.columns) == len(target.columns)
     return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
@@ -227,30 +227,28 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
 
 def _rows(
     spark: SparkSession,
-    asset: str,
+    run: Run,
     changes: Changes,
     shape: Shape,
     existing: DataFrame,
     since: str | None,
     *,
-    restates: bool,
     one_task: bool,
 ) -> DataFrame:
     """What the table is to say of the touched entities since the position.
 
     Args:
         spark: The session.
-        asset: The asset, for messages.
+        run: The run.
         changes: The changes since the position, with their times.
         shape: The columns of the history.
         existing: The table's rows of these entities that reach beyond the position.
         since: SQL of the position's time; None if nothing was read before.
-        restates: Whether the history is restated.
         one_task: Whether they are few.
     """
     assert changes.times is not None
     schema = StructType([field for field in existing.schema.fields if field.name.lower() not in shape.own])
-    images = fit(asset, changes.feed, schema, may_add=True)
+    images = _images(run, changes.feed, schema)
     feed = folded((CHANGE, VERSION, TIMESTAMP))
     columns = [column for column in images.columns if column.lower() not in feed]
     before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
@@ -263,8 +261,19 @@ def _rows(
         )
         images = images.unionByName(ended)
     states = shape.states(images, _frame_of(spark, changes.times), earliest)
-    first_states = shape.states_before(before, columns, exact=not restates)
+    first_states = shape.states_before(before, columns, exact=run.request.restate_from is None)
     return shape.rows(first_states.unionByName(states), one_task=one_task)
+
+
+def _images(run: Run, feed: DataFrame, schema: StructType) -> DataFrame:
+    """The feed in the table's columns and types, with new columns if the policy adds them."""
+    own, policy = (CHANGE, VERSION, TIMESTAMP), run.asset.policy.new_columns
+    if policy == "fail":
+        fit(run.ref, feed.drop(*own), schema, may_add=False)
+    if policy == "ignore":
+        names = folded((*own, *schema.names))
+        feed = feed.drop(*(column for column in feed.columns if column.lower() not in names))
+    return fit(run.ref, feed, schema, may_add=True)
 
 
 def _frame_of(spark: SparkSession, times: Times) -> DataFrame:

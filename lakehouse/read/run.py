@@ -44,6 +44,7 @@ class Run:
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
+        columns: The digest of the columns of its result, of a `Merge`; None of another write.
     """
 
     asset: Asset
@@ -62,6 +63,7 @@ class Run:
     extract: ExtractVersion | None = None
     must_record: bool = False
     inputs: Size | None = None
+    columns: str | None = None
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -204,6 +206,7 @@ class Run:
             definition=self.definition,
             decided=self._decisions,
             extract=self.extract,
+            columns=self.columns,
         )
 
 

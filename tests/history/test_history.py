@@ -220,7 +220,9 @@ def test_a_history_begins_with_the_rows_of_now_where_its_source_had_a_row_twice(
     with pytest.raises(BrokenPromiseError, match="more than one row with id=2 in one version"):
         lake.materialize(tracked, KEYED, go_on_from="now")
     lake.sql("DELETE FROM {src} WHERE id = 2 AND v = 1")
-    with pytest.raises(BrokenPromiseError, match="id=2 in one version.*lakehouse/go_on_from/tracked=now: .*none of the"):
+    with pytest.raises(
+        BrokenPromiseError, match=r"id=2 in one version.*lakehouse/go_on_from/tracked=now: .*none of the"
+    ):
         lake.materialize(tracked, KEYED)
     assert not lake.exists("tracked")
 

@@ -64,6 +64,7 @@ def begin(
     config: Mapping[str, Any] | None = None,
     request: UserRequest = UserRequest(),
     gap: str | None = None,
+    compare_because: str | None = None,
     aliases: frozenset[str] = frozenset(),
     feeds: Feeds | None = None,
     now: int | None = None,
@@ -79,6 +80,7 @@ def begin(
         config: The resolved config of the step.
         request: What a user asks of the run by its tags.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
+        compare_because: Why everything has to be compared, if an earlier try of the run found that out.
         aliases: Ids of runs whose commits count as this run's own.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch; the clock's time if None.
@@ -95,6 +97,8 @@ def begin(
     cursor = _cursor(spark, asset, log, head, slice, request)
     parts = definition(asset.table, slice, reads or {}, config or {})
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
+    if together is None and compare_because is not None:
+        together = Reconcile(compare_because)
     run = Run(
         asset=asset,
         run_id=run_id,

@@ -27,6 +27,7 @@ from lakehouse.errors import (
     ForeignApplicationIdError,
     LakehouseError,
     LateGapError,
+    NewColumnsError,
     StaleInputsError,
     UnsettledError,
 )
@@ -164,7 +165,7 @@ def _mend(writing: Writing, landed: _Landed) -> Committed:
                     raise UnsettledError(writing.run.name, version, lost, last.changed.value) from error
                 case AlreadyApplied() | Unchanged():
                     return landed.committed
-        except (UnsettledError, StaleInputsError, LateGapError):
+        except (UnsettledError, StaleInputsError, LateGapError, NewColumnsError):
             raise
         except LakehouseError as error:
             # What it says is true now holds of the second commit alone; what happened, of the run.

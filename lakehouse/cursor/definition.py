@@ -20,6 +20,8 @@ LONGEST = 64
 FIELDS = 16
 """So many fields of a config are parts by name; the fields of a larger config are one part."""
 _KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
+DROPPED = "dropped "
+"""Begins the part about a column that a history keeps although its source no longer has it."""
 TRACK = "track"
 """The part that says which columns a history tracks; known once its asset has returned the write."""
 _SPANS = {timedelta(hours=1): "an hour", timedelta(days=1): "a day", timedelta(days=7): "a week"}

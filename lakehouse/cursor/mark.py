@@ -83,6 +83,7 @@ class Mark:
         decided: What a run tag decided; None if no tag did.
         extract: The version of the newest extract that the table holds; None unless it is kept from extracts.
         scope: The digest of the scope of the extract that the commit took; None if that has too many values.
+        columns: The digest of the columns of its result, of a `Merge`; None of another write.
     """
 
     asset: str
@@ -103,6 +104,7 @@ class Mark:
     decided: str | None = None
     extract: ExtractVersion | None = None
     scope: str | None = None
+    columns: str | None = None
 
     @property
     def application_id(self) -> str:
@@ -148,6 +150,7 @@ class Mark:
                 | ({"decided": self.decided} if self.decided is not None else {})
                 | ({"extract": self.extract.text} if self.extract is not None else {})
                 | ({"scope": self.scope} if self.scope is not None else {})
+                | ({"columns": self.columns} if self.columns is not None else {})
             },
             separators=(",", ":"),
         )
@@ -203,6 +206,7 @@ class Mark:
                 decided=None if body.get("decided") is None else _text(body["decided"]),
                 extract=None if body.get("extract") is None else ExtractVersion.parse(_text(body["extract"])),
                 scope=None if body.get("scope") is None else _text(body["scope"]),
+                columns=None if body.get("columns") is None else _text(body["columns"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

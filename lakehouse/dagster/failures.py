@@ -5,13 +5,14 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from lakehouse.dagster.run_tags import GAP
+from lakehouse.dagster.run_tags import COMPARE, GAP
 from lakehouse.errors import (
     ComputeError,
     ConflictError,
     LakehouseError,
     LateGapError,
     MissingFileError,
+    NewColumnsError,
     SecondDriverError,
     SessionEndedError,
     StaleInputsError,
@@ -27,13 +28,12 @@ STALE_RETRIES = 3
 
 @contextmanager
 def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
-    """Our errors as Dagster's. A RetryPolicy repeats temporary errors; the two that need new inputs always repeat."""
+    """Our errors as Dagster's. A RetryPolicy repeats temporary errors; those that need new inputs always repeat."""
     try:
         yield
-    except LateGapError as error:
-        execution.instance.add_run_tags(
-            execution.run.run_id, {GAP + error.asset: f"{execution.run.run_id} {error.reason[:200]}"}
-        )
+    except (LateGapError, NewColumnsError) as error:
+        tag = (GAP if isinstance(error, LateGapError) else COMPARE) + error.asset
+        execution.instance.add_run_tags(execution.run.run_id, {tag: f"{execution.run.run_id} {error.reason[:200]}"})
         # Dagster counts every earlier try of the step. The tag takes care that this one is not met again.
         raise dg.RetryRequested(max_retries=execution.retry_number + 1) from error
     except StaleInputsError as error:

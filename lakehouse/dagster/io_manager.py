@@ -35,7 +35,16 @@ from lakehouse.dagster.drivers import refuse_second_driver
 from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
 from lakehouse.dagster.metadata import report, timing
 from lakehouse.dagster.postponed import POSTPONED, Postponed
-from lakehouse.dagster.run_tags import late_gap, refuse_unknown, request_by, tags_of, unacknowledged, without_effect
+from lakehouse.dagster.run_tags import (
+    COMPARE,
+    GAP,
+    found_by_earlier_try,
+    refuse_unknown,
+    request_by,
+    tags_of,
+    unacknowledged,
+    without_effect,
+)
 from lakehouse.dagster.sources import source_of
 from lakehouse.dagster.variables import value_of
 from lakehouse.declare.policy import Policy
@@ -203,7 +212,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 },
                 config=config_of(execution),
                 request=request_by(tags, asset),
-                gap=late_gap(tags, asset.name, execution.run.run_id),
+                gap=found_by_earlier_try(tags, GAP + asset.name, execution.run.run_id),
+                compare_because=found_by_earlier_try(tags, COMPARE + asset.name, execution.run.run_id),
                 aliases=unacknowledged(execution),
                 feeds=self._feeds,
             )

@@ -13,6 +13,8 @@ from lakehouse.read.run import Run
 
 GAP = "lakehouse/gap/"
 """Run tag, with the asset key after it: the run that cannot read the asset's feeds, and why. That run sets it."""
+COMPARE = "lakehouse/compare/"
+"""Run tag, with the asset key after it: the run that has to compare everything, and why. That run sets it."""
 CHECKS = "lakehouse/checks"
 """Run tag: "true" has a run that materializes an asset make its expensive checks as well."""
 SENSOR, UNREAD, DRIVER = "lakehouse/change_sensor", "lakehouse/unread", "lakehouse/driver"
@@ -50,7 +52,7 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
     """
     sentences: list[str] = []
     for tag, value in tags.items():
-        prefix = next((each for each in (*_OF_AN_ASSET, GAP) if tag.startswith(each)), None)
+        prefix = next((each for each in (*_OF_AN_ASSET, GAP, COMPARE) if tag.startswith(each)), None)
         if prefix is not None:
             sentences += _strangers(tag, [tag.removeprefix(prefix)], assets)
         elif tag == FULL_REFRESH:
@@ -188,9 +190,9 @@ def without_effect(run: Run) -> str | None:
     return f"The run tag {GO_ON_FROM}{run.name}={wanted} had no effect: nothing kept '{run.name}' from reading on."
 
 
-def late_gap(tags: Mapping[str, str], asset: str, run_id: str) -> str | None:
-    """The gap that an earlier try of this run found. A re-executed run inherits the tag, but not its meaning."""
-    repeated, _, reason = tags.get(GAP + asset, "").partition(" ")
+def found_by_earlier_try(tags: Mapping[str, str], tag: str, run_id: str) -> str | None:
+    """What an earlier try of this run put into a tag. A re-executed run inherits the tag, but not its meaning."""
+    repeated, _, reason = tags.get(tag, "").partition(" ")
     return reason if repeated == run_id else None
 
 

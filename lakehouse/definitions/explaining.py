@@ -27,7 +27,7 @@ from lakehouse.dagster.sources import pinned
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.difference.statements import Skip
-from lakehouse.errors import LakehouseError, ReadError
+from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
 from lakehouse.feed.source import SourceState
 from lakehouse.follow.partitions import upstream_keys
 from lakehouse.follow.watch import by_manager
@@ -220,7 +220,10 @@ def _planned(subject: _Subject, step: Materialization, refs: Mapping[str, TableR
     result: Any = subject.asset(_context(subject, config), **values)
     value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
     write = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
-    statement = step.planned(write)
+    try:
+        statement = step.planned(write)
+    except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
+        return f"everything is compared once: {error.reason}"
     return "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
 
 

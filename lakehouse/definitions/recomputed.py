@@ -19,7 +19,7 @@ from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.results.aggregate import Aggregate
 from lakehouse.results.writes import Append, History, Snapshot, Stated
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.text import quote
+from lakehouse.sql.text import folded, quote
 
 Returned: TypeAlias = Stated | Aggregate | History | DataFrame
 
@@ -75,7 +75,8 @@ def recomputed(
             own = Shape((), history.start_at, history.end_at).own
             current = table.where(F.col(quote(history.end_at)).isNull())
             source = changes.source if isinstance(changes, Changes) else changes.rows
-            return source, current.drop(*(name for name in table.columns if name.lower() in own))
+            past = [name for name in table.columns if name.lower() in own or name.lower() not in folded(source.columns)]
+            return source, current.drop(*past)
         case DataFrame() as rows:
             return rows, table
         case stated:
@@ -86,7 +87,7 @@ def _last_alike(log: Log, source: str, version: int) -> int:
     """The last version with the same rows: Delta reads the newest at any time, others while their files are kept."""
     head = log.head()
     for commit in commits_between(log, source, version, version if head is None else head.version) or ():
-        if not commit.is_quiet or commit.operation in SCHEMA_CHANGES:
+        if not commit.is_quiet or commit.operation in SCHEMA_CHANGES | {"ADD COLUMNS"}:
             break
         version = commit.version
     return version

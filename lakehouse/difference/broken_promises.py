@@ -77,7 +77,7 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
                 f"follows a source that holds more than one row with {where} in one version",
                 f"Name in Table(key=...) the columns that identify a row of the source. If the source has one row of "
                 f"each key again, materialize once with the run tag {GO_ON_FROM}{asset}=now: the history takes the "
-                f"rows of the source as they are.",
+                f"rows of the source as they are then, and none of the changes before.",
             )
         case Breach.EVENT:
             return BadEventError(asset, details["rule"], details["key"], details["at"], details["columns"])

@@ -28,6 +28,7 @@ For users: docs/reference/errors.md.
     - BrokenPromiseError
       x BadEventError
     - SchemaError
+    - NewColumnsError
     - PlanError
     - ModuleMissingError
     - ComputeError

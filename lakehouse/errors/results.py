@@ -93,6 +93,17 @@ class SchemaError(WriteError):
         )
 
 
+class NewColumnsError(WriteError):
+    """A `Merge` about touched keys whose result has columns that other rows of its table have not got from a run."""
+
+    def __init__(self, asset: str, reason: str) -> None:
+        self.asset, self.reason = asset, reason
+        super().__init__(
+            f"'{asset}' cannot write the rows of its touched keys alone: {clause(reason)}.",
+            "Nothing was written. The step runs again and compares everything once.",
+        )
+
+
 class PlanError(WriteError):
     """The asset's own expression failed while Spark computed it."""
 

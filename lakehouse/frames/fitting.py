@@ -5,13 +5,14 @@ from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, TimestampType
 
 from lakehouse.declare.table import RESERVED_COLUMNS, Table
 from lakehouse.errors import SchemaError
-from lakehouse.frames.types import ATOMS, CHAR, fields_within, sql_type, widens
+from lakehouse.frames.types import ATOMS, CHAR, fields_within, sql_type, widened_by_delta, widens
 from lakehouse.log.log import Head
 from lakehouse.spark.session import is_connect
+from lakehouse.spark.snapshot import TableRef
 from lakehouse.sql.text import folded, quote
 
 _ZONE = "spark.sql.session.timeZone"
@@ -111,7 +112,7 @@ def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) 
 
 
 def fit(
-    asset: str,
+    table: TableRef,
     rows: DataFrame,
     have: StructType,
     *,
@@ -121,10 +122,10 @@ def fit(
     """The rows under the table's column order, names and types.
 
     Args:
-        asset: The asset, for messages.
+        table: The table of the asset, for messages.
         rows: The result.
         have: The table's schema.
-        may_add: Whether columns may be added: only if every row is compared, because old rows would lack them.
+        may_add: Whether columns may be added.
         filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
 
     Raises:
@@ -133,6 +134,7 @@ def fit(
     result = {column.name.lower(): column for column in rows.schema.fields}
     present = {column.name.lower() for column in have.fields}
     problems: dict[str, str] = {}
+    wider: dict[str, DataType] = {}
     for column in have.fields:
         column_of_result = result.get(column.name.lower())
         if column_of_result is None:
@@ -141,23 +143,32 @@ def fit(
             problems[column.name] = (
                 f"the table has {column.dataType.simpleString()}, the result {column_of_result.dataType.simpleString()}"
             )
+            if widened_by_delta(column.dataType, column_of_result.dataType):
+                wider[column.name] = column_of_result.dataType
     nested = {
         column.name: fields
         for column in have.fields
         if column.name in problems and (fields := _new_fields(column, result.get(column.name.lower())))
     }
     if nested and nested.keys() == problems.keys():
-        raise _new_fields_refused(asset, nested)
-    remedies = ["To drop or retype a column, alter the table, or write it to another asset."] if problems else []
+        raise _new_fields_refused(table, nested)
+    remedies = [_widening(table, wider)] if wider else []
+    if problems.keys() - wider.keys():
+        remedies.append("To drop or retype a column, alter the table, or write it to another asset.")
     added = [column for column in rows.schema.fields if column.name.lower() not in present]
     if added and not may_add:
         problems |= {column.name: "is not in the table" for column in added}
-        remedies.insert(0, "To add a column, change the asset's code_version: every row is then compared.")
+        listed = ", ".join(f"{quote(column.name)} {sql_type(column.dataType)}" for column in added)
+        remedies.insert(
+            0,
+            f"To add a column, use Policy(on_new_columns='add'), or alter the table: ALTER TABLE {table.identifier} "
+            f"ADD COLUMNS ({listed}).",
+        )
     if problems:
         words = filled() if "is missing from the result" in problems.values() else dict[str, str]()
         for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
             problems[name] += f", {words[name.lower()]}"
-        raise SchemaError(asset, problems, " ".join(remedies))
+        raise SchemaError(table.name, problems, " ".join(remedies))
     return _padded(conformed(rows, StructType([*have.fields, *added])), have)
 
 
@@ -185,18 +196,25 @@ def _new_fields(stored: StructField, computed: StructField | None) -> dict[str, 
     return {} if lacking else {path: kind.simpleString() for path, kind in of_result.items() if path.lower() not in had}
 
 
-def _new_fields_refused(asset: str, nested: Mapping[str, Mapping[str, str]]) -> SchemaError:
+def _widening(table: TableRef, wider: Mapping[str, DataType]) -> str:
+    """The statements that give columns of the table the types of the result."""
+    alter = f"ALTER TABLE {table.identifier}"
+    each = "; ".join(f"{alter} ALTER COLUMN {quote(name)} TYPE {sql_type(kind)}" for name, kind in wider.items())
+    return f"To widen a column: {alter} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true'); {each}."
+
+
+def _new_fields_refused(table: TableRef, nested: Mapping[str, Mapping[str, str]]) -> SchemaError:
     fields = {path: kind for each in nested.values() for path, kind in each.items()}
     within = {path for path in fields if not any(path.startswith(f"{other}.") for other in fields)}
     listed = ", ".join(f"{path} {fields[path]}" for path in sorted(within))
     return SchemaError(
-        asset,
+        table.name,
         {
             column: f"the table lacks {', '.join(path for path in each if path in within)}"
             for column, each in nested.items()
         },
-        f"Delta adds a field within a column by a statement: ALTER TABLE ... ADD COLUMNS ({listed}). "
-        "Change the asset's code_version as well: every row is then compared.",
+        f"Delta adds a field within a column by a statement: ALTER TABLE {table.identifier} ADD COLUMNS ({listed}). "
+        "The next run then writes its values.",
     )
 
 

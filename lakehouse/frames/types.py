@@ -97,6 +97,17 @@ def widens(value: DataType, column: DataType) -> bool:
             return value.simpleString() == column.simpleString()
 
 
+def widened_by_delta(column: DataType, value: DataType) -> bool:
+    """Whether Delta can alter a column of one type to the other. Delta: PROTOCOL.md, "Type Widening"."""
+    match column, value:
+        case LongType(), DecimalType():
+            return value.precision - value.scale >= 20
+        case ((StructType() | StringType() | CharType() | VarcharType()), _):
+            return False
+        case _:
+            return column != value and type(column) in ATOMS and widens(column, value)
+
+
 def as_struct(schema: FileSchema) -> StructType:
     """The columns of a table by its log: as Spark reads them, with their comments, without Spark."""
     return StructType.fromJson({"type": "struct", "fields": [*schema.fields]})

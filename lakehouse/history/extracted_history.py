@@ -104,7 +104,7 @@ def extracted(
     values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
     before = reaching.where(f"{start} < {version}")
     delivered = filled(snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
-    delivered = fit(run.name, delivered, values, may_add=True)
+    delivered = fit(run.ref, delivered, values, may_add=run.asset.policy.new_columns == "add")
     of_scope = scope_of(snapshot, delivered)
     within = of_scope(reaching.where(f"{end} IS NULL"))
     missing, back = matching(within, delivered, shape.entity, "left_anti"), None
@@ -119,7 +119,7 @@ def extracted(
     rows = _rows(shape, delivered, before, at)
     if back is not None:
         rows = rows.unionByName(conformed(back.where(reaches), rows.schema))
-    return keyed(run, fit(run.name, rows, stored.schema, may_add=True), None, reaching, head, rest)
+    return keyed(run, fit(run.ref, rows, stored.schema, may_add=True), None, reaching, head, rest)
 
 
 def _judge(run: Run, snapshot: Snapshot, within: DataFrame, missing: DataFrame) -> None:

@@ -27,6 +27,7 @@ from lakehouse.errors import RestateRefusedError, WriteError
 from lakehouse.feed.backdated import backdated
 from lakehouse.frames.driver_rows import Local, computed, is_empty
 from lakehouse.frames.fitting import check_new, fit, with_lacking
+from lakehouse.history.dropped_columns import dropped_from, with_dropped
 from lakehouse.history.extract import matching
 from lakehouse.history.history_rows import NEVER, Shape
 from lakehouse.history.history_table import check_columns, laid_out, laid_out_shape, shape_of
@@ -48,9 +49,13 @@ def opened(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]
     Raises:
         MissingKeyError, TrackChangedError, WriteError: As `described` says.
         SchemaError: The source has not the columns that the history is about, or has some of its own.
+        WriteError, SchemaError: The source has dropped columns, as `with_dropped` says.
     """
     assert isinstance(write.changes, Changes)
     run, shape = described(run, write)
+    if run.head is not None:
+        stored = TableVersion.of(spark, run.ref, run.head).rows().columns
+        run = with_dropped(run, write.changes, stored, shape)
     check_columns(run.name, shape, f"'{write.changes.name}'", write.changes.whole.columns)
     changes = _timed(spark, run, write.changes, shape)
     return replace(run, changes=(changes,)), replace(write, changes=changes)
@@ -105,9 +110,11 @@ def _timed(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Cha
     match changes.content:
         case Everything(committed=committed):
             if head is None or isinstance(run.cursor, Fresh):
-                times = backdated(changes, changes.source_at.ref.log(lambda: spark))
                 upto = changes.range.upto
-                return times or replace(changes, times=Times(None, committed, {upto: committed}))
+                as_now = replace(changes, times=Times(None, committed, {upto: committed}))
+                if run.request.go_on_from is not None:
+                    return as_now
+                return backdated(changes, changes.source_at.ref.log(lambda: spark)) or as_now
             since = position.time if position is not None else None
             if since is None:
                 since = _latest(TableVersion.of(spark, run.ref, head).rows(), shape)
@@ -174,17 +181,28 @@ def planned(
     end = quote(shape.end)
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
     if restates:
+        _refuse_lost(run, dropped_from(changes.whole.columns, target.columns, shape))
         _refuse_unexplained(run, reaching, touched, shape, str(since))
     reached = computed(reaching if restates else touched.restricted(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run.name, changes, shape, existing, since, restates=restates, one_task=few)
+    rows = _rows(spark, run, changes, shape, existing, since, one_task=few)
     columns = folded(target.columns)
     if not isinstance(changes.content, Everything):
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
-    rows = fit(run.name, rows, target.schema, may_add=True)
+    rows = fit(run.ref, rows, target.schema, may_add=True)
     changed = computed(difference(promised(run.name, rows, None), existing, shape.row_key, one_task=few), few=few)
     same_columns = len(rows.columns) == len(target.columns)
     return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
+
+
+def _refuse_lost(run: Run, dropped: list[str]) -> None:
+    """Refuses to restate rows that had values in columns which the source no longer has."""
+    if dropped:
+        raise RestateRefusedError(
+            run.name,
+            str(run.request.restate_from),
+            f"its source no longer has {', '.join(dropped)}, so that rows would lose their values there",
+        )
 
 
 def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: Shape, since: str) -> None:
@@ -225,30 +243,30 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
 
 def _rows(
     spark: SparkSession,
-    asset: str,
+    run: Run,
     changes: Changes,
     shape: Shape,
     existing: DataFrame,
     since: str | None,
     *,
-    restates: bool,
     one_task: bool,
 ) -> DataFrame:
     """What the table is to say of the touched entities since the position.
 
     Args:
         spark: The session.
-        asset: The asset, for messages.
+        run: The run.
         changes: The changes since the position, with their times.
         shape: The columns of the history.
         existing: The table's rows of these entities that reach beyond the position.
         since: SQL of the position's time; None if nothing was read before.
-        restates: Whether the history is restated.
         one_task: Whether they are few.
     """
     assert changes.times is not None
-    schema = StructType([field for field in existing.schema.fields if field.name.lower() not in shape.own])
-    images = fit(asset, changes.feed, schema, may_add=True)
+    dropped = dropped_from(changes.whole.columns, existing.columns, shape)
+    left_out = shape.own | folded(dropped)
+    schema = StructType([field for field in existing.schema.fields if field.name.lower() not in left_out])
+    images = with_lacking(_images(run, changes.feed, schema), existing.select(*map(quote, dropped)).schema)
     feed = folded((CHANGE, VERSION, TIMESTAMP))
     columns = [column for column in images.columns if column.lower() not in feed]
     before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
@@ -261,8 +279,19 @@ def _rows(
         )
         images = images.unionByName(ended)
     states = shape.states(images, _frame_of(spark, changes.times), earliest)
-    first_states = shape.states_before(before, columns, exact=not restates)
-    return shape.rows(first_states.unionByName(states), one_task=one_task)
+    first_states = shape.states_before(before, columns, exact=run.request.restate_from is None)
+    return shape.rows(first_states.unionByName(states), one_task=one_task, dropped=dropped)
+
+
+def _images(run: Run, feed: DataFrame, schema: StructType) -> DataFrame:
+    """The feed in the table's columns and types, with new columns if the policy adds them."""
+    own, policy = (CHANGE, VERSION, TIMESTAMP), run.asset.policy.new_columns
+    if policy == "fail":
+        fit(run.ref, feed.drop(*own), schema, may_add=False)
+    if policy == "ignore":
+        names = folded((*own, *schema.names))
+        feed = feed.drop(*(column for column in feed.columns if column.lower() not in names))
+    return fit(run.ref, feed, schema, may_add=True)
 
 
 def _frame_of(spark: SparkSession, times: Times) -> DataFrame:

@@ -5,6 +5,7 @@ current row's end is NULL, and a run of states whose tracked columns are equal i
 state and the start of its first.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -124,17 +125,19 @@ class Shape:
             "0L AS __gone",
         )
 
-    def rows(self, states: DataFrame, *, one_task: bool) -> DataFrame:
+    def rows(self, states: DataFrame, *, one_task: bool, dropped: Collection[str] = ()) -> DataFrame:
         """The rows of the history that the states make up.
 
         Args:
             states: The states of each entity, from `states_before` and `states`.
             one_task: Whether they are so few that one task is quicker than a shuffle.
+            dropped: Columns that the source no longer has, of which a row keeps the value that it began with.
         """
         schema = next(f.dataType for f in states.schema.fields if f.name == "__row")
         assert isinstance(schema, StructType)
         now, was = (comparable(schema, f"{side}.") for side in ("__row", "__was"))
-        differs = " OR ".join(f"NOT ({same(now[c], was[c])})" for c in self.tracked(schema.names)) or "FALSE"
+        tracked = [column for column in self.tracked(schema.names) if column not in dropped]
+        differs = " OR ".join(f"NOT ({same(now[c], was[c])})" for c in tracked) or "FALSE"
         entity = ", ".join(self._names)
         begins = f"CASE WHEN __row IS NULL THEN __was IS NOT NULL WHEN __was IS NULL THEN TRUE ELSE {differs} END"
         over = f"OVER (PARTITION BY {entity} ORDER BY __version)"
@@ -147,11 +150,12 @@ class Shape:
             F.min("__at").alias("__at"),
             F.min_by("__earliest", "__version").alias("__earliest"),
             F.max_by("__row", "__version").alias("__row"),
+            F.min_by("__row", "__version").alias("__first"),
         )
         bounded = each.selectExpr("*", f"lead(__at) {ends} AS __end", f"lead(__earliest) {ends} AS __end_earliest")
-        return bounded.where("__row IS NOT NULL").selectExpr(*self._columns(schema.names))
+        return bounded.where("__row IS NOT NULL").selectExpr(*self._columns(schema.names, dropped))
 
-    def _columns(self, names: list[str]) -> list[str]:
+    def _columns(self, names: list[str], dropped: Collection[str]) -> list[str]:
         """The history's columns: what finds its rows comes first, because Delta keeps statistics of the first ones."""
         entity = folded(self.entity)
         start, end = self.earliest
@@ -161,7 +165,11 @@ class Shape:
             f"__end AS {quote(self.end)}",
             f"__earliest AS {quote(start)}",
             f"__end_earliest AS {quote(end)}",
-            *(f"__row.{quote(name)} AS {quote(name)}" for name in names if name.lower() not in entity),
+            *(
+                f"{'__first' if name in dropped else '__row'}.{quote(name)} AS {quote(name)}"
+                for name in names
+                if name.lower() not in entity
+            ),
         ]
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lakehouse.changes.touched import require
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.definition import TRACK, short
+from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
 from lakehouse.errors import MissingKeyError, SchemaError, TrackChangedError, WriteError
 from lakehouse.history.history_rows import Shape
 from lakehouse.read.run import Run
@@ -71,4 +71,10 @@ def laid_out(run: Run, write: History, shape: Shape) -> Run:
     """The run under the key of the history's rows, whose mark says what is tracked."""
     layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
     run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
-    return replace(run, definition={**run.definition, TRACK: short(write.tracked_text)})
+    dropped = {part: value for part, value in _before(run).items() if part.startswith(DROPPED)}
+    return replace(run, definition={**run.definition, **dropped, TRACK: short(write.tracked_text)})
+
+
+def _before(run: Run) -> Definition:
+    """The definition in the mark; nothing if there is no mark, or if an earlier version wrote it."""
+    return (run.cursor.mark.definition or {}) if isinstance(run.cursor, Known) else {}

@@ -45,6 +45,7 @@ class Run:
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position; or because extracts of several scopes have one version.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
+        columns: The digest of the columns of its result, of a `Merge`; None of another write.
     """
 
     asset: Asset
@@ -64,6 +65,7 @@ class Run:
     scope: str | None = None
     must_record: bool = False
     inputs: Size | None = None
+    columns: str | None = None
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -207,6 +209,7 @@ class Run:
             decided=self._decisions,
             extract=self.extract,
             scope=self.scope,
+            columns=self.columns,
         )
 
 

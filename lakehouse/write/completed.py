@@ -1,6 +1,7 @@
 """A run and its write with all that both need before they are planned; refused, if that cannot be."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -10,7 +11,8 @@ from lakehouse.history import extracted_history, history, snapshot
 from lakehouse.read.run import Run
 from lakehouse.results.aggregate import Aggregate, unsummed
 from lakehouse.results.lost_changes import refuse_lost_changes
-from lakehouse.results.writes import History, Snapshot, Write
+from lakehouse.results.writes import History, Merge, Snapshot, Write
+from lakehouse.write.new_columns import columns_of, without_new_columns
 
 
 def completed(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:
@@ -26,7 +28,11 @@ def completed(spark: Callable[[], SparkSession], run: Run, write: Write, partial
         LakehouseError: The write cannot be made of what was read.
     """
     refuse_lost_changes(run, write)
+    given, write = write, without_new_columns(spark, run, write)
     match write:
+        case Merge():
+            assert isinstance(given, Merge)
+            return replace(run, columns=columns_of(given, write)), write
         case Aggregate(changes=changes) if changes.name in partial:
             raise WriteError(unsummed(run.name, changes.name), "Nothing was written.")
         case History(changes=Changes() as changes) if changes.name in partial:

@@ -97,7 +97,7 @@ def added(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statem
         return rest
     target = TableVersion.of(spark, run.ref, head).rows()
     check_padding(run.name, write.rows, target.schema, run.table.key_columns)
-    fit(run.name, write.rows, target.schema, may_add=False)
+    fit(run.ref, write.rows, target.schema, may_add=False)
     try:
         return _added(run, write, target, head, rest)
     except LakehouseError:

@@ -27,6 +27,7 @@ from lakehouse.spark.phases import phase
 from lakehouse.spark.snapshot import TableVersion
 from lakehouse.write.empty_text import refusing_empty_texts
 from lakehouse.write.incremental_sums import Recompute, added, check
+from lakehouse.write.new_columns import refuse_uncompared
 
 
 @phase("plan")
@@ -106,8 +107,10 @@ def _fitted(spark: SparkSession, run: Run, write: Stated, head: Head) -> tuple[D
     target = TableVersion.of(spark, run.ref, head).rows()
     scope = write.scope_columns if isinstance(write, Snapshot) else ()
     check_padding(run.name, write.rows, target.schema, (*run.table.key_columns, *scope))
+    if isinstance(write, Merge):
+        refuse_uncompared(spark, run, write, target.schema)
     result = extract.filled(write.rows, target, run.table.key_columns) if isinstance(write, Snapshot) else write.rows
-    rows = fit(run.name, result, target.schema, may_add=_may_add(write), filled=lambda: _filled(spark, run, head))
+    rows = fit(run.ref, result, target.schema, may_add=_may_add(run, write), filled=lambda: _filled(spark, run, head))
     within = run.within(target.schema)
     return (rows, target) if within is None else (rows.where(within), target.where(within))
 
@@ -175,6 +178,6 @@ def _whole(run: Run, write: Stated) -> DataFrame:
     return whole if within is None else whole.where(within)
 
 
-def _may_add(write: Stated) -> bool:
+def _may_add(run: Run, write: Stated) -> bool:
     """Whether the result may add columns to the table. A result that is about some of its rows may not."""
-    return not isinstance(write, Merge) or write.touched.is_everything
+    return run.asset.policy.new_columns == "add" and (not isinstance(write, Merge) or write.touched.is_everything)

@@ -52,6 +52,21 @@ def test_an_asset_that_writes_no_table_is_told_of_our_errors_as_the_others_are(
     assert not [event for event in result.all_events if event.event_type_value == "STEP_RESTARTED"]
 
 
+def test_a_column_that_the_table_lacks_is_filled_by_another_try_that_compares_everything(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.create("orders", [(1, DAY_1, 10), (2, DAY_1, 20)], EVENTS)
+    house = House(lake, ASSETS, instance)
+    house.run("copies")
+    lake.sql("ALTER TABLE {orders} ADD COLUMN w INT")
+    lake.sql("UPDATE {orders} SET w = id")
+    lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    result = house.run("copies")
+    how = metadata(result, "copies")["read"][0]["how"]
+    assert how.startswith("everything: its result has the column w, which the table lacked")
+    assert lake.rows("copies") == lake.rows("orders")
+
+
 @contextmanager
 def gone_while_writing(lake: Lake) -> Generator[None]:
     """The changes are too many to be read at once, and then they are not there."""

@@ -10,6 +10,7 @@ from lakehouse import Changes, DeltaIOManager, Merge, Table
 from lakehouse.cursor.cursor import Fresh
 from lakehouse.dagster.run_tags import (
     CHECKS,
+    COMPARE,
     DRIVER,
     GAP,
     SENSOR,
@@ -80,7 +81,7 @@ MEANT: list[dict[str, str]] = [
     {FULL_REFRESH: "TRUE"},
     {FULL_REFRESH: "false"},
     {FULL_REFRESH: "gold/totals, silver/customers"},
-    {each + "gold/totals": "now" for each in (ALLOW, GO_ON_FROM, RESTATE_FROM, GAP)},
+    {each + "gold/totals": "now" for each in (ALLOW, GO_ON_FROM, RESTATE_FROM, GAP, COMPARE)},
 ]
 
 

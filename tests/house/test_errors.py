@@ -76,7 +76,7 @@ def test_the_page_on_errors_has_each_and_says_which_a_retry_policy_tries_again()
     repeats = {name: again for names, again in rows for name in re.findall(r"\w+", names)}
     every = {error.__name__ for module in (errors, setup_errors) for error in classes(module)} - {"LakehouseError"}
     assert repeats.keys() == every
-    stale = {"LateGapError", "StaleInputsError", "OvertakenError", "RolledBackError"}
+    stale = {"LateGapError", "NewColumnsError", "StaleInputsError", "OvertakenError", "RolledBackError"}
     tried = {case.error.__name__ for case in CASES if is_worth_another_try(case.raised())} | {"ServerLostError"}
     assert {name for name, again in repeats.items() if again == "always"} == stale
     assert {name for name, again in repeats.items() if again == "yes"} == tried

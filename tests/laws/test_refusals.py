@@ -150,21 +150,6 @@ def test_a_source_without_a_feed_is_refused_with_the_statement_that_enables_it(l
     assert len(lake.rows("kept")) == 4
 
 
-def wider(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows.where("v < 50").withColumn("double", F.col("v") * 2), touched)
-
-
-def test_a_new_column_needs_a_new_code_version_and_then_fills_every_row(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(kept, Table(key="id"), name="t", code_version="1")
-    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
-    with pytest.raises(SchemaError, match="double: is not in the table"):
-        lake.materialize(wider, Table(key="id"), name="t", code_version="1")
-    lake.materialize(wider, Table(key="id"), name="t", code_version="2")
-    assert lake.rows("t") == [(1, "a", 11, 22), (2, "b", 20, 40), (3, "a", 30, 60)]
-
-
 def retyped(src: Changes) -> Merge:
     touched = src.touched("id")
     return Merge(touched.rows.withColumn("v", F.col("v").cast("string")), touched)

@@ -17,6 +17,7 @@ from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Clock, Retry
 from lakehouse.declare.table import Table
+from lakehouse.errors import NewColumnsError
 from lakehouse.feed.source import Source
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.size import Size
@@ -145,6 +146,7 @@ class Lake:
             incremental=Changes in kinds.values(),
             inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),
+            policy=table.policy,
         )
         asked = {part.name: options.pop(part.name) for part in fields(UserRequest) if part.name in options}
         return begin(
@@ -186,7 +188,21 @@ class Lake:
         retry: Retry | None = None,
         **options: Any,
     ) -> Outcome:
-        """One run of an asset: read, compute, commit."""
+        """One run of an asset: read, compute, commit; once more, as Dagster does it, if everything has to be compared."""
+        try:
+            return self._materialized(asset, table, reads, retry, options)
+        except NewColumnsError as error:
+            self.told.append(error.reason)
+            return self._materialized(asset, table, reads, retry, {**options, "compare_because": error.reason})
+
+    def _materialized(
+        self,
+        asset: Callable[..., Any],
+        table: Table,
+        reads: Mapping[str, Read] | None,
+        retry: Retry | None,
+        options: Mapping[str, Any],
+    ) -> Outcome:
         step = self.begin(asset, table, reads=self._changes_of(asset, reads), **options)
         inputs = self.read(step, asset, reads)
         kind = get_annotations(asset, eval_str=True)["return"]

@@ -150,6 +150,14 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.NewColumnsError,
+        {"asset": "flights", "reason": "its result has the column gate, which the table lacked."},
+        "'flights' cannot write the rows of its touched keys alone: its result has the column gate, which the table "
+        "lacked.",
+        WRITTEN,
+        "The step runs again and compares everything once.",
+    ),
+    Case(
         errors.PlanError,
         {"asset": "flights", "problem": "[DIVIDE_BY_ZERO] Division by zero."},
         "Spark could not compute the result of 'flights': [DIVIDE_BY_ZERO] Division by zero.",

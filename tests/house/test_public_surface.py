@@ -11,6 +11,7 @@ PUBLIC = {
     "tables": {"Table"},
     "dagster": {
         "DeltaIOManager",
+        "Nightly",
         "Pace",
         "Retry",
         "automation",

@@ -1,0 +1,121 @@
+"""What the nights find: executed nights over real tables."""
+
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from lakehouse import Changes, Merge, Nightly, Table, checks, incremental
+from lakehouse.dagster.past_checks import CHECK, last_compared
+from lakehouse.definitions.nightly import NIGHTLY
+from tests.support.house import House
+from tests.support.tables import DAY_1, DAY_2, DAY_3, DAYS, EVENTS, orders, slow
+
+pytestmark = pytest.mark.served
+
+
+@dg.asset(metadata=Table(key="id"))
+def ranked(orders: Changes) -> Merge:
+    """Wrong: `most` depends on the rows of other keys, which are not touched when a larger row arrives."""
+    touched = orders.touched("id")
+    return Merge(touched.rows.withColumn("most", F.max("v").over(Window.partitionBy())), touched)
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+def daily(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def night(house: House, *assets: Any, **parts: Any) -> dict[str, dg.AssetCheckEvaluation]:
+    """The comparisons of one night, by the names of their tables."""
+    found = dg.Definitions(assets=assets, resources={"io_manager": house.io_manager}, asset_checks=parts.pop("own", ()))
+    defs = incremental(found, nightly_checks=parts.pop("nightly", "0 3 * * *"))
+    result = defs.resolve_job_def(NIGHTLY).execute_in_process(instance=house.instance)
+    made = [e for e in result.get_asset_check_evaluations() if e.check_name == CHECK]
+    return {e.asset_key.to_user_string(): e for e in made}
+
+
+def keys(evaluation: dg.AssetCheckEvaluation) -> set[str]:
+    details = evaluation.metadata["details"]
+    assert isinstance(details, dg.TableMetadataValue)
+    return {str(record.data["id"]) for record in details.records}
+
+
+def test_a_merge_whose_rows_depend_on_other_keys_is_found_when_a_key_s_turn_comes(house: House) -> None:
+    """Each part of the sample is compared with rows that were computed from everything, so that no part is a false one."""
+    house.assets, own = [orders, ranked], checks([orders, ranked], sample=2)
+    house.run("ranked")
+    assert night(house, orders, ranked, own=own)["ranked"].passed
+    house.lake.insert("orders", [(4, DAY_1, 100)])
+    house.run("ranked")
+    wrong, parts = set[str](), set[str]()
+    for _ in range(2):
+        told = night(house, orders, ranked, own=own)["ranked"]
+        parts.add(str(told.metadata["part of the keys"].value))
+        wrong |= set() if told.passed else keys(told)
+    assert parts == {"1 of 2", "2 of 2"} and wrong == {"1", "2", "3"}, "those that the table got before row 4"
+
+
+def test_a_night_compares_the_partition_whose_check_is_oldest_and_none_hides_one_that_differs(house: House) -> None:
+    house.assets = [orders, daily]
+    house.lake.insert("orders", [(5, DAY_3, 50)])
+    for day in ("2013-01-01", "2013-01-02", "2013-01-03"):
+        house.run("daily", partition_key=day)
+    house.lake.sql("UPDATE {daily} SET v = 7 WHERE id = 1")
+    house.lake.sql("UPDATE {orders} SET v = 6 WHERE id = 5")  # no run of the partition has read it
+    first, second = (night(house, orders, daily)["daily"] for _ in range(2))
+    assert (first.metadata["partition"].value, keys(first)) == ("2013-01-01", {"1"})
+    assert str(first.description).startswith(
+        "1 row of partition 2013-01-01 against a full recompute of orders at 1: 1 key"
+    )
+    assert second.metadata["partition"].value == "2013-01-02" and second.metadata["differing"].value == 0
+    assert not second.passed and "differed when they were last compared: 2013-01-01. They" in str(second.description)
+    house.run("daily", partition_key="2013-01-01", tags={"lakehouse/full_refresh": "true"})
+    mended, third, again = (night(house, orders, daily)["daily"] for _ in range(3))
+    assert [told.metadata["partition"].value for told in (mended, third, again)] == [
+        "2013-01-01",
+        "2013-01-03",
+        "2013-01-02",
+    ]
+    assert mended.passed and third.passed and again.passed
+
+
+@pytest.mark.slow
+def test_a_night_ends_with_the_check_in_which_its_limit_is_reached(house: House) -> None:
+    house.assets = [orders, slow, ranked]
+    house.run("slow", "ranked")
+    own = checks([slow, ranked], "recompute")
+    (told,) = night(house, orders, slow, ranked, own=own, nightly=Nightly("0 3 * * *", timedelta(seconds=2))).items()
+    assert told[0] == "slow" and told[1].passed
+    assert last_compared(house.instance, slow.key) is not None and last_compared(house.instance, ranked.key) is None
+    assert list(night(house, orders, slow, ranked, own=own)) == ["ranked", "slow"], "it comes first the next time"
+
+
+@pytest.mark.slow
+def test_a_partition_is_compared_though_the_files_that_it_read_are_gone_if_only_others_changed(house: House) -> None:
+    """The rows that are mapped to it are those of a newer version, which Delta can still read."""
+    source = dg.AssetSpec("sliced", partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
+
+    @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+    def follows(sliced: Changes) -> Merge:
+        touched = sliced.touched("id")
+        return Merge(touched.rows, touched)
+
+    frame = house.lake.values([(1, DAY_1, 10), (2, DAY_2, 20)], EVENTS).write.format("delta").partitionBy("day")
+    frame.option("delta.enableChangeDataFeed", "true").save(str(house.root / "sliced"))
+    house.lake.insert("sliced", [(3, DAY_1, 30)])
+    house.assets = [source, follows]
+    house.run("follows", partition_key="2013-01-01")
+    house.lake.sql("UPDATE {sliced} SET v = 21 WHERE id = 2")
+    house.lake.sql("OPTIMIZE {sliced}")
+    DeltaTable(str(house.root / "sliced")).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    told = night(house, source, follows)["follows"]
+    assert told.passed, told.description
+    assert (told.metadata["partition"].value, told.metadata["rows"].value) == ("2013-01-01", 2)
+    house.lake.sql("UPDATE {sliced} SET v = 11 WHERE id = 1")  # not read yet: of the version before
+    assert night(house, source, follows)["follows"].passed

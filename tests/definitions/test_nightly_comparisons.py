@@ -9,11 +9,13 @@ from deltalake import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from lakehouse import Changes, Merge, Nightly, Table, checks, incremental
-from lakehouse.dagster.past_checks import CHECK, last_compared
-from lakehouse.definitions.nightly import NIGHTLY
+from lakehouse import Changes, Merge, Nightly, Table, checks
+from lakehouse.dagster.past_checks import last_compared
+from lakehouse.definitions.checks import checked_tables
+from lakehouse.definitions.nightly import NIGHTLY, nightly
+from lakehouse.errors import FULL_REFRESH
 from tests.support.house import House
-from tests.support.tables import DAY_1, DAY_2, DAY_3, DAYS, EVENTS, orders, slow
+from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders, slow
 
 pytestmark = pytest.mark.served
 
@@ -31,13 +33,16 @@ def daily(orders: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
-def night(house: House, *assets: Any, **parts: Any) -> dict[str, dg.AssetCheckEvaluation]:
+def night(
+    house: House, *assets: Any, sample: int | None = None, limit: timedelta = timedelta(hours=2)
+) -> dict[str, dg.AssetCheckEvaluation]:
     """The comparisons of one night, by the names of their tables."""
-    found = dg.Definitions(assets=assets, resources={"io_manager": house.io_manager}, asset_checks=parts.pop("own", ()))
-    defs = incremental(found, nightly_checks=parts.pop("nightly", "0 3 * * *"))
-    result = defs.resolve_job_def(NIGHTLY).execute_in_process(instance=house.instance)
-    made = [e for e in result.get_asset_check_evaluations() if e.check_name == CHECK]
-    return {e.asset_key.to_user_string(): e for e in made}
+    compared, listed = checks(assets, "recompute", sample=sample), list(assets)
+    location = dg.Definitions(assets=listed, asset_checks=compared, resources={"io_manager": house.io_manager})
+    nights = nightly(compared, checked_tables(listed), Nightly("0 3 * * *", limit))
+    job = dg.Definitions.merge(location, nights).resolve_job_def(NIGHTLY)
+    result = job.execute_in_process(instance=house.instance)
+    return {e.asset_key.to_user_string(): e for e in result.get_asset_check_evaluations()}
 
 
 def keys(evaluation: dg.AssetCheckEvaluation) -> set[str]:
@@ -47,53 +52,43 @@ def keys(evaluation: dg.AssetCheckEvaluation) -> set[str]:
 
 
 def test_a_merge_whose_rows_depend_on_other_keys_is_found_when_a_key_s_turn_comes(house: House) -> None:
-    """Each part of the sample is compared with rows that were computed from everything, so that no part is a false one."""
-    house.assets, own = [orders, ranked], checks([orders, ranked], sample=2)
+    """Each part of the sample is compared with rows that were computed from everything."""
+    house.assets = [orders, ranked]
     house.run("ranked")
-    assert night(house, orders, ranked, own=own)["ranked"].passed
     house.lake.insert("orders", [(4, DAY_1, 100)])
     house.run("ranked")
-    wrong, parts = set[str](), set[str]()
-    for _ in range(2):
-        told = night(house, orders, ranked, own=own)["ranked"]
-        parts.add(str(told.metadata["part of the keys"].value))
-        wrong |= set() if told.passed else keys(told)
-    assert parts == {"1 of 2", "2 of 2"} and wrong == {"1", "2", "3"}, "those that the table got before row 4"
+    told = [night(house, orders, ranked, sample=2)["ranked"] for _ in range(2)]
+    assert {str(check.metadata["part of the keys"].value) for check in told} == {"1 of 2", "2 of 2"}
+    wrong = set[str]().union(*(keys(check) for check in told if not check.passed))
+    assert wrong == {"1", "2", "3"}, "the rows that were there before row 4, and not row 4"
 
 
 def test_a_night_compares_the_partition_whose_check_is_oldest_and_none_hides_one_that_differs(house: House) -> None:
     house.assets = [orders, daily]
-    house.lake.insert("orders", [(5, DAY_3, 50)])
-    for day in ("2013-01-01", "2013-01-02", "2013-01-03"):
+    for day in ("2013-01-01", "2013-01-02"):
         house.run("daily", partition_key=day)
     house.lake.sql("UPDATE {daily} SET v = 7 WHERE id = 1")
-    house.lake.sql("UPDATE {orders} SET v = 6 WHERE id = 5")  # no run of the partition has read it
+    house.lake.sql("UPDATE {orders} SET v = 6 WHERE id = 2")  # no run of its partition has read it
     first, second = (night(house, orders, daily)["daily"] for _ in range(2))
     assert (first.metadata["partition"].value, keys(first)) == ("2013-01-01", {"1"})
     assert str(first.description).startswith(
-        "1 row of partition 2013-01-01 against a full recompute of orders at 1: 1 key"
+        "1 row of partition 2013-01-01 against a full recompute of orders at 0: 1 key differs."
     )
-    assert second.metadata["partition"].value == "2013-01-02" and second.metadata["differing"].value == 0
+    assert (second.metadata["partition"].value, second.metadata["differing"].value) == ("2013-01-02", 0)
     assert not second.passed and "differed when they were last compared: 2013-01-01. They" in str(second.description)
-    house.run("daily", partition_key="2013-01-01", tags={"lakehouse/full_refresh": "true"})
-    mended, third, again = (night(house, orders, daily)["daily"] for _ in range(3))
-    assert [told.metadata["partition"].value for told in (mended, third, again)] == [
-        "2013-01-01",
-        "2013-01-03",
-        "2013-01-02",
-    ]
-    assert mended.passed and third.passed and again.passed
+    house.run("daily", partition_key="2013-01-01", tags={FULL_REFRESH: "true"})
+    mended = night(house, orders, daily)["daily"]
+    assert mended.passed and mended.metadata["partition"].value == "2013-01-01", "it was written since"
 
 
 @pytest.mark.slow
 def test_a_night_ends_with_the_check_in_which_its_limit_is_reached(house: House) -> None:
     house.assets = [orders, slow, ranked]
     house.run("slow", "ranked")
-    own = checks([slow, ranked], "recompute")
-    (told,) = night(house, orders, slow, ranked, own=own, nightly=Nightly("0 3 * * *", timedelta(seconds=2))).items()
+    (told,) = night(house, orders, slow, ranked, limit=timedelta(seconds=2)).items()
     assert told[0] == "slow" and told[1].passed
     assert last_compared(house.instance, slow.key) is not None and last_compared(house.instance, ranked.key) is None
-    assert list(night(house, orders, slow, ranked, own=own)) == ["ranked", "slow"], "it comes first the next time"
+    assert list(night(house, orders, slow, ranked)) == ["ranked", "slow"], "it comes first the next time"
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.checking.finding import SHOWN, Finding, Grade
+from lakehouse.checking.finding import DIFFERING, SHOWN, Finding, Grade
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.frames.compare import MORE, bag_difference
 from lakehouse.log.rows import counted
@@ -33,7 +33,7 @@ def recompute(
         due, extra = F.sum(F.greatest(more, F.lit(0))), F.sum(F.greatest(-more, F.lit(0)))
         differing = differing.groupBy(*map(quote, key)).agg(due.alias(_DUE), extra.alias(_EXTRA))
     count, rows = differing.count(), table.count()
-    figures = {"rows": rows, "differing": count}
+    figures = {"rows": rows, DIFFERING: count}
     against = f"{counted(rows, 'row')}{of} against a full recompute of {versions}"
     if not count:
         return Finding(Grade.PASSED, against, figures)

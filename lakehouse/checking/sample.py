@@ -1,7 +1,7 @@
 """Which keys one check compares: a part of them, by a hash of the key, and another part the next time."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Self, TypeAlias
 
@@ -35,16 +35,17 @@ class Part:
     number: int = 0
     of: int = 1
 
-    @classmethod
-    def after(cls, last: Self | None, of: int, start: int) -> Self:
-        """The part after the last one that was compared: so many checks in a row compare each key once.
+    def following(self, of: int) -> Self:
+        """The part that is compared after this one was right: so many checks in a row compare each key once.
 
         Args:
-            last: The part that was compared last; None if none was.
             of: How many parts there are now.
-            start: Says where to begin if none was.
         """
-        return cls((start if last is None else last.number + 1) % of, of)
+        return replace(self, number=(self.number + 1) % of, of=of)
+
+    def again(self, of: int) -> Self:
+        """The part that is compared after this one was wrong: the same, for as long as there are as many parts."""
+        return replace(self, number=self.number % of, of=of)
 
     @classmethod
     def parse(cls, text: str) -> Self | None:

@@ -60,15 +60,15 @@ def comparisons(defs: "dg.Definitions") -> Comparisons:
 
     assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition) and asset.is_executable]
     reasons = {key: why_not_recomputed(asset) for asset in assets for key in asset.keys}
-    known = {key.to_user_string(): Comparison(impossible=why) for key, why in reasons.items() if why is not None}
+    impossible = {key.to_user_string(): Comparison(impossible=why) for key, why in reasons.items() if why is not None}
     if not os.environ.get(_HOME):
-        return Comparisons(known, f"the variable {_HOME} is not set")
+        return Comparisons(impossible, f"the variable {_HOME} is not set")
     try:
         with dg.DagsterInstance.get() as instance:
             made = {key: last_compared(instance, key) for key, why in reasons.items() if why is None}
     except Exception as error:  # its storage may be anywhere, and the logs of the tables say the rest all the same
-        return Comparisons(known, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-    return Comparisons(known | {key.to_user_string(): _comparison(last) for key, last in made.items()})
+        return Comparisons(impossible, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Comparisons(impossible | {key.to_user_string(): _comparison(last) for key, last in made.items()})
 
 
 def _comparison(last: "MadeCheck | None") -> Comparison:

@@ -8,13 +8,15 @@ import dagster as dg
 # Dagster exports no name for the status, and without it each materialization of the table is one more record to read.
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 
+from lakehouse.checking.finding import DIFFERING
+
 CHECK = "equals_full_recompute"
 """The name in Dagster of the check "recompute"; the others have their own."""
 LEFT_OUT = "last checked"
 """Metadata of an evaluation that repeats what is known, because its run left the check out: when the check was made."""
 NEVER = "never"
-PARTITION, PART, DIFFERING = "partition", "part of the keys", "differing"
-"""Figures of a comparison with a recompute: what it was of, and how many keys or rows differ."""
+PARTITION, PART = "partition", "part of the keys"
+"""Figures of a comparison with a recompute: what it was of."""
 _ENDED = {Status.SUCCEEDED, Status.FAILED}
 _PAGE, _PAGES = 200, 50
 

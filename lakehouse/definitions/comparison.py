@@ -1,13 +1,13 @@
 """The check "recompute" of one table: which of its rows are compared, and with which versions of its sources."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.changes.changes import Changes
-from lakehouse.checking.finding import SHOWN, Finding, Grade
+from lakehouse.checking.finding import Finding, Grade
 from lakehouse.checking.recompute import recompute
 from lakehouse.checking.sample import Part, Sample, parts
 from lakehouse.cursor.cursor import Cursor, Known
@@ -16,7 +16,7 @@ from lakehouse.cursor.each import cursor_of_each
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.dagster.code_location import maps_partitions, slice_of
-from lakehouse.dagster.past_checks import PART, PARTITION, MadeCheck, differed, longest_waiting
+from lakehouse.dagster.past_checks import PART, PARTITION, differed, longest_waiting
 from lakehouse.definitions.checked import Checked
 from lakehouse.definitions.recomputed import recomputed, whole
 from lakehouse.follow.followed import FollowedSource
@@ -25,7 +25,6 @@ from lakehouse.frames.fitting import fit
 from lakehouse.frames.types import column_types
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
-from lakehouse.log.log import commit_at
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableVersion
@@ -37,6 +36,8 @@ _DAY = 86_400_000
 def compare(checked: Checked, sample: Sample) -> Finding:
     """The table holds what a full recompute gives: all of it, or the partition whose check is oldest; or some keys.
 
+    A partition, or a part of the keys, that differed is compared again until it is right, so that none hides another.
+
     Args:
         checked: The table of an asset that can be recomputed.
         sample: How many keys are compared.
@@ -47,36 +48,16 @@ def compare(checked: Checked, sample: Sample) -> Finding:
         return _Comparison(checked, asset, None, checked.cursor).finding(sample)
     past, keys = list(checked.past), list(map(str, asset.partitions_def.get_partition_keys()))
     cursors = cursor_of_each(checked.log, checked.head, checked.name, keys)
-    wrong = differed(past)
-    mended = [key for key, check in wrong.items() if _is_written_since(checked, cursors.get(key), check)]
-    written = [key for key in keys if isinstance(cursors[key], Known)]
-    partition = next(iter(mended), None) or longest_waiting(written, past)
+    wrong = next((key for key in differed(past) if key in cursors), None)
+    partition = wrong or longest_waiting([key for key in keys if isinstance(cursors[key], Known)], past)
     if partition is None:
         return Finding.unavailable(f"No partition of '{checked.name}' has read its inputs yet.")
     cursor = find_cursor(checked.log, checked.head, checked.name, (partition,))
     finding = _Comparison(checked, asset, partition, cursor).finding(sample)
-    finding = replace(finding, figures={PARTITION: partition, **finding.figures})
-    return still_wrong(finding, [key for key in wrong if key != partition])
-
-
-def still_wrong(finding: Finding, partitions: Sequence[str]) -> Finding:
-    """The finding of one partition, which hides none that differed when it was compared last."""
-    if not partitions:
-        return finding
-    named = ", ".join(partitions[:SHOWN]) + f" and {len(partitions) - SHOWN} more" * (len(partitions) > SHOWN)
-    sentence = (
-        f"{finding.sentence}. Partitions that differed when they were last compared: {named}. They are compared again "
-        f"after their next run."
-    )
-    return replace(finding, grade=Grade.FAILED, sentence=sentence)
-
-
-def _is_written_since(checked: Checked, cursor: Cursor | None, check: MadeCheck) -> bool:
-    """Whether a run has written a partition after it was compared."""
-    if not isinstance(cursor, Known):
-        return False
-    commit = commit_at(checked.log, cursor.version)
-    return commit is not None and commit.timestamp / 1000 > check.at
+    if partition == wrong and finding.grade is Grade.WARNS:
+        sentence = f"Partition {partition} differed when it was last compared. {finding.sentence}"
+        finding = replace(finding, grade=Grade.FAILED, sentence=sentence)
+    return replace(finding, figures={PARTITION: partition, **finding.figures})
 
 
 @dataclass(frozen=True)
@@ -178,15 +159,14 @@ class _Comparison:
         head = self.checked.head
         live = None if head is None or self.partition is not None else self.checked.log.live_rows(head.version)
         of = parts(table.count() if live is None else live, sample)
-        return Part() if of == 1 else Part.after(next(self._parts(), None), of, self.checked.now // _DAY)
-
-    def _parts(self) -> Iterator[Part]:
-        """The parts that were compared before, the newest first."""
+        if of == 1:
+            return Part()
         for check in self.checked.past:
             text = check.text(PART) if check.text(PARTITION) == self.partition else None
-            part = None if text is None else Part.parse(text)
-            if part is not None:
-                yield part
+            last = None if text is None else Part.parse(text)
+            if last is not None:
+                return last.again(of) if check.differs else last.following(of)
+        return Part(self.checked.now // _DAY % of, of)
 
     @property
     def _own_slice(self) -> Slice | None:

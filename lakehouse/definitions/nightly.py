@@ -10,8 +10,9 @@ import dagster as dg
 from dagster import DagsterRunStatus
 
 from lakehouse.checking.finding import Finding, lasting
+from lakehouse.cursor.definition import digest
 from lakehouse.dagster.past_checks import last_made
-from lakehouse.dagster.run_tags import NIGHT
+from lakehouse.dagster.run_tags import NIGHT, NIGHTS_OF
 from lakehouse.definitions.making_checks import (
     EXPENSIVE,
     NAMES,
@@ -85,6 +86,7 @@ def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], n
         night: When.
     """
     listed = list(_library_checks(checks, tables))
+    of = {NIGHTS_OF: digest(sorted(check.key.to_user_string() for check in listed))}
 
     @dg.op(
         name=NIGHTLY,
@@ -95,7 +97,7 @@ def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], n
     def make_checks(context: dg.OpExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
         yield from _made(context, longest_waiting_first(listed, context.instance), night.limit)
 
-    @dg.job(name=NIGHTLY, description="The checks of tables that no run of their assets makes.")
+    @dg.job(name=NIGHTLY, tags=of, description="The checks of tables that no run of their assets makes.")
     def job() -> None:
         make_checks()
 
@@ -108,7 +110,7 @@ def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], n
         description="Compares tables with full recomputes, and makes the other checks of tables, at night.",
     )
     def begin(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        last = _under_way(context.instance)
+        last = _under_way(context.instance, of)
         if last is not None:
             return dg.SkipReason(f"Run {last.run_id[:8]} of an earlier night is still under way.")
         return dg.RunRequest(tags={NIGHT: context.scheduled_execution_time.isoformat()})
@@ -172,9 +174,9 @@ def _began(context: dg.OpExecutionContext) -> float:
     return time.time() if at is None or context.run.parent_run_id else datetime.fromisoformat(at).timestamp()
 
 
-def _under_way(instance: dg.DagsterInstance) -> dg.DagsterRun | None:
-    """A run of an earlier night that is not over."""
-    for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, statuses=_UNDER_WAY)):
+def _under_way(instance: dg.DagsterInstance, of: Mapping[str, str]) -> dg.DagsterRun | None:
+    """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
+    for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, tags=dict(of), statuses=_UNDER_WAY)):
         if silence(instance, record, time.time()) <= _SILENT:
             return record.dagster_run
     return None

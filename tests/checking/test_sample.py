@@ -8,18 +8,30 @@ from lakehouse.checking.sample import LARGE, OF_LARGE, Part, parts
 COUNTS = st.integers(1, 300)
 
 
-@given(of=COUNTS, start=st.integers(0, 10**6), last=st.none() | st.builds(lambda of: Part(of - 1, of), COUNTS))
-def test_as_many_checks_in_a_row_as_there_are_parts_compare_each_key_once(
-    of: int, start: int, last: Part | None
-) -> None:
-    """Whatever was compared before, and on whatever day it begins; checks that a night left out change nothing."""
+@given(of=COUNTS, last=st.builds(lambda of, number: Part(number % of, of), COUNTS, st.integers(0, 10**6)))
+def test_as_many_checks_in_a_row_as_there_are_parts_compare_each_key_once(of: int, last: Part) -> None:
+    """Whatever was compared before; a check that a night left out changes nothing."""
     compared = list[int]()
     for _ in range(of):
-        last = Part.after(last, of, start)
+        last = last.following(of)
         compared.append(last.number)
     assert sorted(compared) == list(range(of))
     hashes = range(-2 * of, 2 * of)  # of the keys: in exactly one part each
     assert all(sum(value % of == number for number in compared) == 1 for value in hashes)
+
+
+@given(of=COUNTS, wrong=st.sets(st.integers(0, 299)), mended=st.integers(0, 40), nights=st.integers(1, 80))
+def test_a_part_that_was_wrong_is_compared_until_it_is_right(
+    of: int, wrong: set[int], mended: int, nights: int
+) -> None:
+    """So no night is green between the one that found it and the one after it was mended."""
+    last, found = Part(0, of), list[bool]()
+    for each in range(nights):
+        still_wrong = last.number in wrong and each < mended
+        found.append(still_wrong)
+        last = last.again(of) if still_wrong else last.following(of)
+    first = found.index(True) if True in found else nights
+    assert all(found[first:mended])
 
 
 @given(number=st.integers(0, 299), of=COUNTS)

@@ -6,9 +6,9 @@ import dagster as dg
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.checking.finding import DIFFERING
 from lakehouse.dagster.past_checks import (
     CHECK,
-    DIFFERING,
     LEFT_OUT,
     NEVER,
     PARTITION,

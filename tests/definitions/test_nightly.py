@@ -163,8 +163,14 @@ def test_no_check_is_started_after_the_limit_and_none_looks_as_if_it_had_been(
 
 
 def test_a_night_does_not_begin_while_an_earlier_one_is_under_way(tmp_path: Path, stored: dg.DagsterInstance) -> None:
-    found = schedule(incremental(location(tmp_path, orders, FIRST), nightly_checks=CRON))
-    run = stored.add_run(dg.DagsterRun(NIGHTLY, make_new_run_id(), status=dg.DagsterRunStatus.STARTED))
+    defs = incremental(location(tmp_path, orders, FIRST), nightly_checks=CRON)
+    found = schedule(defs)
+    of_another = incremental(location(tmp_path, orders, SECOND), nightly_checks=CRON).resolve_job_def(NIGHTLY).tags
+    stored.add_run(dg.DagsterRun(NIGHTLY, make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=of_another))
+    context = dg.build_schedule_context(instance=stored, scheduled_execution_time=THREE)
+    assert found.evaluate_tick(context).run_requests, "that is another code location's"
+    tags = defs.resolve_job_def(NIGHTLY).tags
+    run = stored.add_run(dg.DagsterRun(NIGHTLY, make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
     answer = found.evaluate_tick(dg.build_schedule_context(instance=stored, scheduled_execution_time=THREE))
     assert not answer.run_requests
     assert answer.skip_message == f"Run {run.run_id[:8]} of an earlier night is still under way."

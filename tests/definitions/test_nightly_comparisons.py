@@ -57,28 +57,30 @@ def test_a_merge_whose_rows_depend_on_other_keys_is_found_when_a_key_s_turn_come
     house.run("ranked")
     house.lake.insert("orders", [(4, DAY_1, 100)])
     house.run("ranked")
-    told = [night(house, orders, ranked, sample=2)["ranked"] for _ in range(2)]
-    assert {str(check.metadata["part of the keys"].value) for check in told} == {"1 of 2", "2 of 2"}
-    wrong = set[str]().union(*(keys(check) for check in told if not check.passed))
-    assert wrong == {"1", "2", "3"}, "the rows that were there before row 4, and not row 4"
+    told = [night(house, orders, ranked, sample=2)["ranked"]]
+    while told[-1].passed:
+        told.append(night(house, orders, ranked, sample=2)["ranked"])
+    assert len(told) <= 2 and keys(told[-1]) <= {"1", "2", "3"}, "the rows that were there before row 4, and not row 4"
+    house.lake.sql("UPDATE {ranked} SET most = 100")
+    again = night(house, orders, ranked, sample=2)["ranked"]
+    assert again.passed and again.metadata["part of the keys"] == told[-1].metadata["part of the keys"]
 
 
-def test_a_night_compares_the_partition_whose_check_is_oldest_and_none_hides_one_that_differs(house: House) -> None:
+def test_a_night_compares_the_partition_whose_check_is_oldest_or_that_differed(house: House) -> None:
     house.assets = [orders, daily]
     for day in ("2013-01-01", "2013-01-02"):
         house.run("daily", partition_key=day)
     house.lake.sql("UPDATE {daily} SET v = 7 WHERE id = 1")
     house.lake.sql("UPDATE {orders} SET v = 6 WHERE id = 2")  # no run of its partition has read it
-    first, second = (night(house, orders, daily)["daily"] for _ in range(2))
+    first = night(house, orders, daily)["daily"]
     assert (first.metadata["partition"].value, keys(first)) == ("2013-01-01", {"1"})
     assert str(first.description).startswith(
         "1 row of partition 2013-01-01 against a full recompute of orders at 0: 1 key differs."
     )
-    assert (second.metadata["partition"].value, second.metadata["differing"].value) == ("2013-01-02", 0)
-    assert not second.passed and "differed when they were last compared: 2013-01-01. They" in str(second.description)
     house.run("daily", partition_key="2013-01-01", tags={FULL_REFRESH: "true"})
-    mended = night(house, orders, daily)["daily"]
-    assert mended.passed and mended.metadata["partition"].value == "2013-01-01", "it was written since"
+    second, third = (night(house, orders, daily)["daily"] for _ in range(2))
+    assert second.passed and second.metadata["partition"].value == "2013-01-01", "what differed, until it is right"
+    assert third.passed and third.metadata["partition"].value == "2013-01-02"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What asks for runs. Nothing here is on until it is switched on in Dagster."""
+"""What asks for runs, beside the nightly checks. Nothing here is on until it is switched on in Dagster."""
 
 import dagster as dg
 
@@ -8,12 +8,6 @@ every_check = dg.define_asset_job(
     "every_check",
     selection=dg.AssetSelection.all_asset_checks(),
     description="Every check of every table, those that read whole tables among them; nothing is materialized.",
-)
-nightly_checks = dg.ScheduleDefinition(
-    name="nightly_checks",
-    job=every_check,
-    cron_schedule="0 3 * * *",
-    description="The checks that a run leaves out because they read whole tables, and all others, once a night.",
 )
 
 

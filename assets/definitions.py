@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from assets import flight_events, flights, flights_enriched, gold, reference
-from assets.automation import every_check, next_day_of_flights, nightly_checks
+from assets.automation import every_check, next_day_of_flights
 from lakehouse import incremental
 from resources.environments import environment
 from resources.nycflights import FlightRecords
@@ -39,9 +39,10 @@ defs = incremental(
         assets=tables,
         asset_checks=dg.load_asset_checks_from_modules(modules),
         jobs=[every_check],
-        schedules=[next_day_of_flights, nightly_checks],
+        schedules=[next_day_of_flights],
         resources=resources,
         executor=dg.in_process_executor,
     ),
     sensor="carry_changes",
+    nightly_checks="0 3 * * *",
 )

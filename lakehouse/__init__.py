@@ -22,6 +22,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.definitions.checks import checks
     from lakehouse.definitions.definitions import incremental
     from lakehouse.definitions.explaining import explain
+    from lakehouse.definitions.nightly import Nightly
     from lakehouse.definitions.validation import validate
     from lakehouse.errors import LakehouseError
     from lakehouse.follow.automation import automation
@@ -43,6 +44,7 @@ __all__ = [
     "LakehouseError",
     "LocalSpark",
     "Merge",
+    "Nightly",
     "Overwrite",
     "Pace",
     "Policy",
@@ -68,6 +70,7 @@ _HOMES = {
     "definitions.checks": ("checks",),
     "definitions.definitions": ("incremental",),
     "definitions.explaining": ("explain",),
+    "definitions.nightly": ("Nightly",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "follow.sensor": ("change_sensor",),

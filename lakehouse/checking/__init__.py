@@ -2,5 +2,5 @@
 
 In: logs, cursors, and frames of a table and of its recompute. Out: a `Finding`.
 Law: a check writes nothing, and a question without an answer is a warning, never a pass.
-Read: finding, lag, staleness, feed, schema, keys, recompute, archive.
+Read: finding, lag, staleness, feed, schema, keys, recompute, sample, archive.
 """

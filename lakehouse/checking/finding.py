@@ -8,6 +8,8 @@ from typing import Self, TypeAlias
 from lakehouse.log.rows import counted
 
 Figure: TypeAlias = str | int | float
+DIFFERING = "differing"
+"""The figure of a comparison with a recompute: how many keys or rows differ."""
 SHOWN = 20
 """At most so many records of a kind are shown, be they keys, commits or partitions."""
 

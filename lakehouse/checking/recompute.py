@@ -1,23 +1,22 @@
-"""A table against a full recompute of what it has read: all of it, or the rows of some keys."""
+"""A table against a full recompute of what it has read: all of its rows, or those of a partition or of some keys."""
 
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.changes.touched import Touched
-from lakehouse.changes.touched_keys import SomeKeys
-from lakehouse.checking.finding import SHOWN, Finding, Grade
+from lakehouse.checking.finding import DIFFERING, SHOWN, Finding, Grade
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.frames.compare import MORE, bag_difference
-from lakehouse.frames.driver_rows import collected, travels
 from lakehouse.log.rows import counted
-from lakehouse.sql.text import folded, quote
+from lakehouse.sql.text import quote
 
 _DUE, _EXTRA = "__due", "__extra"
 
 
-def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[str], versions: str) -> Finding:
+def recompute(
+    asset: str, expected: DataFrame, table: DataFrame, key: Sequence[str], versions: str, of: str = ""
+) -> Finding:
     """A table is right when it holds, row for row, what a recompute of the same versions of its sources gives.
 
     Args:
@@ -26,6 +25,7 @@ def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[s
         table: The table's rows.
         key: The columns of its key: differing keys are shown, never other columns. Empty if it has none.
         versions: The versions of its sources, as the end of a sentence.
+        of: Which rows of the table these are, as a clause after "rows"; empty if they are all.
     """
     differing = bag_difference(expected, table)
     if key:
@@ -33,8 +33,8 @@ def recompute(asset: str, expected: DataFrame, table: DataFrame, key: Sequence[s
         due, extra = F.sum(F.greatest(more, F.lit(0))), F.sum(F.greatest(-more, F.lit(0)))
         differing = differing.groupBy(*map(quote, key)).agg(due.alias(_DUE), extra.alias(_EXTRA))
     count, rows = differing.count(), table.count()
-    figures = {"rows": rows, "differing": count}
-    against = f"{counted(rows, 'row')} against a full recompute of {versions}"
+    figures = {"rows": rows, DIFFERING: count}
+    against = f"{counted(rows, 'row')}{of} against a full recompute of {versions}"
     if not count:
         return Finding(Grade.PASSED, against, figures)
     sentence = (
@@ -61,30 +61,3 @@ def _what(due: int, extra: int) -> str:
     if not extra:
         return "missing from the table"
     return "other values" if due else "not in the recompute"
-
-
-def of_sample(key: Sequence[str], table: DataFrame, sources: Sequence[DataFrame], most: int, seed: str) -> Touched:
-    """Some keys, drawn from the table and from the sources that have their columns; another seed draws others.
-
-    Those of the sources find rows that the table lacks, those of the table rows that it should not have.
-
-    Args:
-        key: The key's columns.
-        table: The table's rows.
-        sources: The sources' rows.
-        most: At most so many keys from each.
-        seed: What the draw goes by.
-    """
-    columns = [quote(column) for column in key]
-    drawn = [
-        frame.select(*columns).orderBy(F.xxhash64(F.lit(seed), *columns)).limit(most)
-        for frame in (table, *sources)
-        if folded(key) <= folded(frame.columns)
-    ]
-    keys = drawn[0]
-    for more in drawn[1:]:
-        if more.schema.simpleString().lower() == keys.schema.simpleString().lower():
-            keys = keys.union(more)
-    keys = keys.distinct()
-    sample = SomeKeys(tuple(key), collected(keys) if travels(keys) else keys.localCheckpoint())
-    return Touched(tuple(key), sample, table, ("the sample",))

@@ -1,16 +1,19 @@
-"""`lakehouse status`: where each table stands, and how far it has read its sources."""
+"""`lakehouse status`: where each table stands, how far it has read its sources, and when it was last proven right."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from lakehouse.cli.answer import Answer
-from lakehouse.cli.location import add_place
-from lakehouse.cli.tables import at, columns, in_partition, logs_of
+from lakehouse.cli.compared import Comparisons, comparisons
+from lakehouse.cli.location import add_place, definitions
+from lakehouse.cli.tables import at, columns, declared_logs, in_partition, logs_of
 from lakehouse.log.rows import counted
 from lakehouse.status.tables import TableState, TableStatus, table_statuses
 
-_HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", "READ")
+_COMPARED = "COMPARED (UTC)"
+_HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", _COMPARED, "READ")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,21 +22,48 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(given: Namespace) -> Answer:
-    statuses = table_statuses(logs_of(given))
-    rows = [_HEADINGS, *(_row(status) for status in statuses)]
+    defs = None if given.root is not None else definitions(given.module)
+    statuses = table_statuses(logs_of(given) if defs is None else declared_logs(defs))
+    compared = Comparisons({}, "no definitions are loaded") if defs is None else comparisons(defs)
+    rows = [_HEADINGS, *(_row(status, compared) for status in statuses)]
     gaps = sum(status.state is TableState.GAP for status in statuses)
     problems = sum(status.state is TableState.UNREADABLE for status in statuses)
+    different = sum(comparison.equal is False for comparison in compared.by_table.values())
     wrong = [f"{counted(gaps, 'table')} with a gap"] * (gaps > 0)
     wrong += [f"{counted(problems, 'table')} of which not every log can be read"] * (problems > 0)
+    wrong += [f"{counted(different, 'table')} that differed when last compared with a recompute"] * (different > 0)
     last = ", ".join([counted(len(statuses), "table"), *wrong]) + "."
-    value = [{**asdict(status), "state": status.state.value} for status in statuses]
-    return Answer({"tables": value}, "\n".join([*columns(rows), "", last]), code=1 if wrong else 0)
+    if compared.unknown is not None and defs is not None:
+        last += f"\nWhen tables were compared with a recompute is not known here: {compared.unknown}."
+    texts = list(columns(_without_empty_column(rows, _HEADINGS.index(_COMPARED))))
+    return Answer(
+        {"tables": [_value(status, compared) for status in statuses], "comparisons_unknown": compared.unknown},
+        "\n".join([*texts, "", last]),
+        code=1 if wrong else 0,
+    )
 
 
-def _row(status: TableStatus) -> tuple[str, ...]:
+def _value(status: TableStatus, compared: Comparisons) -> dict[str, Any]:
+    comparison = compared.by_table.get(status.name)
+    return {
+        **asdict(status),
+        "state": status.state.value,
+        "compared": None if comparison is None else asdict(comparison),
+    }
+
+
+def _row(status: TableStatus, compared: Comparisons) -> tuple[str, ...]:
     version = "" if status.version is None else str(status.version)
     reads = status.problem or in_partition(status) * bool(status.reads) + "; ".join(_read(status))
-    return (status.name, version, at(status.written), status.state.value, reads)
+    comparison = str(compared.by_table.get(status.name, ""))
+    return (status.name, version, at(status.written), status.state.value, comparison, reads)
+
+
+def _without_empty_column(rows: Sequence[tuple[str, ...]], column: int) -> list[tuple[str, ...]]:
+    """The rows without a column of which nothing is known."""
+    if any(row[column] for row in rows[1:]):
+        return list(rows)
+    return [(*row[:column], *row[column + 1 :]) for row in rows]
 
 
 def _read(status: TableStatus) -> Iterator[str]:

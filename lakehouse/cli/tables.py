@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lakehouse.cli.answer import UsageError
 from lakehouse.cli.location import definitions
@@ -12,6 +13,9 @@ from lakehouse.log.file_log import FileLog
 from lakehouse.log.location import Location
 from lakehouse.log.log import Log
 from lakehouse.status.tables import TableStatus
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 
 def logs_of(given: Namespace) -> dict[str, Log]:
@@ -25,7 +29,7 @@ def logs_of(given: Namespace) -> dict[str, Log]:
         if not root.is_dir():
             raise UsageError(f"There is no directory {root}.")
         return {name: FileLog(Location(f"{root}/{name}"), name) for name in tables_below(str(root))}
-    return dict(_declared(given.module))
+    return declared_logs(definitions(given.module))
 
 
 def log_of(table: str, logs: dict[str, Log]) -> Log:
@@ -66,17 +70,18 @@ def at(millis: int | None) -> str:
     return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _declared(module: str | None) -> Iterator[tuple[str, Log]]:
+def declared_logs(defs: "dg.Definitions") -> dict[str, Log]:
+    """The log of each table of the definitions by its name, without those that only Spark can read."""
     import dagster as dg
 
     from lakehouse.dagster.code_location import table_ref, tables_of
     from lakehouse.follow.watch import by_manager
 
-    defs = definitions(module)
     assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec)]
-    place = by_manager(assets, defs.resources or {})
+    place, logs = by_manager(assets, defs.resources or {}), dict[str, Log]()
     for key, table in tables_of(assets).items():
         location = place(key)
         ref = None if location is None else table_ref(location, key, table)
         if ref is not None and ref.files is not None and ref.why_only_spark() is None:
-            yield ref.name, FileLog(ref.files, ref.name)
+            logs[ref.name] = FileLog(ref.files, ref.name)
+    return logs

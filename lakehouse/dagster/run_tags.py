@@ -20,9 +20,11 @@ CHECKS = "lakehouse/checks"
 SENSOR, UNREAD, DRIVER = "lakehouse/change_sensor", "lakehouse/unread", "lakehouse/driver"
 """Run tags that the library sets: the sensor that asked for the run, the tables that had unread changes then, and the
 Spark application that writes the tables of the run."""
+NIGHT, NIGHTS_OF = "lakehouse/night", "lakehouse/nightly_checks"
+"""Run tags of the nightly checks: when the night began, as the schedule says; a digest of the checks."""
 _PREFIX = "lakehouse/"
 _OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM)
-_SET_BY_US = (SENSOR, UNREAD, DRIVER)
+_SET_BY_US = (SENSOR, UNREAD, DRIVER, NIGHT, NIGHTS_OF)
 _TRUTHS = ("", "1", "y", "yes", "on", "all", "0", "n", "no", "off", "none")
 """Words that somebody may take for `true` or `false`."""
 _MISSPELT = 0.9

@@ -11,7 +11,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse.checking import archive, feed, keys, lag, recompute, schema, staleness
+from lakehouse.checking import archive, feed, keys, lag, schema, staleness
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.checking.schema import Drift
 from lakehouse.cursor.cursor import Cursor, Known
@@ -19,17 +19,15 @@ from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import changes_of, table_ref
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.past_checks import CHECK, MadeCheck, made
 from lakehouse.declare.table import Table
-from lakehouse.definitions.recomputed import keeps_history, recomputed, whole
+from lakehouse.definitions.recomputed import keeps_history
 from lakehouse.definitions.worst_partition import without_position, worst_off
 from lakehouse.feed.archive import COMMIT_VERSION, is_untouched
 from lakehouse.follow.followed import Backlogs, Followed, FollowedSource
-from lakehouse.frames.fitting import fit
 from lakehouse.log.log import Head, Log
-from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.text import folded
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Checked:
         sources: The table behind each input.
         followed: The table with the sources whose changes it follows; None if it follows none.
         io_manager: Writes the table, or would.
-        seed: What the draw of a sample goes by.
+        instance: Knows when checks were made before.
         now: Milliseconds since the epoch.
     """
 
@@ -53,7 +51,7 @@ class Checked:
     sources: Mapping[str, TableRef]
     followed: Followed | None
     io_manager: DeltaIOManager
-    seed: str
+    instance: dg.DagsterInstance
     now: int = field(default_factory=lambda: int(time.time() * 1000))
 
     @classmethod
@@ -64,7 +62,7 @@ class Checked:
         tables: Mapping[dg.AssetKey, Table],
         partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None],
         managers: Mapping[dg.AssetKey, Any],
-        seed: str,
+        instance: dg.DagsterInstance,
     ) -> "Checked":
         """An asset's table, where the managers say.
 
@@ -75,7 +73,7 @@ class Checked:
             partitions: The partitions of each asset.
             managers: The IO manager of the table and of each table that it reads; if one is of another kind, the
                 source counts as below the table's own root.
-            seed: What the draw of a sample goes by.
+            instance: Knows when checks were made before.
         """
         own = managers[key]
         assert isinstance(own, DeltaIOManager), f"{key.to_user_string()} is written by no DeltaIOManager"
@@ -93,7 +91,7 @@ class Checked:
             for source in changes
         )
         followed = None if asset is None or not sources else Followed(asset, located(key), tables[key], sources)
-        return cls(asset, located(key), tables[key], refs, followed, own, seed)
+        return cls(asset, located(key), tables[key], refs, followed, own, instance)
 
     def lag(self, most: timedelta) -> Finding:
         backlogs, worst = self._backlogs, self._worst_off
@@ -164,41 +162,6 @@ class Checked:
             counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
         return archive.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
 
-    def recompute(self, sample: int | None) -> Finding:
-        cursor, head = self.cursor, self.head
-        assert self.asset is not None, "a table that no asset makes cannot be recomputed"
-        names = {source.name for source in self.sources.values()}
-        if head is None or not isinstance(cursor, Known) or not names <= cursor.reads.keys():
-            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
-        replaced = next((source.name for source in self.sources.values() if self._is_replaced(source, cursor)), None)
-        if replaced is not None:
-            return Finding.unavailable(
-                f"There is nothing to compare with any more: another table has replaced '{replaced}' since "
-                f"'{self.name}' read it."
-            )
-        spark, key = self.session(), self.table.key_columns
-        inputs = {name: whole(spark, source, cursor.reads[source.name]) for name, source in self.sources.items()}
-        versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
-        try:
-            rows, table = recomputed(self.asset, inputs, TableVersion.of(spark, self.ref, head).rows())
-            if self.table.policy.within(self.io_manager.policy).new_columns == "ignore":
-                rows = rows.drop(*(column for column in rows.columns if column.lower() not in folded(table.columns)))
-            expected = fit(self.ref, rows, table.schema, may_add=False)
-            doing(f"comparing {self.name} with a full recompute")
-            with heard(spark):
-                if sample is not None and key:
-                    sources = [read.source for read in inputs.values()]
-                    drawn = recompute.of_sample(key, table, sources, sample, self.seed)
-                    expected, table = drawn.of(expected), drawn.of(table)
-                return recompute.recompute(self.name, expected, table, key, versions)
-        except Exception as error:
-            reason = why_unreadable(error)
-            if reason is None:
-                raise
-            return Finding.unavailable(
-                f"There is nothing to compare with any more: not all of {versions} can be read. {reason}"
-            )
-
     @property
     def name(self) -> str:
         return self.ref.name
@@ -224,6 +187,11 @@ class Checked:
         if self.asset is not None and keeps_history(self.asset) and isinstance(self.cursor, Known):
             return self.cursor.mark.key or self.table.key_columns
         return self.table.key_columns
+
+    @property
+    def past(self) -> Iterator[MadeCheck]:
+        """The comparisons with a recompute that were made before, the newest first."""
+        return made(self.instance, dg.AssetCheckKey(dg.AssetKey(self.name.split("/")), CHECK))
 
     @property
     def _no_table(self) -> Finding:
@@ -270,10 +238,6 @@ class Checked:
                 unread_part = unread(ref.log(self.session), ref.name, position)
                 if unread_part is not None:
                     yield unread_part
-
-    def _is_replaced(self, source: TableRef, cursor: Known) -> bool:
-        head = source.log(self.session).head()
-        return head is not None and head.table_id != cursor.reads[source.name].table
 
     def _standing(self, ref: TableRef) -> tuple[Log, Head | None]:
         log = ref.log(self.session)

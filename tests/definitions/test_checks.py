@@ -7,10 +7,11 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, History, Merge, Table, checks
+from lakehouse.dagster.past_checks import CHECK
 from lakehouse.dagster.run_tags import CHECKS
-from lakehouse.definitions.checks import CHECK
 from lakehouse.errors import DefinitionError
 from tests.support.house import House
 from tests.support.lake import aged
@@ -117,15 +118,21 @@ def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_o
     found = list(checks([orders, copies], "recompute", "keys", "lag"))
     assets = [orders, copies, *found]
 
-    def made(**options: Any) -> set[str]:
+    def made(**options: Any) -> dict[str, bool]:
         result = dg.materialize(assets, resources={"io_manager": house.io_manager}, instance=house.instance, **options)
         assert result.success
-        return {f"{e.asset_key.to_user_string()} {e.check_name}" for e in result.get_asset_check_evaluations()}
+        return {
+            f"{e.asset_key.to_user_string()} {e.check_name}": e.passed for e in result.get_asset_check_evaluations()
+        }
 
-    everything = {"copies lag", "copies keys", f"copies {CHECK}"}
-    assert made() == {"copies lag"}
-    assert made(tags={CHECKS: "true"}) == everything
-    assert made(selection=dg.AssetSelection.checks(*found)) == everything | {"orders keys"}
+    alone: dict[str, Any] = {"selection": dg.AssetSelection.checks(*found)}
+    right = {"copies lag": True, "copies keys": True, f"copies {CHECK}": True}
+    assert made() == {"copies lag": True, "copies keys": False, f"copies {CHECK}": False}, "never made, which is told"
+    assert made(tags={CHECKS: "true"}) == right
+    assert made() == {"copies lag": True}, "and in this run Dagster shows the others as skipped"
+    house.lake.sql("UPDATE {copies} SET v = 1000 WHERE id = 2")
+    assert made(**alone) == right | {"orders keys": True, f"copies {CHECK}": False}
+    assert made() == {"copies lag": True, f"copies {CHECK}": False}, "what failed does not look as if it were skipped"
 
 
 def test_each_check_is_made_of_one_word(house: House) -> None:
@@ -232,12 +239,29 @@ def test_a_sample_that_draws_a_wrong_key_finds_it(house: House, wrong: str, what
     assert not told.passed and [record["what"] for record in details(told)] == [what]
 
 
-def test_a_sample_recomputes_the_rows_of_its_keys_alone(house: House) -> None:
+@dg.asset(metadata=Table(key="kind"))
+def kinds(orders: Changes) -> Merge:
+    """The key is computed, so that no source has its column."""
+    touched = orders.touched(kind="v % 3")
+    return Merge(touched.rows.groupBy("kind").agg(F.max("v").alias("v")), touched)
+
+
+def test_a_sample_finds_a_row_that_the_table_lacks_although_no_source_has_the_columns_of_its_key(house: House) -> None:
+    house.assets = [orders, kinds, *checks([orders, kinds], sample=10)]
+    house.lake.insert("orders", [(4, DAY_1, 41), (5, DAY_1, 51)])
+    house.run("kinds")
+    house.lake.sql("DELETE FROM {kinds} WHERE kind = 2")
+    told = evaluations(house)["kinds", CHECK]
+    assert not told.passed and details(told) == [{"kind": "2", "what": "missing from the table"}]
+
+
+def test_as_many_checks_as_there_are_parts_compare_each_key_once(house: House) -> None:
     house.run("copies")
     house.assets = [orders, copies, *checks([orders, copies], sample=1)]
-    told = evaluations(house)["copies", CHECK]
-    rows = told.metadata["rows"].value
-    assert told.passed and isinstance(rows, int) and rows in (1, 2), "a key of the table, a key of the source"
+    told = [evaluations(house)["copies", CHECK] for _ in range(4)]
+    assert {check.metadata["part of the keys"].value for check in told} == {f"{part} of 4" for part in range(1, 5)}
+    assert sum(int(str(check.metadata["rows"].value)) for check in told) == 3
+    assert all(check.passed for check in told)
 
 
 def test_a_column_that_somebody_adds_to_a_source_is_drift(house: House) -> None:
@@ -252,9 +276,17 @@ def test_a_column_that_somebody_adds_to_a_source_is_drift(house: House) -> None:
 def test_a_check_that_is_none_and_a_limit_that_limits_nothing_are_refused_at_load() -> None:
     with pytest.raises(DefinitionError, match="There is no check 'freshness'"):
         checks([copies], "freshness")  # pyright: ignore[reportArgumentType]
-    for limits in ({"sample": 0}, {"max_lag": timedelta()}, {"margin": -timedelta(days=1)}):
+    for limits in (
+        {"sample": 0},
+        {"sample": 0.0},
+        {"sample": -1},
+        {"max_lag": timedelta()},
+        {"margin": -timedelta(days=1)},
+    ):
         with pytest.raises(DefinitionError, match="are positive"):
             checks([copies], **limits)
+    with pytest.raises(DefinitionError, match=r"sample=10\.0 of checks\(\.\.\.\) is a share, so at most 1\.0"):
+        checks([copies], sample=10.0)
 
 
 def details(evaluation: dg.AssetCheckEvaluation) -> list[dict[str, Any]]:

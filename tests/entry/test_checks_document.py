@@ -40,8 +40,9 @@ def test_freshness_is_given_by_the_first_part_of_a_key() -> None:
     assert asset.specs_by_key[asset.key].freshness_policy == expected
 
 
-def test_the_nightly_schedule_is_of_every_check() -> None:
+def test_the_nightly_schedule_is_on_and_of_every_check() -> None:
     made = code(PAGE)
-    assert made["nightly_checks"].job_name == made["every_check"].name
+    (schedule,) = made["defs"].schedules
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
     names = {key.name for check in made["every_table"] for key in check.check_keys}
     assert names == {"equals_full_recompute", "lag", "staleness", "schema", "keys", "feed"}

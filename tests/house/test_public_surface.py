@@ -11,6 +11,7 @@ PUBLIC = {
     "tables": {"Policy", "Table"},
     "dagster": {
         "DeltaIOManager",
+        "Nightly",
         "Pace",
         "Retry",
         "automation",

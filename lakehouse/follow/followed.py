@@ -18,7 +18,7 @@ from lakehouse.dagster.code_location import changes_of, result_annotation
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.follow.backlogs import backlogs_by_partition, has_rows, reads_on, recent
-from lakehouse.follow.partitions import SourcePartitions, is_dynamic, names_partitions, rows_of
+from lakehouse.follow.partitions import SourcePartitions, is_dynamic, keys_of_rows, names_partitions
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
@@ -175,7 +175,7 @@ class Followed:
         log, head = logs(self.ref)
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
-            candidates |= rows_of(self.asset, own, self.declared, log)
+            candidates |= self._with_rows(log, head) & own
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
         each = [
             backlogs_by_partition(
@@ -191,6 +191,12 @@ class Followed:
             {partition: tuple(backlogs[partition][1] for backlogs in each) for partition in newest_first},
             " ".join(partitions.note for partitions in mapped if partitions.note),
         )
+
+    def _with_rows(self, log: FileLog, head: Head) -> frozenset[str]:
+        """The partitions that the table has rows of."""
+        assert self.asset.partitions_def is not None
+        rows = keys_of_rows(self.ref.name, self.asset.partitions_def, self.declared, log, head)
+        return frozenset() if rows is None else rows.of_rows(log.partition_values())
 
     def _refuses_gaps(self, source: dg.AssetKey) -> bool:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""

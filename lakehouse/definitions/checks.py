@@ -21,7 +21,6 @@ from lakehouse.declare.table import Table
 from lakehouse.definitions.checked import Checked
 from lakehouse.definitions.recomputed import is_recomputable, may_be_archive
 from lakehouse.errors import DefinitionError, UnreadableLogError
-from lakehouse.follow.partitions import is_dynamic
 from lakehouse.spark.progress import telling
 
 CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys", "feed", "archive"]
@@ -135,7 +134,7 @@ def _can_be_made(name: CheckName, asset: dg.AssetsDefinition | dg.AssetSpec, tab
         case "schema":
             return bool(changes_of(asset) or len(table))
         case "lag" | "staleness" | "feed":
-            return not is_dynamic(asset.partitions_def) and bool(changes_of(asset))
+            return bool(changes_of(asset))
         case "archive":
             return may_be_archive(asset)
 
@@ -165,7 +164,7 @@ def _checks_of(
         left_out = EXPENSIVE if made_by is not None and _materializes(context, made_by) else frozenset[str]()
         managers = {table: getattr(context.resources, name) for table, name in resources.items()}
         checked = Checked.of(key, made_by, tables, partitions, managers, context.run.run_id)
-        with telling(context.log.info):
+        with telling(context.log.info), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
                 if _id(name) not in selected:
                     continue

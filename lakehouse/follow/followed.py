@@ -18,7 +18,7 @@ from lakehouse.dagster.code_location import changes_of, result_annotation
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.follow.backlogs import backlogs_by_partition, has_rows, reads_on, recent
-from lakehouse.follow.partitions import SourcePartitions, is_dynamic, keys_of_rows, names_partitions
+from lakehouse.follow.partitions import SourcePartitions, keys_of_rows
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
@@ -165,8 +165,7 @@ class Followed:
         return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
     def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
-        if self.asset.partitions_def is None or is_dynamic(self.asset.partitions_def):
-            return LeftOut("its partitions are dynamic, and logs do not name them")
+        assert self.asset.partitions_def is not None
         listed = self.asset.partitions_def.get_partition_keys()
         own = frozenset(listed)
         mapped = self._mapped(logs, own)
@@ -212,8 +211,6 @@ class Followed:
             log, head = logs(source.ref)
             if not isinstance(log, FileLog) or head is None:
                 return LeftOut(f"the log of {source.ref.name} is out of reach: {source.ref.why_only_spark()}")
-            if is_dynamic(source.partitions_def) and names_partitions(source.declared, head):
-                return LeftOut(f"the partitions of {source.ref.name} are dynamic, and logs do not name them")
             try:
                 partitions = SourcePartitions.of(
                     self.asset, own, source.key, source.partitions_def, source.declared, log, head

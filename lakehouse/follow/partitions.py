@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import partition_columns
+from lakehouse.dagster.code_location import maps_partitions, partition_columns
 from lakehouse.declare.table import Table
 from lakehouse.follow.keys_of_rows import KeysOfRows
 from lakehouse.frames.types import as_struct, column_types
@@ -50,6 +50,8 @@ class SourcePartitions:
         """As Dagster maps them, where the source's files are partitioned by the columns that it declares."""
         own_def, name = asset.partitions_def, source.to_user_string()
         assert own_def is not None
+        if not maps_partitions(asset, source):  # each run reads the whole source, rows outside its partitions too
+            return cls(own, log)
         rows = None if source_def is None else keys_of_rows(name, source_def, table, log, head)
         if source_def is None or rows is None:
             note = (
@@ -83,13 +85,6 @@ class _Mapped:
 
     def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
         return frozenset(own for key in self.rows.of_rows(combinations) for own in self.mapped.get(key, ()))
-
-
-def is_dynamic(definition: PartitionsDef | None) -> bool:
-    """Whether its keys, or those of one of its dimensions, are in Dagster's storage and not in the definition."""
-    if isinstance(definition, dg.MultiPartitionsDefinition):
-        return any(is_dynamic(dimension.partitions_def) for dimension in definition.partitions_defs)
-    return isinstance(definition, dg.DynamicPartitionsDefinition)
 
 
 def names_partitions(table: Table, head: Head) -> bool:

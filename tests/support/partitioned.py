@@ -1,12 +1,19 @@
 """Partition definitions of every kind, the values that their columns may hold, and how logs write those. No Spark."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 import dagster as dg
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import strategies as st
+
+from lakehouse import Table
+from tests.support.marked import FEED
 
 Definition: TypeAlias = dg.PartitionsDefinition[Any]
 
@@ -123,3 +130,91 @@ def texts_of(value: Any) -> Mapping[str, str | None]:
             return {"any": value.isoformat()}
         case _:
             return {"any": str(value)}
+
+
+ARROW: Mapping[str, Any] = {
+    "string": pa.string(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+@dataclass
+class Sales:
+    """A partitioned source, the definition of the table that follows it, and the rows that it has.
+
+    Args:
+        definition: The partitions of the source.
+        types: The type of each partition column.
+        own: The partitions of the table that follows.
+        own_columns: The partition columns of that table.
+    """
+
+    definition: Definition
+    types: Mapping[str, str]
+    own: Definition
+    own_columns: tuple[str, ...]
+    rows: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    written: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.types)
+
+    @property
+    def spec(self) -> dg.AssetSpec:
+        return dg.AssetSpec(
+            "sales", partitions_def=self.definition, metadata=Table(key="id", partition_by=self.columns)
+        )
+
+    def some(self) -> st.SearchStrategy[list[tuple[Any, ...]]]:
+        """Partition values of new rows."""
+        columns = [st.sampled_from(values_of(of, self.types[name])) for name, of in self._dimensions()]
+        return st.lists(st.tuples(*columns), min_size=1, max_size=4)
+
+    def _dimensions(self) -> list[tuple[str, Definition]]:
+        if isinstance(self.definition, dg.MultiPartitionsDefinition):
+            return [(dimension.name, dimension.partitions_def) for dimension in self.definition.partitions_defs]
+        return [(self.columns[0], self.definition)]
+
+    def added(self, values: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+        """New rows of some partition values, as dictionaries."""
+        rows = list[dict[str, Any]]()
+        for each in values:
+            self.written += 1
+            rows.append({"id": self.written, **dict(zip(self.columns, each, strict=True))})
+        self.rows += rows
+        return rows
+
+    def arrow(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+        fields = [("id", pa.int32()), *((name, ARROW[kind]) for name, kind in self.types.items())]
+        return pa.Table.from_pylist([dict(row) for row in rows], schema=pa.schema(fields))
+
+    def append(self, root: Path, values: Iterable[tuple[Any, ...]]) -> None:
+        path, rows = root / "sales", self.arrow(self.added(values))
+        options: dict[str, Any] = {"mode": "append"} if path.exists() else {"configuration": FEED}
+        write_deltalake(str(path), rows, partition_by=list(self.columns), **options)
+
+    def delete(self, root: Path, row: int) -> None:
+        self.rows = [each for each in self.rows if each["id"] != row]
+        DeltaTable(str(root / "sales")).delete(f"id = {row}")
+
+
+@st.composite
+def sales(draw: st.DrawFn) -> Sales:
+    definition = draw(of_one_dimension() | of_several())
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        types = {d.name: draw(st.sampled_from(types_of(d.partitions_def))) for d in definition.partitions_defs}
+        first, second = definition.partitions_defs
+        one = draw(st.sampled_from([None, first, second]))
+        if one is not None and first.partitions_def != second.partitions_def:  # else Dagster cannot tell which is meant
+            return Sales(definition, types, one.partitions_def, (one.name,))
+        return Sales(definition, types, definition, tuple(types))
+    types = {"at": draw(st.sampled_from(types_of(definition)))}
+    return Sales(definition, types, definition, ("at",))

@@ -1,6 +1,6 @@
 """What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, TypeGuard
 
 import dagster as dg
@@ -205,22 +205,35 @@ def partition_columns(asset: str, table: Table, partitions_def: dg.PartitionsDef
     return {"": declared[0]}
 
 
+def dimensions_of(partitions_def: dg.PartitionsDefinition[Any]) -> dict[str, dg.PartitionsDefinition[Any]]:
+    """The definition of each dimension; the one dimension of a plain definition is named ""."""
+    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
+        return {dimension.name: dimension.partitions_def for dimension in partitions_def.partitions_defs}
+    return {"": partitions_def}
+
+
+def windows_of(dimension: dg.PartitionsDefinition[Any]) -> Callable[[str], Window] | None:
+    """What gives the time that a partition covers; None if the partitions cover none."""
+    if not isinstance(dimension, dg.TimeWindowPartitionsDefinition):
+        return None
+
+    def window(key: str) -> Window:
+        time = dimension.time_window_for_partition_key(key)
+        return Window(time.start, time.end)
+
+    return window
+
+
 def _partition(partitions_def: dg.PartitionsDefinition[Any], columns: dict[str, str], key: str) -> PartitionKey:
+    parts: Mapping[str, str] = {"": key}
     if isinstance(partitions_def, dg.MultiPartitionsDefinition):
         parts = partitions_def.get_partition_key_from_str(key).keys_by_dimension
-        definitions = {d.name: d.partitions_def for d in partitions_def.partitions_defs}
-        windows = {columns[name]: w for name, part in parts.items() if (w := _window(definitions[name], part))}
-        return PartitionKey(key, {columns[name]: part for name, part in parts.items()}, windows)
-    (column,) = columns.values()
-    window = _window(partitions_def, key)
-    return PartitionKey(key, {column: key}, {column: window} if window else {})
-
-
-def _window(partitions_def: dg.PartitionsDefinition[Any], key: str) -> Window | None:
-    if not isinstance(partitions_def, dg.TimeWindowPartitionsDefinition):
-        return None
-    window = partitions_def.time_window_for_partition_key(key)
-    return Window(window.start, window.end)
+    windows = {name: windows_of(dimension) for name, dimension in dimensions_of(partitions_def).items()}
+    return PartitionKey(
+        key,
+        {columns[name]: part for name, part in parts.items()},
+        {columns[name]: window(part) for name, part in parts.items() if (window := windows[name]) is not None},
+    )
 
 
 def _is_frame(annotation: Any) -> bool:

@@ -16,6 +16,14 @@ def asset_context() -> dg.AssetExecutionContext | None:
         return None
 
 
+def step_context() -> dg.OpExecutionContext | None:
+    """The running step, of an asset, a check or an op; None if an input is loaded outside a run."""
+    try:
+        return dg.OpExecutionContext.get()
+    except dg.DagsterInvariantViolationError:
+        return None
+
+
 def is_one_asset(execution: dg.AssetExecutionContext) -> bool:
     """Whether the step is the function of one asset, and no op, part of a graph or function of several assets."""
     op = execution.op_execution_context

@@ -99,7 +99,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
         refuse_op(context)
         execution = asset_context()
-        if execution is None:
+        if execution is None or not context.has_input_name:  # a loader asks: of a notebook, or within a function
             return source_of(context, self.location, self.session, "load_input").at.rows()
         if not is_one_asset(execution):  # it has no position in a table, so it reads all rows
             return source_of(context, self.location, self.session, context.op_def.name).at.rows()
@@ -107,11 +107,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         with as_dagster_failures(execution), as_ended_session(reader):
             writer = writer_of(execution)
             if writer is None:
-                return source_of(context, self.location, self.session, reader, execution).at.rows()
+                return source_of(context, self.location, self.session, reader).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(execution)
             with measured_by(adding_to(step.phases)), phase("read"):
-                source = source_of(context, self.location, writer.session, reader, execution)
+                source = source_of(context, self.location, writer.session, reader)
                 if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                     step.pin(source)
                     return Postponed(source.at.rows) if context.dagster_type is POSTPONED else source.at.rows()

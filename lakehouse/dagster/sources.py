@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import maps_partitions, slice_of, table_ref
+from lakehouse.dagster.contexts import step_context
 from lakehouse.declare.table import Table
 from lakehouse.errors import SourceMissingError
 from lakehouse.feed.source import Source
@@ -23,16 +24,14 @@ def source_of(
     location: Location,
     session: Callable[[], SparkSession],
     reader: str,
-    execution: dg.AssetExecutionContext | None = None,
 ) -> Source:
-    """The table of an input, pinned at its newest version.
+    """The table of an input, pinned at its newest version: all of it, unless who reads it asks for partitions.
 
     Args:
         context: The input.
         location: The root of the manager that keeps the table.
         session: Returns the session of the manager that writes; called only if rows are read.
         reader: The asset that reads, for messages.
-        execution: The running asset; None outside a run.
 
     Raises:
         SourceMissingError: There is no table.
@@ -45,10 +44,18 @@ def source_of(
     if head is None:
         raise SourceMissingError(reader, ref.name, ref.location)
     slice_ = None
-    maps = execution is None or maps_partitions(execution.assets_def, context.asset_key)
-    if context.has_asset_partitions and table.partition_columns and maps:
+    if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
         slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
     return pinned(session, ref, table, log, head, slice_)
+
+
+def _asks_for_partitions(context: dg.InputContext) -> bool:
+    """Whether somebody asks for partitions of a source: the step, by its partitions or a mapping, or a loader.
+
+    Of a step that asks for none Dagster names all partitions that it knows, and the table may have rows of others.
+    """
+    step = step_context() if context.has_input_name else None
+    return step is None or (step.has_assets_def and maps_partitions(step.assets_def, context.asset_key))
 
 
 def pinned(

@@ -32,7 +32,6 @@ from lakehouse.definitions.making_checks import (
 )
 from lakehouse.definitions.recomputed import may_be_archive, why_not_recomputed
 from lakehouse.errors import DefinitionError
-from lakehouse.follow.partitions import is_dynamic
 from lakehouse.spark.progress import telling
 
 _DESCRIPTIONS: Mapping[CheckName, str] = {
@@ -150,7 +149,7 @@ def _can_be_made(name: CheckName, table: CheckedTable) -> bool:
         case "schema":
             return bool(changes_of(asset) or len(declared))
         case "lag" | "staleness" | "feed":
-            return not is_dynamic(asset.partitions_def) and bool(changes_of(asset))
+            return bool(changes_of(asset))
         case "archive":
             return may_be_archive(asset)
 
@@ -173,7 +172,7 @@ def _checks_of(
         selected = {check.name for check in context.selected_asset_check_keys}
         omitted = EXPENSIVE if _materializes(context, table.asset) else frozenset[str]()
         checked = table.checked(context.resources, context.instance)
-        with telling(context.log.info):
+        with telling(context.log.info), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
                 if id_of(name) not in selected:
                     continue

@@ -2,5 +2,5 @@
 
 In: the definitions of a code location, the logs of their tables. Out: run requests, observations, a condition's truth.
 Law: what is unread has one answer, that of `cursor`, and it is read from the logs without Spark.
-Read: followed, backlogs, partitions, watch, state, tick, asked, alive, sentences, sensor, automation.
+Read: followed, backlogs, partitions, keys_of_rows, watch, state, tick, asked, alive, sentences, sensor, automation.
 """

@@ -18,7 +18,7 @@ from lakehouse.dagster.code_location import changes_of, result_annotation
 from lakehouse.declare.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.follow.backlogs import backlogs_by_partition, has_rows, reads_on, recent
-from lakehouse.follow.partitions import SourcePartitions, is_dynamic, names_partitions, rows_of
+from lakehouse.follow.partitions import SourcePartitions, keys_of_rows
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head, Log
@@ -165,8 +165,7 @@ class Followed:
         return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
     def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
-        if self.asset.partitions_def is None or is_dynamic(self.asset.partitions_def):
-            return LeftOut("its partitions are dynamic, and logs do not name them")
+        assert self.asset.partitions_def is not None
         listed = self.asset.partitions_def.get_partition_keys()
         own = frozenset(listed)
         mapped = self._mapped(logs, own)
@@ -175,7 +174,7 @@ class Followed:
         log, head = logs(self.ref)
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
-            candidates |= rows_of(self.asset, own, self.declared, log)
+            candidates |= self._with_rows(log, head) & own
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
         each = [
             backlogs_by_partition(
@@ -192,6 +191,12 @@ class Followed:
             " ".join(partitions.note for partitions in mapped if partitions.note),
         )
 
+    def _with_rows(self, log: FileLog, head: Head) -> frozenset[str]:
+        """The partitions that the table has rows of."""
+        assert self.asset.partitions_def is not None
+        rows = keys_of_rows(self.ref.name, self.asset.partitions_def, self.declared, log, head)
+        return frozenset() if rows is None else rows.of_rows(log.partition_values())
+
     def _refuses_gaps(self, source: dg.AssetKey) -> bool:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
         names = [name for name, key in self.asset.keys_by_input_name.items() if key == source]
@@ -206,8 +211,6 @@ class Followed:
             log, head = logs(source.ref)
             if not isinstance(log, FileLog) or head is None:
                 return LeftOut(f"the log of {source.ref.name} is out of reach: {source.ref.why_only_spark()}")
-            if is_dynamic(source.partitions_def) and names_partitions(source.declared, head):
-                return LeftOut(f"the partitions of {source.ref.name} are dynamic, and logs do not name them")
             try:
                 partitions = SourcePartitions.of(
                     self.asset, own, source.key, source.partitions_def, source.declared, log, head

@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Self, TypeAlias
-from zoneinfo import ZoneInfo
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import partition_columns
+from lakehouse.dagster.code_location import maps_partitions, partition_columns
 from lakehouse.declare.table import Table
+from lakehouse.follow.keys_of_rows import KeysOfRows
+from lakehouse.frames.types import as_struct, column_types
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.file_log import FileLog
 from lakehouse.log.log import Head
@@ -50,14 +50,16 @@ class SourcePartitions:
         """As Dagster maps them, where the source's files are partitioned by the columns that it declares."""
         own_def, name = asset.partitions_def, source.to_user_string()
         assert own_def is not None
-        if source_def is None or not names_partitions(table, head):
+        if not maps_partitions(asset, source):  # each run reads the whole source, rows outside its partitions too
+            return cls(own, log)
+        rows = None if source_def is None else keys_of_rows(name, source_def, table, log, head)
+        if source_def is None or rows is None:
             note = (
                 f"Its log does not say to which partitions the rows of {name} belong, so each of them may be concerned."
             )
             return cls(own, log, note=note)
         mapping = asset.get_partition_mapping_for_dep(source) or _usual(own_def, source_def)
-        mapped = _mapped(mapping, source_def, own_def)
-        return cls(own, log, _Mapped(source_def, partition_columns(name, table, source_def), mapped))
+        return cls(own, log, _Mapped(rows, _mapped(mapping, source_def, own_def)))
 
     def present(self) -> frozenset[str]:
         """The asset's partitions that rows of the source map to now."""
@@ -78,20 +80,11 @@ class SourcePartitions:
 class _Mapped:
     """The asset's partitions of each of the source's, and how the source's are found in its log."""
 
-    definition: PartitionsDef
-    columns: Mapping[str, str]
+    rows: KeysOfRows
     mapped: Mapping[str, frozenset[str]]
 
     def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
-        keys = (key_of(self.definition, self.columns, values) for values in combinations)
-        return frozenset(own for key in keys if key is not None for own in self.mapped.get(key, ()))
-
-
-def is_dynamic(definition: PartitionsDef | None) -> bool:
-    """Whether its keys, or those of one of its dimensions, are in Dagster's storage and not in the definition."""
-    if isinstance(definition, dg.MultiPartitionsDefinition):
-        return any(is_dynamic(dimension.partitions_def) for dimension in definition.partitions_defs)
-    return isinstance(definition, dg.DynamicPartitionsDefinition)
+        return frozenset(own for key in self.rows.of_rows(combinations) for own in self.mapped.get(key, ()))
 
 
 def names_partitions(table: Table, head: Head) -> bool:
@@ -100,49 +93,16 @@ def names_partitions(table: Table, head: Head) -> bool:
     return bool(declared) and declared <= folded(head.partition_columns) and not head.maps_columns
 
 
-def rows_of(asset: dg.AssetsDefinition, own: frozenset[str], table: Table, log: FileLog) -> frozenset[str]:
-    """The partitions of an asset, out of all its own, that its table has rows of."""
-    definition = asset.partitions_def
-    assert definition is not None
-    columns = partition_columns(asset.key.to_user_string(), table, definition)
-    keys = (key_of(definition, columns, values) for values in log.partition_values())
-    return frozenset(key for key in keys if key is not None) & own
+def keys_of_rows(name: str, definition: PartitionsDef, table: Table, log: FileLog, head: Head) -> KeysOfRows | None:
+    """What finds the partitions of a table's rows in its log; None if the log does not name partitions.
 
-
-def key_of(definition: PartitionsDef, columns: Mapping[str, str], values: Mapping[str, str | None]) -> str | None:
-    """The partition that rows with some values of the partition columns belong to; None if they belong to none.
-
-    Args:
-        definition: How the table is partitioned.
-        columns: The column of each dimension; that of a single one is named "".
-        values: The values by column, as Delta's log writes them.
+    Raises:
+        WriteError: No partition key is a value of its column, so that every run is refused.
     """
-    by_lower_case = {name.lower(): value for name, value in values.items()}
-    if isinstance(definition, dg.MultiPartitionsDefinition):
-        parts = {
-            dimension.name: _key_of(dimension.partitions_def, by_lower_case.get(columns[dimension.name].lower()))
-            for dimension in definition.partitions_defs
-        }
-        keys = {name: key for name, key in parts.items() if key is not None}
-        return dg.MultiPartitionKey(keys) if len(keys) == len(parts) else None
-    return _key_of(definition, by_lower_case.get(columns[""].lower()))
-
-
-def _key_of(definition: PartitionsDef, value: str | None) -> str | None:
-    if isinstance(definition, dg.StaticPartitionsDefinition) and value is not None and value.isdecimal():
-        keys = definition.get_partition_keys()  # a column of numbers holds 1 for the key "01"
-        return value if value in keys else next((k for k in keys if k.isdecimal() and int(k) == int(value)), value)
-    if value is None or not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        return value
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(definition.timezone or "UTC"))
-    if moment.timestamp() < definition.start.timestamp():
+    schema = log.file_schema(head.version) if names_partitions(table, head) else None
+    if schema is None:
         return None
-    return definition.get_partition_key_for_timestamp(moment.timestamp())
+    return KeysOfRows.of(definition, partition_columns(name, table, definition), column_types(as_struct(schema)))
 
 
 def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:

@@ -134,7 +134,8 @@ class Watch:
         """What each table has not read now; each log is opened once.
 
         Args:
-            instance: Knows where the last run of a table found the tables that have a catalog name.
+            instance: Knows the keys of dynamic partitions, and where the last run of a table found the tables that have
+                a catalog name.
         """
         logs, tables = _Logs(), {key: _found_at(table, instance) for key, table in self.tables.items()}
         reachable = [table for table in tables.values() if table.why_out_of_reach() is None]
@@ -144,7 +145,8 @@ class Watch:
         refs = {ref for table in reachable for ref in table.refs}
 
         def looked(table: Followed) -> Look:
-            return _looked(table, logs)
+            with dg.partition_loading_context(dynamic_partitions_store=instance):  # each thread has its own
+                return _looked(table, logs)
 
         with ThreadPoolExecutor(THREADS) as readers:
             list(readers.map(logs.open, refs))

@@ -2,5 +2,5 @@
 
 In: column names, key values, partition keys. Out: SQL literals and predicates.
 Law: a name or a value reaches SQL through this package and nowhere else.
-Read: text, keys, partitions.
+Read: text, keys, extents, partitions.
 """

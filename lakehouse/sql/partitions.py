@@ -4,24 +4,16 @@ Literal, because Delta prunes files by literals and its conflict check looks at 
 defeats both (tests/upstream).
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import assert_never
 
 from lakehouse.errors import WriteError
+from lakehouse.sql.extents import Bounds, Extent, OneValue, Value, Window, extent, in_time, is_whole_number
 from lakehouse.sql.text import literal, quote
 
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _SHORTEST_DAY, _LONGEST_DAY = timedelta(hours=23), timedelta(hours=25)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The time that a partition covers: `start` inclusive, `end` exclusive."""
-
-    start: datetime
-    end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,56 +56,77 @@ class Slice:
         types = {column: by_name[column.lower()] for partition in self.partitions for column in partition.values}
         for partition in self.partitions:
             _check_windows(partition, types)
-        if len(self.columns) == 1 and not any(self._ranged(types, column) for column in self.columns):
-            column = self.columns[0]
-            values = sorted({_value(partition.values[column], types[column], column) for partition in self.partitions})
-            return f"{prefix}{quote(column)} IN ({', '.join(values)})"
-        alternatives = sorted({self._one(partition, types, prefix) for partition in _joined(self.partitions)})
+        extents = [_extents(partition, types) for partition in self.partitions]
+        if len(self.columns) == 1:
+            (column,) = self.columns
+            values = {_literal(each.value) for of in extents if isinstance(each := of[column], OneValue)}
+            if values:
+                return f"{prefix}{quote(column)} IN ({', '.join(sorted(values))})"
+            ranges = [each for of in extents if isinstance(each := of[column], Bounds)]
+            extents = [{column: joined} for joined in _joined(ranges)]
+        alternatives = sorted({" AND ".join(_terms(each, prefix)) for each in extents})
         return " OR ".join(f"({alternative})" for alternative in alternatives)
 
-    def _ranged(self, types: Mapping[str, str], column: str) -> bool:
-        return types[column] in ("date", "timestamp", "timestamp_ntz") and bool(self.partitions[0].windows.get(column))
 
-    def _one(self, partition: PartitionKey, types: Mapping[str, str], prefix: str) -> str:
-        terms: list[str] = []
-        for column, text in partition.values.items():
-            name = prefix + quote(column)
-            if self._ranged(types, column):
-                window = partition.windows[column]
-                start, end = _bound(window.start, types[column]), _bound(window.end, types[column])
-                terms.append(f"{name} >= {start} AND {name} < {end}")
-            else:
-                terms.append(f"{name} = {_value(text, types[column], column)}")
-        return " AND ".join(terms)
+def _extents(partition: PartitionKey, types: Mapping[str, str]) -> dict[str, Extent]:
+    """What a partition is of each column."""
+    extents = dict[str, Extent]()
+    for column, text in partition.values.items():
+        try:
+            extents[column] = extent(text, partition.windows.get(column), types[column])
+        except ValueError as error:
+            raise no_value(text, column, types[column]) from error
+    return extents
 
 
-def _joined(partitions: tuple[PartitionKey, ...]) -> list[PartitionKey]:
-    """Partitions whose windows touch, as one, so that a year of days is one range and not 365."""
-    if any(len(partition.values) > 1 or not partition.windows for partition in partitions):
-        return list(partitions)
-    (column,) = partitions[0].values
-    ordered = sorted(partitions, key=lambda partition: partition.windows[column].start)
-    joined = [ordered[0]]
-    for partition in ordered[1:]:
-        last = joined[-1]
-        if partition.windows[column].start <= last.windows[column].end:
-            whole = Window(last.windows[column].start, max(last.windows[column].end, partition.windows[column].end))
-            joined[-1] = PartitionKey(last.key, last.values, {column: whole})
+def no_value(text: str, column: str, column_type: str) -> WriteError:
+    """The refusal of a partition key that no row can have."""
+    return WriteError(
+        f"Partition key {text!r} is no value of column {column}, which is a {column_type}.",
+        "Nothing was written. Partition by strings, integers, dates, booleans or, of time partitions, timestamps.",
+    )
+
+
+def _terms(extents: Mapping[str, Extent], prefix: str) -> Iterable[str]:
+    for column, each in extents.items():
+        name = prefix + quote(column)
+        match each:
+            case OneValue(value):
+                yield f"{name} = {_literal(value)}"
+            case Bounds(start, end):
+                yield f"{name} >= {_literal(start)} AND {name} < {_literal(end)}"
+            case _:
+                assert_never(each)
+
+
+def _literal(value: Value) -> str:
+    has_no_zone = isinstance(value, datetime) and value.tzinfo is None
+    return literal(value, "timestamp_ntz" if has_no_zone else "")
+
+
+def _joined(ranges: Iterable[Bounds]) -> list[Bounds]:
+    """Ranges that touch, as one, so that a year of days is one range and not 365."""
+    joined = list[Bounds]()
+    for each in sorted(ranges, key=lambda bounds: in_time(bounds.start)):
+        if joined and in_time(each.start) <= in_time(joined[-1].end):
+            joined[-1] = Bounds(joined[-1].start, max(joined[-1].end, each.end, key=in_time))
         else:
-            joined.append(partition)
+            joined.append(each)
     return joined
 
 
 def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
     """Refuses a window that is finer than the values of its column, or of which the key names only the first day."""
     for column, window in partition.windows.items():
-        if types[column] == "date" and window.end - window.start < _SHORTEST_DAY:
+        is_within_a_day = window.end - window.start < _SHORTEST_DAY or window.start.date() == window.end.date()
+        if types[column] == "date" and is_within_a_day:
             raise WriteError(
                 f"Partition {partition.key!r} is shorter than a day, and column {column} is a date, which cannot tell "
                 f"it from the others of its day.",
                 "Nothing was written. Partition by a timestamp column.",
             )
-        if (types[column] == "string" or types[column] in _BITS) and _is_first_of_several_days(partition, column):
+        is_compared = types[column] == "string" or is_whole_number(types[column])
+        if is_compared and _is_first_of_several_days(partition, column):
             last = (window.end - timedelta(days=1)).date()
             raise WriteError(
                 f"Partition {partition.key!r} covers {window.start.date()} to {last}, and column {column} is a "
@@ -144,40 +157,3 @@ def _is_said_twice(at: datetime) -> bool:
     """Whether clocks showed this time twice, because they were set back."""
     first, second = at.replace(fold=0).utcoffset(), at.replace(fold=1).utcoffset()
     return first is not None and second is not None and first > second
-
-
-def _bound(at: datetime, column_type: str) -> str:
-    match column_type:
-        case "date":
-            return literal(at.date())
-        case "timestamp_ntz":
-            return f"TIMESTAMP_NTZ'{at.replace(tzinfo=None).isoformat(sep=' ')}'"
-        case _:
-            return literal(at)
-
-
-def _value(text: str, column_type: str, column: str) -> str:
-    try:
-        match column_type:
-            case "string" if text:  # Delta stores an empty one as NULL
-                return literal(text)
-            case "tinyint" | "smallint" | "int" | "bigint":
-                return literal(_whole_number(text, _BITS[column_type]))
-            case "date":
-                return literal(date.fromisoformat(text))
-            case "boolean":
-                return literal({"true": True, "false": False}[text.lower()])
-            case _:
-                raise ValueError(column_type)
-    except (ValueError, KeyError) as error:
-        raise WriteError(
-            f"Partition key {text!r} is no value of column {column}, which is a {column_type}.",
-            "Nothing was written. Partition by strings, integers, dates, booleans or, of time partitions, timestamps.",
-        ) from error
-
-
-def _whole_number(text: str, bits: int) -> int:
-    """The number that SQL would read in the text; Python alone would also take "1_0" and other scripts' digits."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text) or not -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1):
-        raise ValueError(text)
-    return int(text)

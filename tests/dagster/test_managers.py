@@ -13,7 +13,7 @@ from lakehouse.dagster.run_tags import CHECKS
 from tests.support.house import House, Running, metadata
 from tests.support.lake import Lake
 from tests.support.slow import slow
-from tests.support.tables import DAY_1, DAY_2, DAY_3, copies, orders
+from tests.support.tables import DAY_1, DAY_2, DAY_3, DAYS, by_day, copies, orders
 
 MONTHS = dg.MonthlyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
 
@@ -146,6 +146,35 @@ def test_a_check_that_takes_rows_is_given_the_table(house: House) -> None:
     resources = {"io_manager": house.io_manager}
     result = dg.materialize([orders, copies, filled], resources=resources, instance=house.instance)
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True]
+
+
+@pytest.mark.filterwarnings("ignore:Specifying a partitions_def on an AssetCheckSpec")  # in preview
+def test_who_asks_for_no_partition_is_given_the_rows_outside_of_dagsters_partitions_too(house: House) -> None:
+    """Of which a check or an asset without partitions knows nothing; a check of partitions reads that of the run."""
+
+    @dg.asset_check(asset="by_day")
+    def whole(by_day: DataFrame) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=sorted(row.id for row in by_day.collect()) == [1, 9])
+
+    @dg.asset_check(asset="by_day", partitions_def=DAYS)
+    def of_a_day(by_day: DataFrame) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=sorted(row.id for row in by_day.collect()) == [1])
+
+    @dg.multi_asset(outs={name: dg.AssetOut(io_manager_key="memory") for name in ("train", "test")})
+    def parts(context: dg.AssetExecutionContext, by_day: DataFrame) -> tuple[int, int]:
+        loaded = context.load_asset_value(dg.AssetKey("by_day"), python_type=DataFrame, partition_key="2013-01-01")
+        return by_day.count(), loaded.count()
+
+    house.run("by_day", partition_key="2013-01-01")
+    house.lake.insert("by_day", [(9, DAY_1.replace(year=2012), 90)])
+    result = dg.materialize(
+        [orders, by_day, whole, of_a_day, parts],
+        resources={"io_manager": house.io_manager, "memory": dg.mem_io_manager},
+        instance=house.instance,
+        partition_key="2013-01-01",
+    )
+    assert {e.check_name: e.passed for e in result.get_asset_check_evaluations()} == {"whole": True, "of_a_day": True}
+    assert [result.output_for_node("parts", name) for name in ("train", "test")] == [2, 1]
 
 
 def _reader_of_several() -> dg.AssetsDefinition:

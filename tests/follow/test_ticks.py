@@ -9,7 +9,6 @@ import pytest
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.errors import DefinitionError
-from lakehouse.follow.partitions import key_of
 from lakehouse.follow.tick import Pace
 from lakehouse.follow.watch import Behind
 from tests.support.house import House
@@ -154,38 +153,6 @@ def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that
         "2013-01-03",
         "2013-01-02",
     ]
-
-
-@pytest.mark.parametrize(
-    ("definition", "values", "key"),
-    [
-        (DAYS, {"day": "2013-01-02"}, "2013-01-02"),
-        (dg.MonthlyPartitionsDefinition("2013-01-01"), {"day": "2013-02-28"}, "2013-02-01"),
-        (dg.HourlyPartitionsDefinition("2013-01-01-00:00"), {"day": "2013-01-01 13:59:59"}, "2013-01-01-13:00"),
-        (dg.HourlyPartitionsDefinition("2013-01-01-00:00"), {"day": "2013-01-01T13:00:00.000000Z"}, "2013-01-01-13:00"),
-        (DAYS, {"day": "2012-12-31"}, None),
-        (DAYS, {"day": None}, None),
-        (dg.StaticPartitionsDefinition(["a", "b"]), {"day": "b"}, "b"),
-        (dg.StaticPartitionsDefinition(["a", "b"]), {}, None),
-        (dg.StaticPartitionsDefinition(["01", "02"]), {"day": "2"}, "02"),
-        (dg.StaticPartitionsDefinition(["01", "1"]), {"day": "1"}, "1"),
-        (dg.StaticPartitionsDefinition(["01", "b"]), {"day": "b"}, "b"),
-    ],
-)
-def test_the_values_of_a_log_name_a_partition(
-    definition: dg.PartitionsDefinition, values: dict[str, str | None], key: str | None
-) -> None:
-    assert key_of(definition, {"": "day"}, values) == key
-    assert key_of(definition, {"": "Day"}, values) == key, "Delta finds columns in any case"
-
-
-def test_the_values_of_several_columns_name_a_partition_of_several_dimensions() -> None:
-    both = dg.MultiPartitionsDefinition({"day": DAYS, "shop": dg.StaticPartitionsDefinition(["a", "b"])})
-    columns = {"day": "day", "shop": "shop"}
-    assert key_of(both, columns, {"day": "2013-01-02", "shop": "b"}) == dg.MultiPartitionKey(
-        {"day": "2013-01-02", "shop": "b"}
-    )
-    assert key_of(both, columns, {"day": "2013-01-02", "shop": None}) is None
 
 
 @pytest.mark.parametrize(

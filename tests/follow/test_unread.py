@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse import Changes, DeltaIOManager, Merge, Table, checks
+from lakehouse import Changes, DeltaIOManager, Merge, Table
 from lakehouse.checking.finding import Finding, Grade
 from lakehouse.dagster.code_location import partitions_of, tables_of
 from lakehouse.dagster.metadata import LOCATIONS
@@ -223,16 +223,6 @@ def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commi
     run(tmp_path, "copies", "orders", rows=False)
     DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "true"})
     assert watch.look(instance).tables[COPIES] == UpToDate(), "its mark is new"
-
-
-def test_partitions_that_no_log_names_have_no_such_checks() -> None:
-    made = dg.DynamicPartitionsDefinition(name="shops")
-
-    @dg.asset(partitions_def=made, metadata=Table(partition_by="shop", key="id"))
-    def by_shop(orders: Changes) -> Merge: ...
-
-    names = {key.name for check in checks([orders, by_shop], "lag", "feed", "schema") for key in check.check_keys}
-    assert names == {"schema"}
 
 
 def test_the_columns_of_a_partitioned_table_are_compared_with_its_newest_own_commit(days: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place, local_spark, root_of
-from lakehouse.server.jars import DIRECTORY, JARS, S3_JARS, Jar, fetch
+from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
 from lakehouse.server.java import java
 from lakehouse.server.jvm import class_archive
 from lakehouse.server.lifecycle import SERVER, stop
@@ -42,7 +42,7 @@ def run(given: Namespace) -> Answer:
         case "warm":
             return _warm()
         case _:
-            return _install((*JARS, *S3_JARS) if given.s3 else JARS)
+            return _install((*delta_jars(), *s3_jars()) if given.s3 else delta_jars())
 
 
 def _start(given: Namespace) -> Answer:

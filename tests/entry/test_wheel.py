@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from lakehouse import __version__
-from lakehouse.server.jars import DIRECTORY, JARS, REPOSITORY, Jar
+from lakehouse.server.jars import DIRECTORY, REPOSITORY, Jar, delta_jars
 from tests.support.server_house import programs
 
 __all__ = ["programs"]  # a fixture
@@ -150,7 +150,7 @@ def shop(wheel: Path, programs: Path, tmp_path: Path) -> Iterator[Shop]:
     cached = subprocess.run([*install, "--offline", f"{wheel}[local]"], cwd=tmp_path, capture_output=True, check=False)
     if cached.returncode:
         run([*install, f"{wheel}[local]"], tmp_path)
-    for jar in JARS:
+    for jar in delta_jars():
         offer(jar, repository)
     made = Shop(tmp_path, environment / "bin" / "python", programs, repository)
     yield made

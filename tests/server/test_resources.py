@@ -14,7 +14,7 @@ from lakehouse import DeltaIOManager, LakehouseError
 from lakehouse.dagster.resources import ClusterSpark, LocalSpark, Where
 from lakehouse.server import in_process, jars
 from lakehouse.server.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
-from lakehouse.server.jars import JARS, class_path, fetch
+from lakehouse.server.jars import class_path, delta_jars, fetch
 from lakehouse.server.java import java, java_problem
 from lakehouse.server.jvm import MAIN, class_archive, server_command
 from lakehouse.server.rendezvous import Rendezvous
@@ -61,14 +61,14 @@ def test_a_java_home_without_java_is_not_passed_over_for_the_path(tmp_path: Path
 
 
 def test_the_jars_are_of_the_installed_delta_and_spark():
-    delta = [jar for jar in JARS if jar.organisation == "io.delta"]
+    delta = [jar for jar in delta_jars() if jar.organisation == "io.delta"]
     assert {jar.revision for jar in delta} == {version("delta-spark")}
     scala = next(Path(pyspark.__file__).parent.glob("jars/spark-core_*.jar")).name.split("_")[1].split("-")[0]
     assert delta[0].name == f"delta-spark_{'.'.join(version('pyspark').split('.')[:2])}_{scala}"
 
 
 def test_the_class_path_names_the_pinned_files_and_no_others(tmp_path: Path):
-    assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in JARS]
+    assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in delta_jars()]
 
 
 def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -79,10 +79,10 @@ def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path, monkeypatch: 
         return "fetched"
 
     monkeypatch.setattr(jars, "_retrieve", serve)
-    for jar in JARS:
+    for jar in delta_jars():
         (tmp_path / jar.file_name).write_bytes(b"not this")
     assert "Nothing was installed" in str(fetch(tmp_path))
-    assert asked == [*JARS]
+    assert asked == [*delta_jars()]
 
 
 def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(

@@ -1,0 +1,48 @@
+"""Whether the versions of a Spark session's parts are tested together, whoever started it."""
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from lakehouse.server.errors import OtherSparkError
+from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
+from lakehouse.spark.diagnosis import Meaning, diagnose
+from lakehouse.spark.evidence import first_line
+from lakehouse.spark.session import is_connect
+
+_VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
+
+
+def refuse_unfit(session: SparkSession) -> None:
+    """Does nothing where a session's Spark, its client and its Delta are tested together.
+
+    Raises:
+        VersionError: Its Spark, or its Delta, is another one than the tested.
+        OtherSparkError: Its client, or Delta's jars, are for another minor version of Spark.
+    """
+    spark = session.version
+    refuse_untested("Spark", spark)
+    if is_connect(session):
+        refuse_other_client(spark, pyspark.__version__)
+    try:
+        refuse_other_jars(spark, session.conf.getAll)
+        delta = _version_of_delta(session)
+    except OtherSparkError:
+        raise
+    except Exception as error:
+        if Meaning.OTHER_JARS not in diagnose(error):
+            raise
+        part = f"Delta's jars on the class path are for another Spark ({first_line(error)})"
+        raise OtherSparkError(part, spark, give_jar(spark)) from error
+    if delta is not None:
+        refuse_untested("Delta", delta)
+
+
+def _version_of_delta(session: SparkSession) -> str | None:
+    """None where Spark does not say: a platform has a Delta of its own, or allows no such question."""
+    try:
+        (row,) = session.sql(_VERSION_OF_DELTA).collect()
+    except Exception as error:
+        if Meaning.OTHER_JARS in diagnose(error):
+            raise
+        return None
+    return str(row[0])

@@ -8,7 +8,7 @@ STAMP := .venv/installed
 
 # A Python that fits and can make a virtual environment (Debian packages that ability apart).
 FITS := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
-FIND_PYTHON = for p in python3 python3.13 python3.12 python3.11 python; do \
+FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	  if command -v $$p >/dev/null && $$p -c '$(FITS)' >/dev/null 2>&1; then echo $$p; break; fi; done
 
 # One history for both, whatever this shell is set up for.
@@ -64,10 +64,9 @@ SPARK41 := 4.1.4
 OF_SPARK := tests/upstream tests/laws tests/commit tests/conflicts tests/frames tests/spark tests/server tests/feed \
             tests/dagster tests/entry/test_flights.py
 define on_spark
-	@$(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and $(REST)" $(OF_SPARK)
+	@LAKEHOUSE_OTHER=$(CURDIR)/$(PY) $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and $(REST)" $(OF_SPARK)
 	@$(subst .venv/,.venv/$(1)/,$(PYTEST)) -m race
-	@LAKEHOUSE_TEST_SPARK=server LAKEHOUSE_CLIENT=$(PY) $(subst .venv/,.venv/$(1)/,$(PYTEST)) \
-	  -m "not slow and (served or anywhere)" $(OF_SPARK)
+	@LAKEHOUSE_TEST_SPARK=server $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and (served or anywhere)" $(OF_SPARK)
 endef
 
 spark40: .venv/spark40/installed  ## Spark 4.0 in an environment of its own: laws, exactly once, conflicts, the demo's graph
@@ -154,7 +153,7 @@ clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the 
 $(STAMP): requirements.lock lakehouse/server/jars.py
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then \
-	  echo "Python 3.11, 3.12 or 3.13 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
+	  echo "Python 3.11 to 3.14 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
 	  exit 1; \
 	fi; \
 	$(PY) -c '$(FITS)' 2>/dev/null || $$python -m venv --clear .venv

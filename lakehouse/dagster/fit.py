@@ -25,7 +25,7 @@ def refuse_unfit(session: SparkSession) -> None:
         refuse_other_client(spark, pyspark.__version__)
     try:
         refuse_other_jars(spark, session.conf.getAll)
-        delta = _version_of_delta(session)
+        delta = version_of_delta(session)
     except OtherSparkError:
         raise
     except Exception as error:
@@ -37,8 +37,8 @@ def refuse_unfit(session: SparkSession) -> None:
         refuse_untested("Delta", delta)
 
 
-def _version_of_delta(session: SparkSession) -> str | None:
-    """None where Spark does not say: a platform has a Delta of its own, or allows no such question."""
+def version_of_delta(session: SparkSession) -> str | None:
+    """The version of a session's Delta; None where Spark does not say, as on a platform with a Delta of its own."""
     try:
         (row,) = session.sql(_VERSION_OF_DELTA).collect()
     except Exception as error:

@@ -72,11 +72,11 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
                 session.stop()
             self._session = None
         _refuse(self.spark_config)
-        held = _connected(with_delta(self.spark_config) if self.delta else self.spark_config)
-        refuse_unfit(held.spark_session)
-        refuse_unsafe(held.spark_session.conf.getAll)
-        self._session = held
-        return held.spark_session
+        resource = _connected(with_delta(self.spark_config) if self.delta else self.spark_config)
+        refuse_unfit(resource.spark_session)
+        refuse_unsafe(resource.spark_session.conf.getAll)
+        self._session = resource
+        return resource.spark_session
 
 
 def _connected(settings: Mapping[str, Any]) -> LazyPySparkResource:
@@ -84,10 +84,10 @@ def _connected(settings: Mapping[str, Any]) -> LazyPySparkResource:
 
     The dead one is only noticed when it is asked something, after which PySpark makes another.
     """
-    held = LazyPySparkResource(spark_config=dict(settings))
+    resource = LazyPySparkResource(spark_config=dict(settings))
     try:
-        if _answers(held.spark_session):
-            return held
+        if _answers(resource.spark_session):
+            return resource
     except PySparkException as error:
         if Meaning.SESSION_ENDED not in diagnose(error):
             raise

@@ -27,7 +27,7 @@ class Meaning(Enum):
     ISOLATION_REFUSED = "this Delta creates tables with Serializable only"
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
     ROWS_LOST = "rows that were computed for the write were lost with the executor that had them"
-    OTHER_JARS = "a jar is for another version of Spark"
+    OTHER_JARS = "a jar needs what is not on the class path, as where it is for another version of Spark"
     ANSWER_LOST = "whether the statement was carried out is not known"
 
 

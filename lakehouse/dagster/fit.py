@@ -1,8 +1,12 @@
 """Whether the versions of a Spark session's parts are tested together, whoever started it."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 import pyspark
 from pyspark.sql import SparkSession
 
+from lakehouse.errors import LakehouseError
 from lakehouse.server.errors import OtherSparkError
 from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
 from lakehouse.spark.diagnosis import Meaning, diagnose
@@ -23,18 +27,32 @@ def refuse_unfit(session: SparkSession) -> None:
     refuse_untested("Spark", spark)
     if is_connect(session):
         refuse_other_client(spark, pyspark.__version__)
-    try:
+    with as_other_jars(spark):
         refuse_other_jars(spark, session.conf.getAll)
         delta = version_of_delta(session)
-    except OtherSparkError:
+    if delta is not None:
+        refuse_untested("Delta", delta)
+
+
+@contextmanager
+def as_other_jars(spark: str) -> Generator[None]:
+    """What Spark says of jars that do not fit to it, as our own error: while a session starts or is asked.
+
+    Args:
+        spark: The version of that Spark.
+
+    Raises:
+        OtherSparkError: They do not fit.
+    """
+    try:
+        yield
+    except LakehouseError:
         raise
     except Exception as error:
         if Meaning.OTHER_JARS not in diagnose(error):
             raise
         part = f"Delta's jars on the class path are for another Spark ({first_line(error)})"
         raise OtherSparkError(part, spark, give_jar(spark)) from error
-    if delta is not None:
-        refuse_untested("Delta", delta)
 
 
 def version_of_delta(session: SparkSession) -> str | None:

@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
+import pyspark
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakehouse.dagster.fit import refuse_unfit
+from lakehouse.dagster.fit import as_other_jars, refuse_unfit
 from lakehouse.dagster.variables import value_of
 from lakehouse.server.errors import NotInstalledError, VariableError
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
 from lakehouse.server.settings import DELTA, local_settings
-from lakehouse.server.versions import refuse_untested
+from lakehouse.server.versions import refuse_other_jars, refuse_untested
 from lakehouse.spark.diagnosis import Meaning, diagnose
 
 IDLE = 900
@@ -61,7 +62,8 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
             UnsafeSettingError: A setting, given here or the cluster's own, that could lose rows unnoticed.
             NotInstalledError: `delta` is set and the package is missing.
             VariableError: `delta` is set and SPARK_REMOTE, whose server has jars of its own.
-            VersionError: `delta` is set and the package, or PySpark, is another one than the tested.
+            VersionError: Spark, or Delta, is another one than the tested.
+            OtherSparkError: The client of a Connect server, or Delta's jars, are for another version of Spark.
         """
         if self._session is not None:
             session = cast("SparkSession", self._session.spark_session)
@@ -72,7 +74,10 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
                 session.stop()
             self._session = None
         _refuse(self.spark_config)
-        resource = _connected(with_delta(self.spark_config) if self.delta else self.spark_config)
+        settings = with_delta(self.spark_config) if self.delta else self.spark_config
+        refuse_other_jars(pyspark.__version__, settings)
+        with as_other_jars(pyspark.__version__):
+            resource = _connected(settings)
         refuse_unfit(resource.spark_session)
         refuse_unsafe(resource.spark_session.conf.getAll)
         self._session = resource

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import lakehouse
 from lakehouse.server.errors import OtherSparkError, VersionError
 from lakehouse.server.jars import delta_jars, s3_jars
 from lakehouse.server.versions import (
@@ -82,6 +83,15 @@ def test_another_version_is_refused_in_one_sentence_that_names_what_to_install(p
     tested = f"{program} {other} is not among the versions .*{TESTED[program]}.*Install {install}"
     with pytest.raises(VersionError, match=tested):
         refuse_untested(program, other)
+
+
+@pytest.mark.parametrize("spark", ["3.5.7", "4.3.0"])
+def test_the_library_says_so_where_it_is_imported(spark: str, monkeypatch: pytest.MonkeyPatch):
+    """A PySpark that lacks a name which the library imports would end in an ImportError."""
+    monkeypatch.setattr(lakehouse, "_version", lambda package: spark)
+    monkeypatch.delitem(vars(lakehouse), "Table", raising=False)
+    with pytest.raises(VersionError, match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):
+        _ = lakehouse.Table
 
 
 @pytest.mark.parametrize("jars", [delta_jars, s3_jars])

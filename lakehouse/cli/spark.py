@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         add_place(below)
         below.add_argument("--json", action="store_true", help="print one JSON document")
         if action == "install":
-            below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (660 MB)")
+            below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (up to 660 MB)")
         if action == "stop":
             below.add_argument("--now", action="store_true", help="end it even if it is in use; its runs fail")
 

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.errors import LakehouseError
 from lakehouse.server.errors import OtherSparkError
+from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
 from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.evidence import first_line
@@ -28,7 +29,10 @@ def refuse_unfit(session: SparkSession) -> None:
     if is_connect(session):
         refuse_other_client(spark, pyspark.__version__)
     with as_other_jars(spark):
-        refuse_other_jars(spark, session.conf.getAll)
+        settings = session.conf.getAll
+        refuse_other_jars(spark, settings)
+        if settings.get("spark.driver.extraClassPath", "").startswith(class_path(jars=delta_jars(spark))):
+            return  # the pinned jars, checked when Spark was started
         delta = version_of_delta(session)
     if delta is not None:
         refuse_untested("Delta", delta)

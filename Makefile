@@ -1,21 +1,21 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow wheel races crash crash-jvm s3 cluster browser warm check lock clean \
+.PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster browser warm check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
 STAMP := .venv/installed
 
 # A Python that fits and can make a virtual environment (Debian packages that ability apart).
-FITS := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
-FIND_PYTHON = for p in python3 python3.13 python3.12 python3.11 python; do \
+FITS := import sys, ensurepip, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
+FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	  if command -v $$p >/dev/null && $$p -c '$(FITS)' >/dev/null 2>&1; then echo $$p; break; fi; done
 
 # One history for both, whatever this shell is set up for.
 demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
 
 help:  ## What can be done here
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 install: $(STAMP)  ## Build .venv from requirements.lock and fetch Delta's jars (about a minute, once)
 
@@ -51,9 +51,29 @@ slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, mor
 	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/laws/test_law.py tests/difference/test_driver_difference.py
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "served or anywhere"
 
-wheel: $(STAMP)  ## Install the wheel in an empty environment and materialize there; with both ends of Dagster's range
+wheel: $(STAMP)  ## Install the wheel in an empty environment and materialize there; both ends of Dagster's and Spark's range
 	@$(PYTEST) tests/entry/test_wheel.py
 	@LAKEHOUSE_DAGSTER=1.13.0 $(PYTEST) tests/entry/test_wheel.py
+	@for spark in $(SPARK40) $(SPARK41); do LAKEHOUSE_PYSPARK=$$spark $(PYTEST) tests/entry/test_wheel.py || exit 1; done
+	@LAKEHOUSE_PYSPARK=4.2.1 $(PYTEST) tests/entry/test_wheel.py -k "not cluster"
+
+# The lowest PySpark of 4.0 that Delta's package admits, and the newest one of 4.1.
+SPARK40 := 4.0.1
+SPARK41 := 4.1.4
+# What another Spark could answer differently: what is assumed of it, the laws, exactly once, conflicts, the demo's graph.
+OF_SPARK := tests/upstream tests/laws tests/commit tests/conflicts tests/frames tests/spark tests/server tests/feed \
+            tests/difference tests/write tests/history tests/dagster tests/entry/test_flights.py
+define on_spark
+	@LAKEHOUSE_OTHER=$(CURDIR)/$(PY) $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and $(REST)" $(OF_SPARK)
+	@$(subst .venv/,.venv/$(1)/,$(PYTEST)) -m race
+	@LAKEHOUSE_TEST_SPARK=server $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and (served or anywhere)" $(OF_SPARK)
+endef
+
+spark40: .venv/spark40/installed  ## Spark 4.0 in an environment of its own: laws, exactly once, conflicts, the demo's graph
+	$(call on_spark,spark40)
+
+spark41: .venv/spark41/installed  ## The same on Spark 4.1
+	$(call on_spark,spark41)
 
 races: $(STAMP)  ## What Delta answers to two writers, cell by cell; rivals at the worst moment; concurrent histories
 	@$(PYTEST) -m race
@@ -117,6 +137,9 @@ bench-contention: $(STAMP)  ## Two, four and eight writers of one table
 lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=1: to the newest versions)
 	@.venv/bin/uv pip compile pyproject.toml --extra local --group demo --group dev --universal --generate-hashes --no-emit-index-url \
 	  --no-header -q $(if $(UPGRADE),--upgrade) -o requirements.lock
+	@for spark in $(SPARK40) $(SPARK41); do \
+	  echo "pyspark==$$spark" | .venv/bin/uv pip compile - --no-deps --universal --generate-hashes --no-emit-index-url \
+	    --no-header --no-annotate -q -o requirements-spark$$(echo $$spark | cut -d . -f 1,2 | tr -d .).lock || exit 1; done
 
 clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the benchmarks' tables stay)
 	@if [ -f $(STAMP) ]; then $(PY) -m lakehouse spark stop; fi
@@ -130,19 +153,32 @@ clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the 
 $(STAMP): requirements.lock lakehouse/server/jars.py
 	@python=$$($(FIND_PYTHON)); \
 	if [ -z "$$python" ]; then \
-	  echo "Python 3.11, 3.12 or 3.13 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
+	  echo "Python 3.11 to 3.14 with venv is needed (Debian or Ubuntu: apt-get install python3-venv)." >&2; \
 	  exit 1; \
 	fi; \
 	$(PY) -c '$(FITS)' 2>/dev/null || $$python -m venv --clear .venv
 	@echo "Installing the packages of requirements.lock into .venv ..."
 	@awk '/^[a-z]/ {first = /^(setuptools|uv)==/} first' requirements.lock > .venv/first.txt
-	@$(PY) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r .venv/first.txt
-	@.venv/bin/uv pip install -q --python $(PY) --no-deps --no-build-isolation --require-hashes --compile-bytecode \
-	  -r requirements.lock || $(PY) -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
-	  --require-hashes -r requirements.lock
-	@$(PY) -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
+	$(call fill,.venv,-r requirements.lock)
 	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m lakehouse "$$@"\n' > .venv/bin/lakehouse
 	@chmod +x .venv/bin/lakehouse
-	@echo "Fetching Delta's jars into .venv/jars ..."
-	@$(PY) -m lakehouse spark install
 	@touch $@
+
+# The packages of the lock, with another PySpark in place of its own.
+.venv/spark%/installed: requirements-spark%.lock requirements.lock lakehouse/server/jars.py | $(STAMP)
+	@echo "Installing the packages of requirements.lock with the PySpark of $< into $(@D) ..."
+	@$(PY) -m venv --clear $(@D)
+	@awk '/^[a-z]/ {rest = !/^pyspark==/} rest' requirements.lock > $(@D)/rest.txt
+	$(call fill,$(@D),-r $(@D)/rest.txt -r $<)
+	@touch $@
+
+# $(1) is an environment, $(2) the locks of its packages.
+define fill
+	@$(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r .venv/first.txt
+	@.venv/bin/uv pip install -q --python $(1)/bin/python --no-deps --no-build-isolation --require-hashes --compile-bytecode \
+	  $(2) || $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation \
+	  --require-hashes $(2)
+	@$(1)/bin/python -c 'import os, sysconfig; open(sysconfig.get_path("purelib") + "/lakehouse.pth", "w").write(os.getcwd())'
+	@echo "Fetching Delta's jars into $(1)/jars ..."
+	@$(1)/bin/python -m lakehouse spark install
+endef

@@ -4,7 +4,10 @@ The type of an input says how to read, the type of the result how to write; see 
 they are first asked for, so that the command line and the server's supervisor start without Dagster and PySpark.
 """
 
+from contextlib import suppress as _suppress
 from importlib import import_module as _import_module
+from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
+from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _FOR_THE_TYPE_CHECKER
 from typing import Any as _Any
 
@@ -95,13 +98,20 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> _Any:
     """Loads a public name from the module that defines it (PEP 562)."""
+    if name not in _HOME_OF and name not in _PACKAGES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _refuse_untested_spark()
     if name in _PACKAGES:
         return _import_module(f"{__name__}.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _refuse_untested_spark() -> None:
+    """Says that PySpark is another than the tested ones, before a name that it lacks does."""
+    with _suppress(_PackageNotFoundError):  # the PySpark of a platform, which has no record of itself
+        _import_module(f"{__name__}.server.versions").refuse_untested("Spark", _version("pyspark"))
 
 
 def __dir__() -> list[str]:

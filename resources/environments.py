@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dagster_pyspark import LazyPySparkResource
 from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager
@@ -104,7 +103,7 @@ def _idle(variables: Mapping[str, str]) -> float:
     return int(given)
 
 
-def _resources(spark: LazyPySparkResource, root: str) -> dict[str, Any]:
+def _resources(spark: ClusterSpark | LocalSpark, root: str) -> dict[str, Any]:
     return {"io_manager": DeltaIOManager(spark=spark, root=root), "spark": spark}
 
 

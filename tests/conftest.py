@@ -14,6 +14,7 @@ os.environ["LAKEHOUSE_SPARK"] = os.environ.get("LAKEHOUSE_TEST_SPARK") or "proce
 from pathlib import Path
 
 import dagster as dg
+import pyspark
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ from lakehouse.dagster.resources import LocalSpark, Where
 from lakehouse.server.errors import ServerError
 from lakehouse.server.lifecycle import stop
 from lakehouse.server.settings import local_settings
+from lakehouse.server.versions import minor
 from lakehouse.spark.codegen import FACTORY_MODE
 from tests.support.commits import History
 from tests.support.contended import KEYED, SRC, copy
@@ -39,6 +41,11 @@ settings.register_profile(
     "unit", max_examples=EXAMPLES, deadline=None, derandomize="LAKEHOUSE_EXAMPLES" not in os.environ
 )
 settings.load_profile("unit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if minor(pyspark.__version__) in ("4.0", "4.1"):  # they leave the sockets of collected rows to Python
+        config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakehouse.log.location import Location
-from lakehouse.server.jars import JARS, S3_JARS, class_path
+from lakehouse.server.jars import class_path, delta_jars, s3_jars
 
 VARIABLE = "LAKEHOUSE_S3"
 """The environment variable that names the program of the server (versitygw)."""
@@ -60,7 +60,7 @@ class Store:
     def spark_settings(self) -> dict[str, str]:
         """What Spark needs to open it; the keys are in the environment."""
         return {
-            "spark.driver.extraClassPath": class_path(jars=(*JARS, *S3_JARS)),
+            "spark.driver.extraClassPath": class_path(jars=(*delta_jars(), *s3_jars())),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
             "spark.hadoop.fs.s3a.endpoint.region": KEYS["AWS_REGION"],
             "spark.hadoop.fs.s3a.path.style.access": "true",

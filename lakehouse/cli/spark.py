@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.location import add_place, local_spark, root_of
-from lakehouse.server.jars import DIRECTORY, JARS, S3_JARS, Jar, fetch
+from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
 from lakehouse.server.java import java
 from lakehouse.server.jvm import class_archive
 from lakehouse.server.lifecycle import SERVER, stop
@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         add_place(below)
         below.add_argument("--json", action="store_true", help="print one JSON document")
         if action == "install":
-            below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (660 MB)")
+            below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (up to 660 MB)")
         if action == "stop":
             below.add_argument("--now", action="store_true", help="end it even if it is in use; its runs fail")
 
@@ -42,7 +42,7 @@ def run(given: Namespace) -> Answer:
         case "warm":
             return _warm()
         case _:
-            return _install((*JARS, *S3_JARS) if given.s3 else JARS)
+            return _install((*delta_jars(), *s3_jars()) if given.s3 else delta_jars())
 
 
 def _start(given: Namespace) -> Answer:

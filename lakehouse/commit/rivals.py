@@ -19,6 +19,7 @@ from lakehouse.errors import (
     LateGapError,
     MissingFileError,
     ModuleMissingError,
+    OtherJarsError,
     PlanError,
     SessionEndedError,
 )
@@ -134,6 +135,8 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     meanings = diagnose(error)
     if Meaning.SESSION_ENDED in meanings:
         return SessionEndedError(run.name, first_line(error))
+    if Meaning.OTHER_JARS in meanings:
+        return OtherJarsError(run.name, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.name, reason)

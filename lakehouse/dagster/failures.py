@@ -13,6 +13,7 @@ from lakehouse.errors import (
     LateGapError,
     MissingFileError,
     NewColumnsError,
+    OtherJarsError,
     SecondDriverError,
     SessionEndedError,
     StaleInputsError,
@@ -43,18 +44,24 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
 
 
 @contextmanager
-def as_ended_session(asset: str) -> Generator[None]:
-    """What Spark says of a session that its server no longer has, as our own error: while inputs are read.
+def as_our_errors(asset: str) -> Generator[None]:
+    """What Spark says of a session that is gone, or of its jars, as our own error: while inputs are read.
 
     Raises:
         SessionEndedError: The session is gone.
+        OtherJarsError: A jar is for another version of Spark.
     """
     try:
         yield
+    except LakehouseError:
+        raise
     except Exception as error:
-        if isinstance(error, LakehouseError) or Meaning.SESSION_ENDED not in diagnose(error):
-            raise
-        raise SessionEndedError(asset, first_line(error)) from error
+        meanings = diagnose(error)
+        if Meaning.SESSION_ENDED in meanings:
+            raise SessionEndedError(asset, first_line(error)) from error
+        if Meaning.OTHER_JARS in meanings:
+            raise OtherJarsError(asset, first_line(error)) from error
+        raise
 
 
 def is_worth_another_try(error: LakehouseError) -> bool:

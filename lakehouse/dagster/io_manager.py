@@ -32,7 +32,8 @@ from lakehouse.dagster.contexts import (
     step_key,
 )
 from lakehouse.dagster.drivers import refuse_second_driver
-from lakehouse.dagster.failures import as_dagster_failures, as_ended_session
+from lakehouse.dagster.failures import as_dagster_failures, as_our_errors
+from lakehouse.dagster.fit import refuse_unfit
 from lakehouse.dagster.metadata import report, timing
 from lakehouse.dagster.postponed import POSTPONED, Postponed
 from lakehouse.dagster.run_tags import (
@@ -60,7 +61,6 @@ from lakehouse.results.kind import Kind
 from lakehouse.results.writes import Overwrite, Write
 from lakehouse.server.own_session import guard
 from lakehouse.server.safety import refuse_unsafe
-from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.phases import adding_to, measured_by, phase
 from lakehouse.spark.progress import telling
 from lakehouse.spark.session import prepare, setting
@@ -104,7 +104,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if not is_one_asset(execution):  # it has no position in a table, so it reads all rows
             return source_of(context, self.location, self.session, context.op_def.name).at.rows()
         reader = execution.asset_key.to_user_string()
-        with as_dagster_failures(execution), as_ended_session(reader):
+        with as_dagster_failures(execution), as_our_errors(reader):
             writer = writer_of(execution)
             if writer is None:
                 return source_of(context, self.location, self.session, reader).at.rows()
@@ -165,12 +165,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The Spark session of the tables that this manager writes, with the settings that every run needs.
 
         Raises:
-            VersionError: Its Spark has not been tested with this library.
+            VersionError: Its Spark, or its Delta, has not been tested with this library.
+            OtherSparkError: Its client, or Delta's jars, are for another version of Spark.
             UnsafeSettingError: It has a setting under which rows could be lost.
         """
         session = cast("SparkSession", self.spark.spark_session)
         if session is not self._prepared:
-            refuse_untested("Spark", session.version)
+            refuse_unfit(session)
             refuse_unsafe(session.conf.getAll)
             for setting in prepare(session):
                 dg.get_dagster_logger().warning(f"Spark refuses {setting}: a Python function (F.udf) may never end.")

@@ -1,4 +1,4 @@
-"""The Spark session as a Dagster resource, built on dagster-pyspark's.
+"""The Spark session as a Dagster resource.
 
 A process has one session: every resource object gives the same one, and none stops it, because Dagster makes two
 objects of a resource that is used at two places and tears each down on its own.
@@ -8,23 +8,30 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
+import dagster as dg
+import pyspark
 from dagster_pyspark import LazyPySparkResource
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakehouse.dagster.fit import as_other_jars, refuse_unfit
 from lakehouse.dagster.variables import value_of
-from lakehouse.server.errors import VariableError
+from lakehouse.server.errors import NotInstalledError, VariableError
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
-from lakehouse.server.settings import local_settings
+from lakehouse.server.settings import DELTA, local_settings
+from lakehouse.server.versions import refuse_other_jars, refuse_untested
 from lakehouse.spark.diagnosis import Meaning, diagnose
 
 IDLE = 900
 """Seconds without use after which a server ends, unless said otherwise."""
+_PACKAGES = "spark.jars.packages"
+_NO_DELTA = "ClusterSpark(delta=True) needs delta-spark: pip install 'dagster-delta-lakehouse[cluster]'."
 
 
 class Where(Enum):
@@ -34,10 +41,18 @@ class Where(Enum):
     PROCESS = "process"
 
 
-class ClusterSpark(LazyPySparkResource):
-    """The session of a cluster: its own defaults, or the server at SPARK_REMOTE, with `spark_config` on top."""
+class ClusterSpark(dg.ConfigurableResource[Any]):
+    """The session of a cluster: its own defaults, or the server at SPARK_REMOTE, with `spark_config` on top.
+
+    Args:
+        spark_config: Settings of yours.
+        delta: Whether a classic session fetches Delta's jars as the package `delta-spark` says, for a cluster that does
+            not bring them: `pip install 'dagster-delta-lakehouse[cluster]'`.
+    """
 
     spark_config: dict[str, Any] = Field(default={})
+    delta: bool = False
+    _session: LazyPySparkResource | None = PrivateAttr(default=None)
 
     @property
     def spark_session(self) -> SparkSession:
@@ -45,41 +60,46 @@ class ClusterSpark(LazyPySparkResource):
 
         Raises:
             UnsafeSettingError: A setting, given here or the cluster's own, that could lose rows unnoticed.
+            NotInstalledError: `delta` is set and the package is missing.
+            VariableError: `delta` is set and SPARK_REMOTE, whose server has jars of its own.
+            VersionError: Spark, or Delta, is another one than the tested.
+            OtherSparkError: The client of a Connect server, or Delta's jars, are for another version of Spark.
         """
-        if self._spark_session is not None:
-            if _answers(self._spark_session):
-                return self._spark_session
-            with suppress(Exception):
-                cast("Any", self._spark_session).release_session_on_close = False  # nobody is there to take leave of
-                self._spark_session.stop()
-            self._spark_session = None
-        _refuse(self.spark_config)
-        session = self._connected()
-        try:
-            refuse_unsafe(session.conf.getAll)
-        except BaseException:
-            self._spark_session = None
-            raise
-        return session
-
-    def _connected(self) -> SparkSession:
-        """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more.
-
-        The dead one is only noticed when it is asked something, after which PySpark makes another.
-        """
-        try:
-            session = super().spark_session
-        except PySparkException as error:
-            if Meaning.SESSION_ENDED not in diagnose(error):
-                raise
-        else:
+        if self._session is not None:
+            session = cast("SparkSession", self._session.spark_session)
             if _answers(session):
                 return session
-        self._spark_session = None
-        return super().spark_session
+            with suppress(Exception):
+                cast("Any", session).release_session_on_close = False  # nobody is there to take leave of
+                session.stop()
+            self._session = None
+        _refuse(self.spark_config)
+        settings = with_delta(self.spark_config) if self.delta else self.spark_config
+        refuse_other_jars(pyspark.__version__, settings)
+        with as_other_jars(pyspark.__version__):
+            resource = _connected(settings)
+        refuse_unfit(resource.spark_session)
+        refuse_unsafe(resource.spark_session.conf.getAll)
+        self._session = resource
+        return resource.spark_session
 
 
-class LocalSpark(LazyPySparkResource):
+def _connected(settings: Mapping[str, Any]) -> LazyPySparkResource:
+    """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more.
+
+    The dead one is only noticed when it is asked something, after which PySpark makes another.
+    """
+    resource = LazyPySparkResource(spark_config=dict(settings))
+    try:
+        if _answers(resource.spark_session):
+            return resource
+    except PySparkException as error:
+        if Meaning.SESSION_ENDED not in diagnose(error):
+            raise
+    return LazyPySparkResource(spark_config=dict(settings))
+
+
+class LocalSpark(dg.ConfigurableResource[Any]):
     """Spark on this machine, on its own Java and jars. One JVM at a time has the root, wherever it is.
 
     Args:
@@ -93,6 +113,7 @@ class LocalSpark(LazyPySparkResource):
     spark_config: dict[str, Any] = Field(default={})
     where: Where = Where.SERVER
     idle: float = Field(default=IDLE, gt=0)
+    _session: SparkSession | None = PrivateAttr(default=None)
 
     @property
     def spark_session(self) -> SparkSession:
@@ -107,9 +128,9 @@ class LocalSpark(LazyPySparkResource):
         _refuse(self.spark_config, RULES + OF_THIS_MACHINE)
         _refuse_remote(os.environ.get("SPARK_REMOTE"))
         session = self._started()
-        if session is not self._spark_session:
+        if session is not self._session:
             refuse_unsafe(session.conf.getAll, RULES + OF_THIS_MACHINE)
-            self._spark_session = session
+            self._session = session
         return session
 
     @property
@@ -130,6 +151,26 @@ class LocalSpark(LazyPySparkResource):
                 from lakehouse.server.in_process import session_in_process
 
                 return session_in_process(root, settings)
+
+
+def with_delta(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with which a classic session fetches Delta's jars, as delta-spark says, and loads them.
+
+    Args:
+        settings: The user's, which win; packages named there are fetched too.
+    """
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote:
+        raise VariableError("SPARK_REMOTE", remote, "a server brings Delta's jars itself. Leave delta=True out.")
+    try:
+        from delta import configure_spark_with_delta_pip  # pyright: ignore[reportUnknownVariableType]
+    except ImportError:
+        raise NotInstalledError(_NO_DELTA) from None
+    refuse_untested("Delta", version("delta-spark"))
+    refuse_untested("Spark", version("pyspark"))
+    more = [package for package in str(settings.get(_PACKAGES, "")).split(",") if package]
+    builder = cast("Any", configure_spark_with_delta_pip(SparkSession.builder, more))
+    return {**DELTA, **settings, _PACKAGES: builder._options[_PACKAGES]}  # noqa: SLF001
 
 
 def _answers(session: SparkSession) -> bool:

@@ -49,6 +49,7 @@ For users: docs/reference/errors.md.
     - SecondDriverError
     - ForeignApplicationIdError
   x SessionEndedError           nothing was written; the next try has a new session
+  x OtherJarsError              nothing was written; Delta's jar is for another version of Spark
   x ConflictError               nothing was written; rivals kept winning
   x StaleInputsError            the table is not what the run started from; the step runs again
     - OvertakenError

@@ -14,6 +14,19 @@ class SessionEndedError(LakehouseError, ConnectionError):
         )
 
 
+class OtherJarsError(LakehouseError):
+    """A jar on Spark's class path needs what is not there; most likely Delta's, made for another version of Spark."""
+
+    def __init__(self, asset: str, reason: str) -> None:
+        self.asset, self.reason = asset, reason
+        super().__init__(
+            f"Spark failed in a run of '{asset}', because a jar on its class path needs what is not there, as where "
+            f"Delta's jar is for another version of Spark: {clause(reason)}.",
+            "Nothing was written. Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for "
+            "Spark 4.1, say), or the class that is missing.",
+        )
+
+
 class ConflictError(LakehouseError):
     """Rivals kept committing first. Nothing was written."""
 

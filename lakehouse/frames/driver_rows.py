@@ -7,6 +7,7 @@ shuffle the table it is joined with; the same rows as a local relation are broad
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from inspect import signature
 from math import isnan
 from typing import Any
 
@@ -33,6 +34,8 @@ from lakehouse.spark.session import is_connect
 from lakehouse.sql.keys import is_literal
 from lakehouse.sql.text import Literal, quote
 
+_UTC: Any = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
+"""How a schema's instants are in UTC; Spark 4.2 renamed the argument."""
 _WIDE = "lakehouse-wide-row"
 _WORD = 16
 """About the bytes of a value, those of a text or a binary apart."""
@@ -74,7 +77,7 @@ class Local:
     @classmethod
     def empty(cls, frame: DataFrame) -> "Local":
         """No rows of the frame's columns, without a job of Spark."""
-        return cls(frame.sparkSession, frame.schema, to_arrow_schema(frame.schema, timezone="UTC").empty_table())
+        return cls(frame.sparkSession, frame.schema, to_arrow_schema(frame.schema, **_UTC).empty_table())
 
     def select(self, columns: Sequence[str]) -> "Local":
         """Some columns, under the names that are given."""

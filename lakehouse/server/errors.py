@@ -3,6 +3,7 @@
 * LakehouseError
   x SetupError
     - NotInstalledError
+    - OtherSparkError
     - ServerError
     - UnsafeSettingError
     - VariableError
@@ -69,12 +70,19 @@ class VariableError(SetupError):
 
 
 class VersionError(SetupError):
-    """A version of Spark or Dagster with which the library is not tested."""
+    """A version of Spark, Delta or Dagster with which the library is not tested."""
 
-    def __init__(self, program: str, version: str, tested: str) -> None:
+    def __init__(self, program: str, version: str, tested: str, install: str) -> None:
         self.program, self.version, self.tested = program, version, tested
         super().__init__(
             f"{program} {version} is not among the versions that this library is tested with ({tested}), so it is "
-            f"refused: what another one writes might be wrong without an error. Nothing was written. Install {program} "
-            f"{tested}."
+            f"refused: what another one writes might be wrong without an error. Nothing was written. Install {install}."
         )
+
+
+class OtherSparkError(SetupError):
+    """A part of Spark is made for another minor version of Spark than the session's."""
+
+    def __init__(self, part: str, spark: str, install: str) -> None:
+        self.part, self.spark = part, spark
+        super().__init__(f"{part}, and this Spark is {spark}. Nothing was read or written. {install}.")

@@ -1,4 +1,4 @@
-"""Delta's jars, pinned by version and SHA-256.
+"""Delta's jars for each Spark, pinned by version and SHA-256.
 
 `lakehouse spark install` fetches them once, and so does a server that starts without them, with the Ivy that ships
 inside the pyspark wheel. A session loads the local files: nothing is resolved at start, and a file that is not the
@@ -10,13 +10,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from lakehouse.server.java import java
+from lakehouse.server.versions import minor, refuse_untested
 
 DIRECTORY = Path(sys.prefix, "jars")
 REPOSITORY = "DEFAULT_ARTIFACT_REPOSITORY"
@@ -45,14 +47,31 @@ class Jar:
         return f"{self.name}-{self.revision}.jar"
 
 
+def _delta(spark: str, sha256: str) -> Jar:
+    return Jar("io.delta", f"delta-spark_{spark}_2.13", "4.4.0", sha256)
+
+
+def _hadoop(revision: str, sha256: str) -> Jar:
+    return Jar("org.apache.hadoop", "hadoop-aws", revision, sha256)
+
+
+def _aws(revision: str, sha256: str) -> Jar:
+    return Jar("software.amazon.awssdk", "bundle", revision, sha256)
+
+
+def _accelerator(revision: str, sha256: str) -> Jar:
+    return Jar("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", revision, sha256)
+
+
+_DELTA: Mapping[str, Jar] = {
+    "4.0": _delta("4.0", "49e899667168b9412f83cbe894ce264107d7b896d6c5e12edca4e216845c1104"),
+    "4.1": _delta("4.1", "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10"),
+    "4.2": _delta("4.2", "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead"),
+}
+"""One Delta for each minor version of Spark: the same release, compiled against that Spark."""
+
 # What delta-spark needs beyond what pyspark ships: its other 26 dependencies are in pyspark/jars already.
-JARS = (
-    Jar(
-        "io.delta",
-        "delta-spark_4.2_2.13",
-        "4.4.0",
-        "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
-    ),
+_BESIDE_DELTA = (
     Jar("io.delta", "delta-storage", "4.4.0", "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"),
     Jar("io.delta", "delta-kernel-api", "4.4.0", "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11"),
     Jar(
@@ -77,41 +96,78 @@ JARS = (
         "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
     ),
 )
-
-
-S3_JARS = (
-    Jar("org.apache.hadoop", "hadoop-aws", "3.5.0", "66bd9eefb938b1a1657487324b63c13df2d8b17164a1dd24e0ef37b905bc5baa"),
-    Jar(
-        "software.amazon.awssdk", "bundle", "2.35.4", "db4b55f24ad1b4e70f17eb1717a4de76a8dadc5a27d764be7c44ff67b2c1c677"
+_S3: Mapping[str, tuple[Jar, ...]] = {
+    "4.0": (
+        _hadoop("3.4.1", "01334a07e179cae2b7e251f24857f11e3759108c9d6a79dcbe362a4295227da2"),
+        _aws("2.24.6", "890bf9f2a80488f7a8aa8277d64d13a9ea3a3cdff8607ef3b63a878d8b467b41"),
     ),
-    Jar(
-        "software.amazon.s3.analyticsaccelerator",
-        "analyticsaccelerator-s3",
-        "1.3.1",
-        "4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e",
+    "4.1": (
+        _hadoop("3.4.2", "d2d24e6b715b5656b9d238bf13b6682a07e2004dd36aad74a73aeb854319f4d9"),
+        _aws("2.29.52", "62638f33045690c6bc5e496b54b0b2e89a9ad38cbedacdf6e017fea6bc85f55c"),
+        _accelerator("1.2.1", "11029552e37408e41e689b20150f4b372e0b4f232de321ccafd0fcf443cdfb5a"),
     ),
-)
-"""What Spark needs beyond that for tables on S3 (660 MB): the Hadoop of pyspark 4.2.0, and what that asks for."""
+    "4.2": (
+        _hadoop("3.5.0", "66bd9eefb938b1a1657487324b63c13df2d8b17164a1dd24e0ef37b905bc5baa"),
+        _aws("2.35.4", "db4b55f24ad1b4e70f17eb1717a4de76a8dadc5a27d764be7c44ff67b2c1c677"),
+        _accelerator("1.3.1", "4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e"),
+    ),
+}
+"""The S3 client of the Hadoop that a pyspark ships, and what that client asks for."""
 
 
-def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = JARS) -> str:
-    """The jars as a class path: named one by one, so that a file put beside them is not loaded."""
-    return ":".join(str(directory / jar.file_name) for jar in jars)
+def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
+    """Delta's jars for a version of Spark.
+
+    Args:
+        spark: The version; that of the installed PySpark unless it is given.
+
+    Raises:
+        VersionError: There is no Delta for it.
+    """
+    return (_DELTA[_tested_minor(spark)], *_BESIDE_DELTA)
 
 
-def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = JARS) -> str | None:
+def s3_jars(spark: str | None = None) -> tuple[Jar, ...]:
+    """What Spark needs beyond Delta's jars for tables on S3 (560 to 660 MB).
+
+    Args:
+        spark: The version; that of the installed PySpark unless it is given.
+
+    Raises:
+        VersionError: It is not tested.
+    """
+    return _S3[_tested_minor(spark)]
+
+
+def _tested_minor(spark: str | None) -> str:
+    spark = spark or version("pyspark")
+    refuse_untested("Spark", spark)
+    return minor(spark)
+
+
+def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
+    """The jars as a class path: named one by one, so that a file put beside them is not loaded.
+
+    Args:
+        directory: Where the jars are.
+        jars: Which jars; Delta's for the installed PySpark unless they are given.
+    """
+    return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
+
+
+def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str | None:
     """Fetches every missing jar, from the repository that the environment names (`REPOSITORY`).
 
     A jar with the right content stays, so the files can be copied by hand if the machine reaches no repository.
 
     Args:
         directory: Where the jars are to be.
-        jars: Which jars.
+        jars: Which jars; Delta's for the installed PySpark unless they are given.
 
     Returns:
         What failed; None on success.
     """
-    missing = [jar for jar in jars if not _is_pinned(jar, directory)]
+    missing = [jar for jar in jars or delta_jars() if not _is_pinned(jar, directory)]
     if not missing:
         return None
     try:

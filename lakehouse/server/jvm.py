@@ -8,14 +8,17 @@ import hashlib
 import shlex
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+
+from lakehouse.server.versions import minor
 
 MAIN = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 # What Spark's launcher gives every JVM (org.apache.spark.launcher.JavaModuleOptions, held equal by a test), without
 # the module that only its linear algebra uses and a JRE may lack.
-MODULE_OPTIONS = (
+_MODULE_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     *(
         f"--add-opens={package}=ALL-UNNAMED"
@@ -43,6 +46,8 @@ MODULE_OPTIONS = (
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
 )
+# Closures cannot be cleaned without it on Java 18 to 21; Spark 4.2 cleans them in another way.
+_BEFORE_4_2 = ("-Djdk.reflect.useDirectMethodHandle=false",)
 # The heap's end leaves threads half done, and this JVM commits: it ends at once, and the next run starts another.
 _FLAGS = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 # What spark-submit would make flags of.
@@ -64,8 +69,14 @@ def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
     """
     properties = [f"-D{key}={value}" for key, value in settings.items()]
     shared = [f"-XX:SharedArchiveFile={class_archive(java)}"] if class_archive(java).is_file() else []
-    flags = [f"-Xmx{settings[_MEMORY]}", *shared, *_FLAGS, *MODULE_OPTIONS, *shlex.split(settings[_OPTIONS])]
+    flags = [f"-Xmx{settings[_MEMORY]}", *shared, *_FLAGS, *module_options(version("pyspark"))]
+    flags += shlex.split(settings[_OPTIONS])
     return [java, "-cp", f"{settings[_CLASS_PATH]}:{spark_home()}/jars/*", *flags, *properties, MAIN]
+
+
+def module_options(spark: str) -> tuple[str, ...]:
+    """What a JVM is started with for a version of Spark, whatever its settings."""
+    return (*_MODULE_OPTIONS, *_BEFORE_4_2) if minor(spark) in ("4.0", "4.1") else _MODULE_OPTIONS
 
 
 def spark_home() -> Path:

@@ -15,6 +15,11 @@ EVERYWHERE = REQUIRED | {
     # A commit whose answer was lost is then found to be ours by Delta itself. Off by default in 4.4.
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
 }
+# What loads Delta into a Spark that has its jars.
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 _GIB = 1 << 30
 
 
@@ -26,6 +31,7 @@ def spark_settings() -> dict[str, str]:
     """
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     return EVERYWHERE | {
+        **DELTA,
         "spark.app.name": "lakehouse",
         "spark.master": "local[*]",
         "spark.driver.memory": f"{driver_gib(_memory())}g",
@@ -36,8 +42,6 @@ def spark_settings() -> dict[str, str]:
         # UTC, because in other zones Delta checks the whole state of a table at each commit, against a fault that it
         # once had there.
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
         # Delta rebuilds a table's state in 50 tasks by default, and each generates its code again: with two of them
         # a small step takes a tenth more CPU.

@@ -1,9 +1,10 @@
 """The versions that the library is tested with: the one table of them, for the code, pyproject.toml and the README."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakehouse.server.errors import VersionError
+from lakehouse.server.errors import OtherSparkError, VersionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,25 @@ class Tested:
         number, low, high = (_numbers(text) for text in (version, self.lowest, self.highest))
         return low <= number and number[:2] <= high[:2]
 
+    @property
+    def requirement(self) -> str:
+        """The range as a package's requirement: >=4.0.1,<4.3."""
+        major, middle = _numbers(self.highest)[:2]
+        return f">={self.lowest},<{major}.{middle + 1}"
+
     def __str__(self) -> str:
         return self.lowest if self.lowest == self.highest else f"{self.lowest} to {self.highest}"
 
 
 TESTED: Mapping[str, Tested] = {
-    "Spark": Tested("4.2.0", "4.2.0"),
+    "Spark": Tested("4.0.1", "4.2.0"),
     "Delta": Tested("4.4.0", "4.4.0"),
     "Dagster": Tested("1.13.0", "1.13.27"),
 }
+
+_PACKAGES = {"Spark": "pyspark", "Delta": "delta-spark", "Dagster": "dagster"}
+_DELTA_JAR = re.compile(r"\bdelta-spark_(\d+\.\d+)_2\.\d+\b")
+_ON_THE_CLASS_PATH = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
 def refuse_untested(program: str, version: str) -> None:
@@ -41,7 +52,47 @@ def refuse_untested(program: str, version: str) -> None:
         VersionError: It is another one.
     """
     if not TESTED[program].admits(version):
-        raise VersionError(program, version, str(TESTED[program]))
+        raise VersionError(program, version, str(TESTED[program]), _PACKAGES[program] + TESTED[program].requirement)
+
+
+def minor(version: str) -> str:
+    """4.2 of "4.2.0-amzn-1": Delta has a jar for each."""
+    return ".".join(str(number) for number in _numbers(version)[:2])
+
+
+def refuse_other_client(server: str, client: str) -> None:
+    """Does nothing where a Spark Connect server and this process's PySpark are of one minor version.
+
+    Raises:
+        OtherSparkError: They are not.
+    """
+    if minor(server) != minor(client):
+        raise OtherSparkError(
+            f"PySpark {client} of this process is the client of a Spark Connect server",
+            server,
+            f'Install "pyspark[connect]=={minor(server)}.*", or connect to a server of Spark {minor(client)}',
+        )
+
+
+def refuse_other_jars(spark: str, settings: Mapping[str, str]) -> None:
+    """Does nothing where the settings of a session name Delta's jars for its Spark, or name none.
+
+    Raises:
+        OtherSparkError: They name jars for another Spark.
+    """
+    for name in _ON_THE_CLASS_PATH:
+        for jar in _DELTA_JAR.finditer(settings.get(name, "")):
+            if jar.group(1) != minor(spark):
+                raise OtherSparkError(
+                    f"{name} has Delta's jar for Spark {jar.group(1)} ({jar.group(0)})",
+                    spark,
+                    give_jar(spark),
+                )
+
+
+def give_jar(spark: str) -> str:
+    """Which jar of Delta a version of Spark needs, as what to do."""
+    return f"Give it io.delta:delta-spark_{minor(spark)}_2.13:{TESTED['Delta'].highest}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ class Meaning(Enum):
     ISOLATION_REFUSED = "this Delta creates tables with Serializable only"
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
     ROWS_LOST = "rows that were computed for the write were lost with the executor that had them"
+    OTHER_JARS = "a jar needs what is not on the class path, as where it is for another version of Spark"
     ANSWER_LOST = "whether the statement was carried out is not known"
 
 
@@ -46,6 +47,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"must be Serializable", Meaning.ISOLATION_REFUSED),
     (r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]", Meaning.SESSION_ENDED),
     (r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", Meaning.ROWS_LOST),
+    (r"\b(?:NoClassDefFound|NoSuch(?:Method|Field)|AbstractMethod|IncompatibleClassChange)Error\b", Meaning.OTHER_JARS),
     (r"Py4JNetworkError|Answer from Java side is empty", Meaning.ANSWER_LOST),
     (r"Connection re(?:set|fused)|Socket closed|Stream removed|RST_STREAM|RetriesExceeded", Meaning.ANSWER_LOST),
     (r"StatusCode\.(?:UNAVAILABLE|DEADLINE_EXCEEDED)|SESSION_CLOSED|INVALID_HANDLE", Meaning.ANSWER_LOST),

@@ -8,6 +8,7 @@ a session of its own, and its rows cross over as a global temporary view.
 from collections.abc import Generator
 from concurrent.futures import wait
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import Any
 from uuid import uuid4
 
@@ -81,20 +82,31 @@ def handed_over(
 
 @contextmanager
 def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
-    """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect `cloneSession`."""
+    """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect has clones."""
     if not is_connect(spark):
         own = spark.newSession()
         _follow(own, spark)
         _use(own, spark)
         yield own  # stopping it would stop Spark; it goes with its last reference
         return
-    clone: Any = getattr(spark, "cloneSession")()  # noqa: B009
+    clone = _cloned(spark)
     try:
         _use(clone, spark)  # a clone has the settings, and begins in the default catalog
         with heard(clone):
             yield clone
     finally:
         _end(clone.client)
+
+
+def _cloned(spark: Any) -> Any:
+    """Another session of a Connect server with the settings of this one; Spark 4.0 has no `cloneSession`."""
+    if hasattr(spark, "cloneSession"):
+        return spark.cloneSession()
+    way = copy(spark.client._builder)  # noqa: SLF001
+    way._params = {**way._params, way.PARAM_SESSION_ID: str(uuid4())}  # noqa: SLF001
+    own = type(spark)(way, spark.client._user_id)  # noqa: SLF001
+    _follow(own, spark)
+    return own
 
 
 def _follow(own: SparkSession, spark: SparkSession) -> None:

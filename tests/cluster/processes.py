@@ -7,10 +7,11 @@ import subprocess
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 
 from lakehouse.server.java import java
-from lakehouse.server.jvm import MODULE_OPTIONS, spark_home
+from lakehouse.server.jvm import module_options, spark_home
 
 
 def free_port() -> int:
@@ -24,7 +25,7 @@ def java_command(main: str, *arguments: str, memory: str, jars: Sequence[Path] =
     program = java()
     assert program is not None
     path = ":".join(map(str, [*jars, spark_home() / "jars" / "*"]))
-    return [program, f"-Xmx{memory}", *MODULE_OPTIONS, "-cp", path, main, *arguments]
+    return [program, f"-Xmx{memory}", *module_options(version("pyspark")), "-cp", path, main, *arguments]
 
 
 @contextmanager

@@ -1,17 +1,21 @@
 """One session a process, as the settings say, that no run takes away from another."""
 
+import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster_pyspark import LazyPySparkResource, PySparkResource
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse import DeltaIOManager
+from lakehouse import Changes, DeltaIOManager, Merge, Table
 from lakehouse.cli.shell import at_hand
+from lakehouse.dagster.fit import refuse_unfit, version_of_delta
 from lakehouse.dagster.resources import LocalSpark
 from lakehouse.server.errors import UnsafeSettingError
 from lakehouse.server.settings import EVERYWHERE, local_settings
@@ -42,6 +46,34 @@ def test_a_resource_at_two_places_is_one_session_that_outlives_the_run(local_spa
         assert dg.materialize([table], resources=resources).success
     assert all(session is spark for session in seen)
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.skipif(
+    os.environ["LAKEHOUSE_SPARK"] == "server", reason="of classic Spark: the builder knows no other session"
+)
+@pytest.mark.parametrize("kind", [PySparkResource, LazyPySparkResource])
+def test_both_resources_of_dagster_pyspark_are_sessions_of_one_s_own(
+    kind: Any, lake: Lake, instance: dg.DagsterInstance
+):
+    """Used by the IO manager and by an asset; Dagster sets one up before the run, the other starts when asked."""
+    lake.create("numbers", [(1, "a"), (2, "b")], "id int, name string")
+    numbers = dg.AssetSpec("numbers", metadata=Table(key="id"))
+
+    @dg.asset(metadata=Table(key="id"))
+    def named(spark: kind, numbers: Changes) -> Merge:
+        assert spark.spark_session is lake.spark
+        touched = numbers.touched("id")
+        return Merge(touched.rows, touched)
+
+    own = kind(spark_config={})
+    resources = {"io_manager": DeltaIOManager(spark=own, root=str(lake.root)), "spark": own}
+    assert dg.materialize([numbers, named], resources=resources, instance=instance).success
+    assert lake.rows("named") == lake.rows("numbers")
+
+
+def test_a_session_says_which_delta_it_has(spark: SparkSession):
+    refuse_unfit(spark)
+    assert version_of_delta(spark) == version("delta-spark")
 
 
 def test_the_names_of_the_shell_are_tables_and_their_history(lake: Lake):

@@ -26,7 +26,7 @@ from lakehouse import (
     incremental,
     validate,
 )
-from lakehouse.dagster.failures import as_ended_session, is_worth_another_try
+from lakehouse.dagster.failures import as_our_errors, is_worth_another_try
 from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
 
 PROJECT = Path(__file__).parents[2]
@@ -174,12 +174,12 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
     gone = PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
     with (
         pytest.raises(SessionEndedError, match=r"inputs of 'orders' .*Nothing was written") as told,
-        as_ended_session("orders"),
+        as_our_errors("orders"),
     ):
         raise gone
     assert is_worth_another_try(told.value)
     other = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] orders")
-    with pytest.raises(PySparkException) as same, as_ended_session("orders"):
+    with pytest.raises(PySparkException) as same, as_our_errors("orders"):
         raise other
     assert same.value is other
 

@@ -1,6 +1,7 @@
 """The wheel in an empty environment, away from the checkout: installed, used by Dagster's own command line, complete.
 
-LAKEHOUSE_DAGSTER names another Dagster than the lock's: `make wheel` tries both ends of the range.
+LAKEHOUSE_DAGSTER names another Dagster than the lock's, LAKEHOUSE_PYSPARK another PySpark: `make wheel` tries the ends of
+both ranges.
 """
 
 import json
@@ -17,7 +18,8 @@ from typing import Any
 import pytest
 
 from lakehouse import __version__
-from lakehouse.server.jars import DIRECTORY, JARS, REPOSITORY, Jar
+from lakehouse.server.jars import DIRECTORY, REPOSITORY, Jar, delta_jars, fetch
+from lakehouse.server.java import find_java
 from tests.support.server_house import programs
 
 __all__ = ["programs"]  # a fixture
@@ -27,7 +29,7 @@ SHOP = """
 import dagster as dg
 from pyspark.sql import functions as F
 
-from lakehouse import Aggregate, Changes, DeltaIOManager, LocalSpark, Merge, Table, validate
+from lakehouse import Aggregate, Changes, ClusterSpark, DeltaIOManager, LocalSpark, Merge, Table, validate
 
 orders = dg.AssetSpec(["raw", "orders"], metadata=Table(key="id"))
 
@@ -43,7 +45,7 @@ def totals(open_orders: Changes) -> Aggregate:
     return Aggregate(open_orders, by="customer", count="orders", sums={"amount": "amount"})
 
 
-spark = LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=600)  # the machine may be slow between two runs
+spark = SPARK
 defs = validate(
     dg.Definitions(
         assets=[orders, open_orders, totals],
@@ -52,6 +54,10 @@ defs = validate(
     )
 )
 """
+SERVED = """LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=600)"""  # slow between two runs
+FETCHED = (
+    """ClusterSpark(delta=True, spark_config={"spark.driver.memory": "1g", "spark.sql.session.timeZone": "UTC"})"""
+)
 DELIVER = """
 import sys
 import pyarrow as pa
@@ -115,17 +121,22 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
 
 
 class Shop:
-    """A project of a user's own, in an environment of its own, on a machine that has no Java."""
+    """A project of a user's own, in an environment of its own, on a machine that has no Java.
 
-    def __init__(self, directory: Path, python: Path, programs: Path, repository: Path) -> None:
+    A classic session needs all of an installed Java, so it is given this machine's.
+    """
+
+    def __init__(self, directory: Path, python: Path, programs: Path, repository: Path, spark: str) -> None:
         self.directory, self.bin, self.root = directory, python.parent, directory / "la ke"
         self._environment = {
             "PATH": str(programs),
             "DAGSTER_HOME": str(directory / "home"),
             REPOSITORY: repository.as_uri(),
         }
+        if spark == FETCHED:
+            self._environment["JAVA_HOME"] = str(Path(find_java() or "").resolve().parents[1])
         (directory / "home").mkdir()
-        (directory / "shop.py").write_text(SHOP.replace("ROOT", str(self.root)))
+        (directory / "shop.py").write_text(SHOP.replace("SPARK", spark).replace("ROOT", str(self.root)))
 
     def run(self, program: str, *arguments: str) -> str:
         return run([str(self.bin / program), *arguments], self.directory, **self._environment)
@@ -139,33 +150,58 @@ class Shop:
 
 @pytest.fixture
 def shop(wheel: Path, programs: Path, tmp_path: Path) -> Iterator[Shop]:
-    environment, constraints, repository = tmp_path / "venv", tmp_path / "constraints.txt", tmp_path / "maven"
-    locked = re.findall(r"^([a-z].*==.*?) \\$", (PROJECT / "requirements.lock").read_text(), re.MULTILINE)
-    if "LAKEHOUSE_DAGSTER" in os.environ:
-        others = [line for line in locked if not line.startswith("dagster")]
-        locked = [*others, f"dagster=={os.environ['LAKEHOUSE_DAGSTER']}"]
-    constraints.write_text("\n".join(locked))
-    run([UV, "venv", "-q", "--python", sys.executable, str(environment)], tmp_path)
-    install = [UV, "pip", "install", "-q", "--python", f"{environment}/bin/python", "-c", str(constraints)]
-    cached = subprocess.run([*install, "--offline", f"{wheel}[local]"], cwd=tmp_path, capture_output=True, check=False)
-    if cached.returncode:
-        run([*install, f"{wheel}[local]"], tmp_path)
-    for jar in JARS:
-        offer(jar, repository)
-    made = Shop(tmp_path, environment / "bin" / "python", programs, repository)
+    made = installed(wheel, programs, tmp_path, "local", SERVED)
     yield made
     made.run("lakehouse", "spark", "stop", "--now", "--root", str(made.root))
 
 
-def offer(jar: Jar, repository: Path) -> None:
-    """Puts a jar where Maven's layout has it."""
+def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: str) -> Shop:
+    """A shop with the wheel, and a repository that has what its PySpark needs and nothing else."""
+    environment, constraints, repository = directory / "venv", directory / "constraints.txt", directory / "maven"
+    locked = re.findall(r"^([a-z].*==.*?) \\$", (PROJECT / "requirements.lock").read_text(), re.MULTILINE)
+    for variable, packages in (("LAKEHOUSE_DAGSTER", "dagster"), ("LAKEHOUSE_PYSPARK", "pyspark")):
+        if variable in os.environ:
+            others = [line for line in locked if not line.startswith(packages)]
+            locked = [*others, f"{packages}=={os.environ[variable]}"]
+    constraints.write_text("\n".join(locked))
+    run([UV, "venv", "-q", "--python", sys.executable, str(environment)], directory)
+    install = [UV, "pip", "install", "-q", "--python", f"{environment}/bin/python", "-c", str(constraints)]
+    wanted = f"{wheel}[{extras}]"
+    cached = subprocess.run([*install, "--offline", wanted], cwd=directory, capture_output=True, check=False)
+    if cached.returncode:
+        run([*install, wanted], directory)
+    jars = delta_jars(os.environ.get("LAKEHOUSE_PYSPARK"))
+    assert fetch(jars=jars) is None
+    for jar in jars:
+        offer(jar, repository, needs=[other for other in jars if jar is jars[0] and other is not jar])
+    return Shop(directory, environment / "bin" / "python", programs, repository, spark)
+
+
+def offer(jar: Jar, repository: Path, needs: list[Jar]) -> None:
+    """Puts a jar where Maven's layout has it, with what it needs."""
     place = repository / jar.organisation.replace(".", "/") / jar.name / jar.revision
     place.mkdir(parents=True)
     (place / jar.file_name).symlink_to(DIRECTORY / jar.file_name)
+    needed = "".join(f"<dependency>{coordinates(other)}</dependency>" for other in needs)
     (place / jar.file_name).with_suffix(".pom").write_text(
-        f"<project><modelVersion>4.0.0</modelVersion><groupId>{jar.organisation}</groupId>"
-        f"<artifactId>{jar.name}</artifactId><version>{jar.revision}</version></project>"
+        f"<project><modelVersion>4.0.0</modelVersion>{coordinates(jar)}<dependencies>{needed}</dependencies></project>"
     )
+
+
+def coordinates(jar: Jar) -> str:
+    return f"<groupId>{jar.organisation}</groupId><artifactId>{jar.name}</artifactId><version>{jar.revision}</version>"
+
+
+@pytest.mark.slow
+def test_classic_spark_fetches_the_delta_that_fits_with_the_extra_cluster(wheel: Path, programs: Path, tmp_path: Path):
+    shop = installed(wheel, programs, tmp_path, "cluster", FETCHED)
+    for delivery, totals in (
+        ("first", [["a", 2, 30], ["b", 1, 30]]),
+        ("second", [["a", 1, 10], ["b", 1, 30], ["c", 1, 50]]),
+    ):
+        shop.deliver(delivery)
+        shop.run("dagster", "asset", "materialize", "-m", "shop", "--select", "key:shop/*")
+        assert shop.totals() == totals
 
 
 @pytest.mark.slow

@@ -11,15 +11,16 @@ import pyspark
 import pytest
 
 from lakehouse import DeltaIOManager, LakehouseError
-from lakehouse.dagster.resources import ClusterSpark, LocalSpark, Where
+from lakehouse.dagster.resources import ClusterSpark, LocalSpark, Where, with_delta
 from lakehouse.server import in_process, jars
-from lakehouse.server.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError
-from lakehouse.server.jars import JARS, class_path, fetch
+from lakehouse.server.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError, VersionError
+from lakehouse.server.jars import class_path, delta_jars, fetch
 from lakehouse.server.java import java, java_problem
 from lakehouse.server.jvm import MAIN, class_archive, server_command
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.safety import OF_THIS_MACHINE, RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
-from lakehouse.server.settings import EVERYWHERE, driver_gib, local_settings
+from lakehouse.server.settings import DELTA, EVERYWHERE, driver_gib, local_settings
+from lakehouse.server.versions import minor
 from resources.environments import PROJECT, environment
 
 
@@ -61,14 +62,14 @@ def test_a_java_home_without_java_is_not_passed_over_for_the_path(tmp_path: Path
 
 
 def test_the_jars_are_of_the_installed_delta_and_spark():
-    delta = [jar for jar in JARS if jar.organisation == "io.delta"]
+    delta = [jar for jar in delta_jars() if jar.organisation == "io.delta"]
     assert {jar.revision for jar in delta} == {version("delta-spark")}
     scala = next(Path(pyspark.__file__).parent.glob("jars/spark-core_*.jar")).name.split("_")[1].split("-")[0]
     assert delta[0].name == f"delta-spark_{'.'.join(version('pyspark').split('.')[:2])}_{scala}"
 
 
 def test_the_class_path_names_the_pinned_files_and_no_others(tmp_path: Path):
-    assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in JARS]
+    assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in delta_jars()]
 
 
 def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -79,10 +80,10 @@ def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path, monkeypatch: 
         return "fetched"
 
     monkeypatch.setattr(jars, "_retrieve", serve)
-    for jar in JARS:
+    for jar in delta_jars():
         (tmp_path / jar.file_name).write_bytes(b"not this")
     assert "Nothing was installed" in str(fetch(tmp_path))
-    assert asked == [*JARS]
+    assert asked == [*delta_jars()]
 
 
 def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(
@@ -306,6 +307,40 @@ def test_where_spark_is_can_be_chosen():
 def test_a_choice_that_means_nothing_is_refused(variable: str, value: str, said: str):
     with pytest.raises(VariableError, match=said):
         environment({variable: value})
+
+
+class TestACluster:
+    """`ClusterSpark(delta=True)`: a classic session fetches the jars that the package delta-spark names."""
+
+    def test_gets_the_jar_of_its_spark_and_what_loads_it_beside_the_user_s_settings(self, no_remote: None):
+        packages = "spark.jars.packages"
+        given = {packages: "org.example:thing:1", "spark.sql.extensions": "mine"}
+        settings = with_delta(given)
+        spark = minor(version("pyspark"))
+        assert settings[packages] == f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')},org.example:thing:1"
+        assert settings["spark.sql.extensions"] == "mine"
+        assert settings["spark.sql.catalog.spark_catalog"] == DELTA["spark.sql.catalog.spark_catalog"]
+        assert with_delta({})[packages] == settings[packages].partition(",")[0]
+
+    def test_whose_package_is_missing_is_told_what_to_install(self, no_remote: None, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setitem(sys.modules, "delta", None)
+        with pytest.raises(NotInstalledError, match=r"pip install 'dagster-delta-lakehouse\[cluster\]'"):
+            _ = ClusterSpark(delta=True).spark_session
+
+    def test_with_another_delta_is_refused(self, no_remote: None, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("lakehouse.dagster.resources.version", {"delta-spark": "4.0.0"}.__getitem__)
+        with pytest.raises(VersionError, match=r"Delta 4\.0\.0 is not among .* Install delta-spark>=4\.4\.0,<4\.5"):
+            _ = ClusterSpark(delta=True).spark_session
+
+    def test_that_is_a_server_has_jars_of_its_own(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+        with pytest.raises(VariableError, match="brings Delta's jars itself"):
+            _ = ClusterSpark(delta=True).spark_session
+
+
+@pytest.fixture
+def no_remote(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
 
 
 def test_java_is_the_machine_s_where_it_fits_and_the_package_s_elsewhere(tmp_path: Path):

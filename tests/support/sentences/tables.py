@@ -37,6 +37,15 @@ CASES = [
         "Run it again: the next run reads them in a new session.",
     ),
     Case(
+        errors.OtherJarsError,
+        {"asset": "flights", "reason": "java.lang.NoSuchMethodError: 'void a.B.c()'"},
+        "Spark failed in a run of 'flights', because a jar on its class path needs what is not there, as where Delta's "
+        "jar is for another version of Spark: java.lang.NoSuchMethodError: 'void a.B.c()'.",
+        WRITTEN,
+        "Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for Spark 4.1, say), or the "
+        "class that is missing.",
+    ),
+    Case(
         errors.IsolationLevelError,
         {"asset": "flights", "level": "WriteSerializable"},
         "'flights' declares delta.isolationLevel = WriteSerializable, but open-source Delta creates tables with "

@@ -174,7 +174,7 @@ class Followed:
         log, head = logs(self.ref)
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
-            candidates |= self._with_rows(log, head) & own
+            candidates |= self._written(log, head, own)
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
         each = [
             backlogs_by_partition(
@@ -191,11 +191,14 @@ class Followed:
             " ".join(partitions.note for partitions in mapped if partitions.note),
         )
 
-    def _with_rows(self, log: FileLog, head: Head) -> frozenset[str]:
-        """The partitions that the table has rows of."""
+    def _written(self, log: FileLog, head: Head, own: frozenset[str]) -> frozenset[str]:
+        """The partitions that the table has rows of; if its files name none, those that its own commits wrote."""
         assert self.asset.partitions_def is not None
         rows = keys_of_rows(self.ref.name, self.asset.partitions_def, self.declared, log, head)
-        return frozenset() if rows is None else rows.of_rows(log.partition_values())
+        if rows is not None:
+            return rows.of_rows(log.partition_values()) & own
+        cursors = cursor_of_each(log, head, self.ref.name, own)
+        return frozenset(partition for partition, cursor in cursors.items() if isinstance(cursor, Known))
 
     def _refuses_gaps(self, source: dg.AssetKey) -> bool:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""

@@ -130,6 +130,20 @@ def append_day(root: Path, day: str, row: int) -> None:
     write_deltalake(str(root / "orders"), rows, mode="append", partition_by=["day"], configuration=FEED)
 
 
+@pytest.mark.parametrize("columns", [["day"], []], ids=["partitioned by day", "in no partitions of Delta"])
+def test_a_partition_whose_last_rows_are_deleted_at_the_source_is_behind(tmp_path: Path, columns: list[str]) -> None:
+    """Its rows are in the table alone, whose own commits name it if its files do not."""
+    append_day(tmp_path, "2013-01-01", 1)
+    append_day(tmp_path, "2013-01-02", 2)
+    for partition in ("2013-01-01", "2013-01-02"):
+        run_day(tmp_path, partition, columns)
+    assert watched(tmp_path, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY] == UpToDate()
+    DeltaTable(str(tmp_path / "orders")).delete("day = '2013-01-01'")
+    look = watched(tmp_path, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind)
+    assert set(look.partitions) == {"2013-01-01"}
+
+
 def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:
     table = checked(days, daily, by_day)
     lag = table.lag(timedelta(days=1))

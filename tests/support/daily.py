@@ -1,5 +1,6 @@
 """Runs of the partitioned table `daily` without Spark, which follows `orders`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,12 +9,18 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from lakehouse.cursor.mark import Mark, Position
 
 
-def run_day(root: Path, partition: str) -> None:
-    """What a run of a partition leaves: a commit with its mark, as far as its source goes."""
+def run_day(root: Path, partition: str, columns: Sequence[str] = ("day",)) -> None:
+    """What a run of a partition leaves: a commit with its mark, as far as its source goes.
+
+    Args:
+        root: Where the tables are.
+        partition: The partition.
+        columns: The partition columns of the table's files.
+    """
     read, path = DeltaTable(str(root / "orders")), root / "daily"
     base = DeltaTable(str(path)).version() if path.exists() else -1
     position = Position(str(read.metadata().id), read.version())
     mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position})
     rows = pa.table({"id": pa.array([base], pa.int32()), "day": [partition]})
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
-    write_deltalake(str(path), rows, mode="append", partition_by=["day"], commit_properties=properties)
+    write_deltalake(str(path), rows, mode="append", partition_by=[*columns] or None, commit_properties=properties)

@@ -1,5 +1,6 @@
 """Partition definitions of every kind, the values that their columns may hold, and how logs write those. No Spark."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -79,6 +80,19 @@ def of_several() -> st.SearchStrategy[dg.MultiPartitionsDefinition]:
 def types_of(definition: Definition) -> Sequence[str]:
     """The types of column for which a definition could be meant."""
     return TIME_TYPES if isinstance(definition, dg.TimeWindowPartitionsDefinition) else NAME_TYPES
+
+
+def fitting_types_of(definition: Definition) -> Sequence[str]:
+    """The types of column of which some key of a definition is a value."""
+    if isinstance(definition, dg.DynamicPartitionsDefinition):
+        return ["string", "int", "smallint", "date"]
+    keys, fitting = definition.get_partition_keys(), ["string"]
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        fitting += ["timestamp", "timestamp_ntz", "date"]
+    fitting += ["bigint", "int"] if any(re.fullmatch("-?[0-9]{1,8}", key) for key in keys) else []
+    fitting += ["date"] if "2026-01-02" in keys else []
+    fitting += ["boolean"] if {"true", "FALSE"} & {*keys} else []
+    return [*dict.fromkeys(fitting)]
 
 
 def values_of(definition: Definition, column_type: str) -> list[Any]:
@@ -176,7 +190,7 @@ class Sales:
     def some(self) -> st.SearchStrategy[list[tuple[Any, ...]]]:
         """Partition values of new rows."""
         columns = [st.sampled_from(values_of(of, self.types[name])) for name, of in self._dimensions()]
-        return st.lists(st.tuples(*columns), min_size=1, max_size=4)
+        return st.lists(st.tuples(*columns), min_size=2, max_size=5)
 
     def _dimensions(self) -> list[tuple[str, Definition]]:
         if isinstance(self.definition, dg.MultiPartitionsDefinition):
@@ -210,11 +224,11 @@ class Sales:
 def sales(draw: st.DrawFn) -> Sales:
     definition = draw(of_one_dimension() | of_several())
     if isinstance(definition, dg.MultiPartitionsDefinition):
-        types = {d.name: draw(st.sampled_from(types_of(d.partitions_def))) for d in definition.partitions_defs}
+        types = {d.name: draw(st.sampled_from(fitting_types_of(d.partitions_def))) for d in definition.partitions_defs}
         first, second = definition.partitions_defs
         one = draw(st.sampled_from([None, first, second]))
         if one is not None and first.partitions_def != second.partitions_def:  # else Dagster cannot tell which is meant
             return Sales(definition, types, one.partitions_def, (one.name,))
         return Sales(definition, types, definition, tuple(types))
-    types = {"at": draw(st.sampled_from(types_of(definition)))}
+    types = {"at": draw(st.sampled_from(fitting_types_of(definition)))}
     return Sales(definition, types, definition, ("at",))

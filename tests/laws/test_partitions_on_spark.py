@@ -1,0 +1,110 @@
+"""Every changed row of a partitioned source arrives through the sensor and real runs, whoever has written the source.
+
+LAKEHOUSE_HISTORIES says how many histories there are. tests/laws/test_partitions.py has many more without Spark.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from lakehouse import Changes, Merge, Pace, Table, change_sensor
+from lakehouse.errors import WriteError
+from tests.laws.test_partitions import Carried
+from tests.support.house import House
+from tests.support.lake import Lake
+from tests.support.partitioned import SHOPS, Sales, sales
+from tests.support.ticks import requests
+
+HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "4"))
+TOLD = list[Counter[str]]()
+"""What was seen of each run of the test."""
+
+
+def copied(sales: Changes) -> Merge:
+    touched = sales.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def carry(house: House, name: str, sensor: dg.SensorDefinition) -> int:
+    """Ticks, and runs of what they ask for, until a tick asks for nothing."""
+    runs = 0
+    for _ in range(10):
+        asked = requests(sensor, house.instance)
+        if not asked:
+            return runs
+        for request in asked:
+            tags = {**request.tags, "dagster/run_key": str(request.run_key)}
+            house.run(name, partition_key=request.partition_key, tags=tags, raise_on_error=False)
+            runs += 1
+    raise AssertionError("there are still requests")
+
+
+def by_spark(lake: Lake, of: Sales, values: list[tuple[Any, ...]]) -> None:
+    rows = of.added(values)
+    schema = ", ".join(["id int", *(f"{name} {kind}" for name, kind in of.types.items())])
+    writer = lake.values([tuple(row.values()) for row in rows], schema).write.format("delta").mode("append")
+    writer = writer.option("delta.enableChangeDataFeed", "true").partitionBy(*of.columns)
+    writer.save(str(lake.root / "sales"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Class `MultiToSingleDimensionPartitionMapping`")  # in beta
+def test_every_changed_row_of_a_partitioned_source_arrives_by_real_runs(spark: SparkSession, tmp_path: Path) -> None:
+    seen = Counter[str]()
+
+    @settings(
+        max_examples=HISTORIES,
+        phases=[Phase.explicit, Phase.generate],
+        deadline=None,
+        derandomize="LAKEHOUSE_HISTORIES" not in os.environ,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(st.data())
+    def histories(data: st.DataObject) -> None:
+        root = tmp_path / uuid4().hex
+        root.mkdir()
+        with dg.DagsterInstance.ephemeral() as instance:
+            instance.add_dynamic_partitions(SHOPS, ["01", "2026-01-02", "b c"])
+            with dg.partition_loading_context(dynamic_partitions_store=instance):
+                seen.update(history(data, Lake(spark, root), instance))
+
+    histories()
+    assert seen["histories"] >= HISTORIES
+    assert seen["rows that arrived"]
+    TOLD.append(seen)
+
+
+def history(data: st.DataObject, lake: Lake, instance: dg.DagsterInstance) -> Counter[str]:
+    of = data.draw(sales())
+    note(str(of))
+    asset = dg.asset(name="carried", partitions_def=of.own, metadata=Table(key="id", partition_by=of.own_columns))(
+        copied
+    )
+    house = House(lake, [of.spec, asset], instance)
+    sensor = change_sensor("carry_on", house.assets, root=str(lake.root), pace=Pace(max_partitions=100))
+    expected, seen = Carried(lake.root, of, instance), Counter({"histories": 1, f"of {type(of.own).__name__}": 1})
+    for spark_writes in data.draw(st.permutations([True, False])):
+        values = data.draw(of.some())[:2]  # each may be a run of its own
+        if spark_writes:
+            by_spark(lake, of, values)
+        else:
+            of.append(lake.root, values)
+        seen["runs"] += carry(house, "carried", sensor)
+        ids = set[int]()
+        for partition in of.own.get_partition_keys():
+            try:
+                ids.update(expected.rows_of(partition))
+            except WriteError:
+                seen["refused partitions"] += 1
+        held = {row[0] for row in lake.rows("carried")} if lake.exists("carried") else set[int]()
+        assert held == ids
+        seen["rows that arrived"] += len(ids)
+    return seen

@@ -14,7 +14,6 @@ from lakehouse.changes.content import Everything
 from lakehouse.cursor.mark import Position
 from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, result_annotation, writes_nothing
 from lakehouse.dagster.past_checks import CHECK
-from lakehouse.follow.partitions import is_dynamic
 from lakehouse.frames.types import column_types
 from lakehouse.history.history_rows import Shape
 from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
@@ -75,8 +74,6 @@ def _why_partial(asset: dg.AssetsDefinition, inputs: Collection[str]) -> str | N
             return f"its input '{name}' starts late or leaves commits out"
         if asset.partitions_def is None and maps_partitions(asset, asset.keys_by_input_name[name]):
             return f"it reads only some partitions of '{name}'"
-    if is_dynamic(asset.partitions_def):
-        return "its partitions are dynamic, and its definition does not name them"
     return None
 
 

@@ -230,11 +230,6 @@ def assets() -> Iterator[tuple[dg.AssetsDefinition, str]]:
     @dg.asset(ins={"orders": dg.AssetIn(partition_mapping=dg.LastPartitionMapping())}, metadata=Table(key="id"))
     def of_the_last(orders: Changes) -> Merge: ...
 
-    @dg.asset(
-        partitions_def=dg.DynamicPartitionsDefinition(name="shops"), metadata=Table(key="id", partition_by="shop")
-    )
-    def by_shop(orders: Changes) -> Merge: ...
-
     yield appended, "it appends: what was added stays"
     yield taken, "it takes extracts"
     yield made_of_nothing, "its function reads no table"
@@ -242,7 +237,6 @@ def assets() -> Iterator[tuple[dg.AssetsDefinition, str]]:
     yield looks_up, "'customers' is a snapshot input: rows that were written already do not follow"
     yield late, "its input 'orders' starts late or leaves commits out"
     yield of_the_last, "it reads only some partitions of 'orders'"
-    yield by_shop, "its partitions are dynamic"
 
 
 @pytest.mark.parametrize(("asset", "reason"), [*assets()], ids=lambda value: value if isinstance(value, str) else "")

@@ -84,6 +84,22 @@ def test_a_night_compares_the_partition_whose_check_is_oldest_or_that_differed(h
 
 
 @pytest.mark.slow
+def test_a_night_compares_a_partition_whose_key_only_dagster_s_storage_has(house: House) -> None:
+    @dg.asset(partitions_def=dg.DynamicPartitionsDefinition(name="days"), metadata=Table(partition_by="day", key="id"))
+    def by_day(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    house.instance.add_dynamic_partitions("days", ["2013-01-02", "2013-01-03"])
+    house.assets = [orders, by_day]
+    house.run("by_day", partition_key="2013-01-02")
+    told = night(house, orders, by_day)["by_day"]
+    assert told.passed and told.metadata["partition"].value == "2013-01-02"
+    house.lake.sql("UPDATE {by_day} SET v = 7")
+    assert not night(house, orders, by_day)["by_day"].passed
+
+
+@pytest.mark.slow
 def test_a_night_ends_with_the_check_in_which_its_limit_is_reached(house: House) -> None:
     house.assets = [orders, slow, ranked]
     house.run("slow", "ranked")

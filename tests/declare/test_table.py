@@ -21,8 +21,10 @@ texts = st.dictionaries(names, st.sampled_from(["", "true", "it's"]), max_size=2
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     layout = draw(st.sampled_from(["partition_by", "cluster_by"]))
+    key = draw(columns)
     return Table(
-        key=draw(columns),
+        key=key,
+        trust_key=bool(key) and draw(st.booleans()),
         properties=draw(texts),
         name=draw(st.none() | st.sampled_from(["events", "main.silver.flights"])),
         on_gap=draw(st.sampled_from(["reconcile", "fail"])),

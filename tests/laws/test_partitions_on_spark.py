@@ -1,10 +1,11 @@
 """Every changed row of a partitioned source arrives through the sensor and real runs, whoever has written the source.
 
-LAKEHOUSE_HISTORIES says how many histories there are. tests/laws/test_partitions.py has many more without Spark.
+LAKEHOUSE_HISTORIES says how many histories there are of each kind of partitions. tests/laws/test_partitions.py has many more without Spark.
 """
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,10 +21,19 @@ from lakehouse.errors import WriteError
 from tests.laws.test_partitions import Carried
 from tests.support.house import House
 from tests.support.lake import Lake
-from tests.support.partitioned import SHOPS, Sales, sales
+from tests.support.partitioned import (
+    SHOPS,
+    Definition,
+    Sales,
+    of_dynamic_names,
+    of_fixed_names,
+    of_several,
+    of_time,
+    sales,
+)
 from tests.support.ticks import requests
 
-HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "4"))
+HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 TOLD = list[Counter[str]]()
 """What was seen of each run of the test."""
 
@@ -57,7 +67,10 @@ def by_spark(lake: Lake, of: Sales, values: list[tuple[Any, ...]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Class `MultiToSingleDimensionPartitionMapping`")  # in beta
-def test_every_changed_row_of_a_partitioned_source_arrives_by_real_runs(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [of_time, of_fixed_names, of_dynamic_names, of_several])
+def test_every_changed_row_of_a_partitioned_source_arrives_by_real_runs(
+    spark: SparkSession, tmp_path: Path, kind: Callable[[], st.SearchStrategy[Definition]]
+) -> None:
     seen = Counter[str]()
 
     @settings(
@@ -74,16 +87,15 @@ def test_every_changed_row_of_a_partitioned_source_arrives_by_real_runs(spark: S
         with dg.DagsterInstance.ephemeral() as instance:
             instance.add_dynamic_partitions(SHOPS, ["01", "2026-01-02", "b c"])
             with dg.partition_loading_context(dynamic_partitions_store=instance):
-                seen.update(history(data, Lake(spark, root), instance))
+                seen.update(history(data, data.draw(sales(kind())), Lake(spark, root), instance))
 
     histories()
     assert seen["histories"] >= HISTORIES
-    assert seen["rows that arrived"]
+    assert seen["rows that arrived"] >= seen["histories"]
     TOLD.append(seen)
 
 
-def history(data: st.DataObject, lake: Lake, instance: dg.DagsterInstance) -> Counter[str]:
-    of = data.draw(sales())
+def history(data: st.DataObject, of: Sales, lake: Lake, instance: dg.DagsterInstance) -> Counter[str]:
     note(str(of))
     asset = dg.asset(name="carried", partitions_def=of.own, metadata=Table(key="id", partition_by=of.own_columns))(
         copied
@@ -91,8 +103,8 @@ def history(data: st.DataObject, lake: Lake, instance: dg.DagsterInstance) -> Co
     house = House(lake, [of.spec, asset], instance)
     sensor = change_sensor("carry_on", house.assets, root=str(lake.root), pace=Pace(max_partitions=100))
     expected, seen = Carried(lake.root, of, instance), Counter({"histories": 1, f"of {type(of.own).__name__}": 1})
-    for spark_writes in data.draw(st.permutations([True, False])):
-        values = data.draw(of.some())[:2]  # each may be a run of its own
+    for rows, spark_writes in zip((2, 1), data.draw(st.permutations([True, False])), strict=True):
+        values = [data.draw(of.within()) for _ in range(rows)]
         if spark_writes:
             by_spark(lake, of, values)
         else:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import strategies as st
 
 from lakehouse import Table
+from lakehouse.dagster.code_location import slice_of
+from lakehouse.errors import WriteError
 from tests.support.marked import FEED
+from tests.support.predicates import Test, selects
 
 Definition: TypeAlias = dg.PartitionsDefinition[Any]
 
@@ -64,9 +68,16 @@ def of_time(draw: st.DrawFn) -> dg.TimeWindowPartitionsDefinition:
     return dg.TimeWindowPartitionsDefinition(cron_schedule=cron, fmt=fmt or "%Y-%m-%d", **given)
 
 
+def of_fixed_names() -> st.SearchStrategy[Definition]:
+    return st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True).map(dg.StaticPartitionsDefinition)
+
+
+def of_dynamic_names() -> st.SearchStrategy[Definition]:
+    return st.just(dg.DynamicPartitionsDefinition(name=SHOPS))
+
+
 def of_names() -> st.SearchStrategy[Definition]:
-    names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True)
-    return names.map(dg.StaticPartitionsDefinition) | st.just(dg.DynamicPartitionsDefinition(name=SHOPS))
+    return of_fixed_names() | of_dynamic_names()
 
 
 def of_one_dimension() -> st.SearchStrategy[Definition]:
@@ -192,6 +203,19 @@ class Sales:
         columns = [st.sampled_from(values_of(of, self.types[name])) for name, of in self._dimensions()]
         return st.lists(st.tuples(*columns), min_size=2, max_size=5)
 
+    def within(self) -> st.SearchStrategy[tuple[Any, ...]]:
+        """Partition values of a new row that some run selects."""
+        columns = list[st.SearchStrategy[Any]]()
+        for name, dimension in self._dimensions():
+            kind, table = self.types[name], Table(partition_by=name)
+            tests = list[Test]()
+            for key in dimension.get_partition_keys():
+                with suppress(WriteError):
+                    tests.append(selects(slice_of("sales", table, dimension, [key]).predicate({name: kind})))
+            values = values_of(dimension, kind)
+            columns.append(st.sampled_from([v for v in values if any(test({name: v}) for test in tests)]))
+        return st.tuples(*columns)
+
     def _dimensions(self) -> list[tuple[str, Definition]]:
         if isinstance(self.definition, dg.MultiPartitionsDefinition):
             return [(dimension.name, dimension.partitions_def) for dimension in self.definition.partitions_defs]
@@ -221,8 +245,9 @@ class Sales:
 
 
 @st.composite
-def sales(draw: st.DrawFn) -> Sales:
-    definition = draw(of_one_dimension() | of_several())
+def sales(draw: st.DrawFn, definitions: st.SearchStrategy[Definition] | None = None) -> Sales:
+    everything = of_one_dimension() | of_several()
+    definition = draw(everything if definitions is None else definitions)
     if isinstance(definition, dg.MultiPartitionsDefinition):
         types = {d.name: draw(st.sampled_from(fitting_types_of(d.partitions_def))) for d in definition.partitions_defs}
         first, second = definition.partitions_defs

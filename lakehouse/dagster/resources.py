@@ -30,7 +30,7 @@ from lakehouse.spark.diagnosis import Meaning, diagnose
 
 IDLE = 900
 """Seconds without use after which a server ends, unless said otherwise."""
-_PACKAGES = "spark.jars.packages"
+_PACKAGES, _EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
 _NO_DELTA = "ClusterSpark(delta=True) needs delta-spark: pip install 'dagster-delta-lakehouse[cluster]'."
 
 
@@ -157,7 +157,7 @@ def with_delta(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with which a classic session fetches Delta's jars, as delta-spark says, and loads them.
 
     Args:
-        settings: The user's, which win; packages named there are fetched too.
+        settings: The user's, which win; packages and extensions that they name are loaded beside Delta's.
     """
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
@@ -168,9 +168,14 @@ def with_delta(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise NotInstalledError(_NO_DELTA) from None
     refuse_untested("Delta", version("delta-spark"))
     refuse_untested("Spark", version("pyspark"))
-    more = [package for package in str(settings.get(_PACKAGES, "")).split(",") if package]
-    builder = cast("Any", configure_spark_with_delta_pip(SparkSession.builder, more))
-    return {**DELTA, **settings, _PACKAGES: builder._options[_PACKAGES]}  # noqa: SLF001
+    builder = cast("Any", configure_spark_with_delta_pip(SparkSession.builder, _listed(settings.get(_PACKAGES))))
+    extensions = dict.fromkeys([DELTA[_EXTENSIONS], *_listed(settings.get(_EXTENSIONS))])
+    both = {_PACKAGES: builder._options[_PACKAGES], _EXTENSIONS: ",".join(extensions)}  # noqa: SLF001
+    return {**DELTA, **settings, **both}
+
+
+def _listed(value: object) -> list[str]:
+    return [name for name in str(value or "").split(",") if name]
 
 
 def _answers(session: SparkSession) -> bool:

@@ -318,7 +318,7 @@ class TestACluster:
         settings = with_delta(given)
         spark = minor(version("pyspark"))
         assert settings[packages] == f"io.delta:delta-spark_{spark}_2.13:{version('delta-spark')},org.example:thing:1"
-        assert settings["spark.sql.extensions"] == "mine"
+        assert settings["spark.sql.extensions"] == f"{DELTA['spark.sql.extensions']},mine"
         assert settings["spark.sql.catalog.spark_catalog"] == DELTA["spark.sql.catalog.spark_catalog"]
         assert with_delta({})[packages] == settings[packages].partition(",")[0]
 

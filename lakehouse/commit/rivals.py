@@ -14,6 +14,7 @@ from lakehouse.declare.isolation import Isolation
 from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.errors import (
     ComputeError,
+    DeltaRefusedError,
     IsolationLevelError,
     LakehouseError,
     LateGapError,
@@ -22,13 +23,14 @@ from lakehouse.errors import (
     OtherJarsError,
     PlanError,
     SessionEndedError,
+    UnexplainedError,
 )
 from lakehouse.frames.driver_rows import is_empty
 from lakehouse.history.history_rows import Shape
 from lakehouse.log.commit_info import Commit
 from lakehouse.read.run import Run
 from lakehouse.results.writes import History, Merge, Write
-from lakehouse.spark.diagnosis import Meaning, diagnose, missing_module, why_unreadable
+from lakehouse.spark.diagnosis import Meaning, diagnose, missing_module, refusal, why_temporary, why_unreadable
 from lakehouse.spark.evidence import causes, first_line, is_of_the_asset, without_jvm_trace
 from lakehouse.spark.snapshot import TableVersion
 
@@ -148,9 +150,14 @@ def explained(run: Run, error: Exception) -> LakehouseError:
     level = run.table.isolation
     if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
         return IsolationLevelError(run.name, level.value)  # only Delta knows: on Databricks the definition works
-    of_the_asset = is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error))
-    at_fault = of_the_asset and Meaning.VERSION_EXPIRED not in meanings  # the next run pins the version of that time
-    if not at_fault:
-        return ComputeError(run.name, first_line(error))
-    without_jvm_trace(error)
-    return PlanError(run.name, first_line(error))
+    why = why_temporary(error)
+    if why is not None and (Meaning.VERSION_EXPIRED in meanings or not is_of_the_asset(error)):
+        return ComputeError(run.name, first_line(error), why)
+    refused = refusal(error)
+    if refused is not None:
+        without_jvm_trace(error)
+        return DeltaRefusedError(run.name, run.ref.identifier, refused.condition, refused.sentence)
+    if is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error)):
+        without_jvm_trace(error)
+        return PlanError(run.name, first_line(error))
+    return UnexplainedError(run.name, first_line(error))

@@ -52,7 +52,6 @@ from lakehouse.declare.policy import Policy
 from lakehouse.declare.read import Read
 from lakehouse.declare.retry import Retry
 from lakehouse.declare.table import Table
-from lakehouse.errors import UnreadableLogError
 from lakehouse.feed.feed_reader import Feeds
 from lakehouse.log.location import Location, Storage, scheme_of
 from lakehouse.materialization import Materialization, begin
@@ -136,10 +135,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             unused = without_effect(run)
             if unused is not None:
                 context.log.warning(unused)
-            try:
-                report(context, execution, run, outcome, self.session)
-            except UnreadableLogError as error:  # its result is in the table, whatever cannot be read about it
-                context.log.warning(f"{step.asset.name} is written, and what was written cannot be shown: {error}")
+            report(context, execution, run, outcome, self.session)
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
     def _written(

@@ -1,6 +1,7 @@
 """What a materialization reports to Dagster: from its commit, and from the difference if that knows more."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,7 @@ from lakehouse.changes.latest_images import TIMESTAMP, VERSION
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.walk import may_concern
+from lakehouse.dagster.facts import KnownFacts
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.frames.types import as_struct
 from lakehouse.log.log import Head, Log
@@ -35,11 +37,15 @@ def report(
     outcome: Outcome | NothingToDo,
     spark: Callable[[], SparkSession],
 ) -> None:
-    """Adds the materialization's metadata and data version, and says in one line what happened."""
-    log = run.ref.log(spark)
-    head = log.head()
-    metadata, sentence = _outcome(run, outcome, log, head)
-    metadata["read"] = _reads(run)
+    """Adds the materialization's metadata and data version, and says in one line what happened.
+
+    The result is in the table, so nothing here fails the step: a fact that is not to be had is left out.
+    """
+    facts, log = KnownFacts(run.name, context.log.warning), cache(lambda: run.ref.log(spark))
+    head = facts.fetch("where the table stands", lambda: log().head(), None)
+    among = facts.fetch("the size of the table", lambda: _among(outcome, log(), head), "")
+    metadata, sentence = _outcome(run, outcome, among)
+    metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
     behind = sum(changes.behind for changes in run.changes)
@@ -52,19 +58,32 @@ def report(
             sentence += (
                 f" {counted(left_out, 'row')} of the result belong to no partition of the run and were left out."
             )
-    metadata |= _extent(log, head) | _sample(run, outcome, head, spark)
-    if head is not None:
-        declared = log.file_schema(head.version)
-        schema = TableVersion.of(spark(), run.ref, head).rows().schema if declared is None else as_struct(declared)
-        metadata["dagster/column_schema"] = column_schema(schema)
-        version = data_version_of(log, head.version, run)
-        data_version = _told_before(execution, run) if version is None else None
-        data_version = data_version or str(head.version if version is None else version)
+    metadata |= facts.fetch("the size of the table", lambda: _extent(log(), head), {})
+    metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
+    metadata |= facts.fetch("the columns of the table", lambda: _columns(run, log(), head, spark), {})
+    metadata |= facts.fetch("where the catalog has the table", lambda: _locations(run, spark), {})
+    data_version = facts.fetch("the data version", lambda: _data_version(execution, run, log(), head), None)
+    if data_version is not None:
         execution.set_data_version(context.asset_key, dg.DataVersion(data_version))
     metadata["dagster/uri"] = run.ref.location
-    metadata |= _locations(run, spark)
     context.add_output_metadata(metadata)
     context.log.info(sentence)
+
+
+def _columns(run: Run, log: Log, head: Head | None, spark: Callable[[], SparkSession]) -> dict[str, Any]:
+    if head is None:
+        return {}
+    declared = log.file_schema(head.version)
+    schema = TableVersion.of(spark(), run.ref, head).rows().schema if declared is None else as_struct(declared)
+    return {"dagster/column_schema": column_schema(schema)}
+
+
+def _data_version(execution: dg.AssetExecutionContext, run: Run, log: Log, head: Head | None) -> str | None:
+    if head is None:
+        return None
+    version = data_version_of(log, head.version, run)
+    former = _told_before(execution, run) if version is None else None
+    return former or str(head.version if version is None else version)
 
 
 def _locations(run: Run, spark: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -104,7 +123,7 @@ def column_schema(schema: StructType) -> dg.TableSchema:
     )
 
 
-def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> tuple[dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], str]:
     match outcome:
         case Unchanged(version=version):
             return (
@@ -125,7 +144,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, log: Log, head: Head | No
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows = _rows(outcome)
-            how = outcome.statement.describe() + _among(outcome, log, head)
+            how = outcome.statement.describe() + among
             metadata = _counts(commit.version, rows) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
@@ -149,8 +168,10 @@ def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
 def _extent(log: Log, head: Head | None) -> dict[str, Any]:
     """How much the table holds, deleted rows left out."""
     size, rows = log.size(), None if head is None else log.live_rows(head.version)
-    extent = {} if size is None else {"bytes": size.bytes}
-    return extent | ({} if rows is None else {"dagster/row_count": rows})
+    if size is None:
+        return {}
+    count = {"dagster/row_count": rows} if rows is not None else {"rows": f"at most {size.rows:,}"}
+    return {"bytes": size.bytes} | count
 
 
 def _sample(
@@ -181,10 +202,12 @@ def _rows(outcome: Committed) -> Rows:
             return outcome.commit.rows
 
 
-def _among(outcome: Committed, log: Log, head: Head | None) -> str:
+def _among(outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> str:
     """Of how many rows and files a change was."""
-    size = None if outcome.statement.counts is None else log.size()
-    if size is None or head is None:
+    if not isinstance(outcome, Committed) or outcome.statement.counts is None or head is None:
+        return ""
+    size = log.size()
+    if size is None:
         return ""
     rows = log.live_rows(head.version)
     of = f"at most {size.rows:,}" if rows is None else f"{rows:,}"

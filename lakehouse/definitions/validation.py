@@ -88,6 +88,18 @@ def _refuse_inline_checks(asset: dg.AssetsDefinition, name: str) -> None:
         )
 
 
+def _refuse_doubled_inputs(asset: dg.AssetsDefinition, name: str) -> None:
+    """Refuses two inputs of one upstream asset: Dagster keeps the last one and resolves the other by nothing."""
+    read = asset.keys_by_input_name
+    for lost in (input_name for input_name in asset.op.ins if input_name not in read):
+        others = " or ".join(f"'{other}' ('{key.to_user_string()}')" for other, key in read.items())
+        raise DefinitionError(
+            f"Input '{lost}' of asset '{name}' names the upstream asset of another input, {others}, and Dagster gives "
+            f"an upstream asset to one input alone. Take the table once: of an input with Changes, .source is the "
+            f"whole table at the version up to which the changes are read."
+        )
+
+
 def _refuse_ranges(asset: dg.AssetsDefinition, name: str) -> None:
     """Refuses a backfill of several partitions in one run if changes are read: each partition has its own position."""
     policy = asset.backfill_policy
@@ -119,6 +131,7 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
         raise DefinitionError(
             f"Asset '{name}' is one of several in a multi_asset; give each table an @asset of its own."
         )
+    _refuse_doubled_inputs(asset, name)
     kind = kind_of(asset)
     _refuse_inline_checks(asset, name)
     if kind is Kind.HISTORY and (asset.partitions_def is not None or table.partition_columns):

@@ -79,6 +79,13 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
                 f"each key again, materialize once with the run tag {GO_ON_FROM}{asset}=now: the history takes the "
                 f"rows of the source as they are then, and none of the changes before.",
             )
+        case Breach.NULL_KEY:
+            return BrokenPromiseError(
+                asset,
+                f"is of an extract that has a row with NULL in its key ({where}), which names no row of the table",
+                "Leave such rows out, or give them a key. If the extract is a CSV file, Spark has perhaps read a text "
+                "as NULL: read the file with enforceSchema=False and mode='FAILFAST'.",
+            )
         case Breach.EVENT:
             return BadEventError(asset, details["rule"], details["key"], details["at"], details["columns"])
         case _:

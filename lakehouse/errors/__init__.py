@@ -18,7 +18,8 @@ For users: docs/reference/errors.md.
     - StartError
     - MissingFileError
     - SourceDeniedError
-    - UnreadableLogError
+    x UnreadableLogError
+      - UnknownFeatureError
     - NewerMarkError
     - ViewError
   x WriteError                  nothing was written
@@ -32,6 +33,8 @@ For users: docs/reference/errors.md.
     - PlanError
     - ModuleMissingError
     - ComputeError
+    - UnexplainedError
+    - DeltaRefusedError
     - UnsafeTableError
     - IsolationLevelError
     - PastRefusedError

@@ -146,6 +146,20 @@ class UnreadableLogError(ReadError):
         )
 
 
+class UnknownFeatureError(UnreadableLogError):
+    """A table with a feature that the library for logs does not know."""
+
+    def __init__(self, table: str, where: str, feature: str) -> None:
+        self.table, self.where, self.feature, self.damaged = table, where, feature, None
+        self.problem = f"the table has the feature '{feature}', which the package deltalake does not know"
+        self.remedy = (
+            f"Install a deltalake that knows it, or drop it: ALTER TABLE delta.`{where}` DROP FEATURE {feature}"
+        )
+        ReadError.__init__(
+            self, f"The log of '{table}' cannot be read: {self.problem}.", f"Nothing was written. {self.remedy}"
+        )
+
+
 class ViewError(ReadError):
     """A view of the catalog where a table is needed."""
 

@@ -131,14 +131,25 @@ class ModuleMissingError(WriteError):
 
 
 class ComputeError(WriteError):
-    """Spark failed while it computed a result, and does not name the asset's expression as the cause."""
+    """Spark lost a result, or what the result is computed from, for a reason that passes."""
+
+    def __init__(self, asset: str, problem: str, why: str) -> None:
+        self.asset, self.problem, self.why = asset, problem, why
+        super().__init__(
+            f"Spark failed while it computed the result of '{asset}': {clause(problem)}.",
+            f"Nothing was written. The cause is temporary ({clause(why)}): run it again.",
+        )
+
+
+class UnexplainedError(WriteError):
+    """A result could not be computed or written, and the cause is none that this library knows."""
 
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
-            f"Spark failed while it computed the result of '{asset}': {clause(problem)}.",
-            "Nothing was written. Spark does not name the asset's expression as the cause, so the cause may be "
-            "temporary (a lost executor, a storage that did not answer): run it again.",
+            f"The result of '{asset}' could not be computed or written: {clause(problem)}.",
+            "Nothing was written. Spark does not name the asset's expression as the cause, and the cause is none that "
+            "is known to pass. See the error below this one, and Spark's own log.",
         )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, TypeAlias, assert_never
 
-from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, WriteError
+from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, WriteError, clause
 
 
 class UnsafeTableError(WriteError):
@@ -25,6 +25,39 @@ class IsolationLevelError(WriteError):
             f"'{asset}' declares delta.isolationLevel = {level}, but open-source Delta creates tables with "
             f"Serializable only; the other level is Databricks'.",
             "Nothing was written. Remove the property, or run it on Databricks.",
+        )
+
+
+_ADVICE = {
+    "DELTA_CANNOT_MODIFY_APPEND_ONLY": (
+        "The write has to change rows, which delta.appendOnly forbids. Let the asset return an Append, or permit "
+        "changes: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')"
+    ),
+    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": (
+        "Correct such rows in the asset or leave them out. If the constraint is wrong, drop it: ALTER TABLE {table} "
+        "DROP CONSTRAINT <name>"
+    ),
+    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": (
+        "Correct such rows in the asset or leave them out. If the column may be NULL: ALTER TABLE {table} ALTER COLUMN "
+        "<name> DROP NOT NULL"
+    ),
+    "DELTA_CLUSTERING_COLUMN_MISSING_STATS": (
+        "Name the columns of Table(cluster_by=...) in delta.dataSkippingStatsColumns, or let "
+        "delta.dataSkippingNumIndexedCols reach them."
+    ),
+}
+"""What to do about conditions of Delta whose own sentence does not say so."""
+
+
+class DeltaRefusedError(WriteError):
+    """Delta refused what a run asks of a table, for a reason that stays until somebody changes it."""
+
+    def __init__(self, asset: str, table: str, condition: str, problem: str) -> None:
+        self.asset, self.table, self.condition, self.problem = asset, table, condition, problem
+        advice = _ADVICE.get(condition.split(".", maxsplit=1)[0], "").format(table=table)
+        super().__init__(
+            f"Delta refuses a run of '{asset}', whose table is {table}: [{condition}] {clause(problem)}.",
+            f"Nothing was written. {advice or 'Change what Delta names: the next run would be refused as well.'}",
         )
 
 

@@ -96,7 +96,9 @@ def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: H
     widens = head.widens_types and any(not commit.is_quiet for commit in commits)
     if not widens and not any(_may_retype(commit) for commit in commits):
         return None
-    before, after = (_types(log, at, version) for version in (commits[0].version - 1, commits[-1].version))
+    # Nothing has a type before the first commit of a table.
+    since = max(commits[0].version - 1, 0)
+    before, after = (_types(log, at, version) for version in (since, commits[-1].version))
     if before is None or after is None:
         return "a column's type may have been changed"
     changed = [name for name, kind in after.items() if before.get(name, kind) != kind]

@@ -22,6 +22,7 @@ class Breach(Enum):
     ELSEWHERE = "elsewhere"
     GONE = "gone"
     SEVERAL = "several"
+    NULL_KEY = "null key"
     EVENT = "event"
 
 

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
 from lakehouse.changes.touched import require
 from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.definition import digest
 from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.mark import Mark
+from lakehouse.difference.broken_promises import breach_sql
 from lakehouse.errors import (
     RESTATE_FROM,
     DeletionsHeldBackError,
@@ -23,6 +25,7 @@ from lakehouse.errors import (
     WriteError,
 )
 from lakehouse.frames.driver_rows import Local, computed, is_empty, small
+from lakehouse.frames.promises import Breach
 from lakehouse.frames.types import column_types
 from lakehouse.read.run import Run
 from lakehouse.results.writes import History, Snapshot, Write
@@ -89,6 +92,27 @@ def _scope_digest(write: Snapshot) -> str | None:
         return None
     texts = [str(value[0]) if len(value) == 1 else str(value) for value in values]
     return digest({", ".join(columns).lower(): sorted(texts)})
+
+
+def refusing_null_keys(run: Run, write: Snapshot) -> Snapshot:
+    """The extract, whose plan fails at a row with NULL in its key: the row would take the place of another one.
+
+    A projection, because Spark may compute a condition before a join or a condition of the asset has left rows out.
+    """
+    key = folded(run.table.key_columns)
+    named = {name: quote(name) for name in write.rows.columns if name.lower() in key}
+    is_null = " OR ".join(f"{column} IS NULL" for column in named.values())
+    problem = breach_sql(Breach.NULL_KEY, named)
+    first, *_ = named
+
+    def checked(field: StructField) -> Column:
+        if field.name != first:
+            return F.col(quote(field.name))
+        kind = field.dataType.simpleString()
+        value = f"CASE WHEN {is_null} THEN CAST(raise_error({problem}) AS {kind}) ELSE {quote(field.name)} END"
+        return F.expr(value).alias(field.name, metadata=field.metadata)
+
+    return replace(write, rows=write.rows.select(*map(checked, write.rows.schema.fields)))
 
 
 def is_ignored(run: Run, write: Snapshot) -> bool:

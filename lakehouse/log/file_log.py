@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lakehouse.errors import UnreadableLogError
+from lakehouse.errors import UnknownFeatureError, UnreadableLogError
 from lakehouse.limits import limits
 from lakehouse.log.commit_info import Commit
 from lakehouse.log.files import files_of
@@ -35,6 +35,8 @@ _COLLATED_PROBLEM = (
     "written the text of a Python function, or of cast(StringType()), into a new column"
 )
 _COLLATED_REMEDY = "Write the table again, with CAST(column AS STRING) in SQL text, mode overwrite and overwriteSchema."
+_FEATURE = re.compile(r"Feature '([^']+)' is not supported|(catalog-managed) table")
+"""How deltalake names a table feature that it does not know."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """How S3 names what is wrong."""
 
@@ -77,7 +79,11 @@ class FileLog:
         written = int(pc.sum(counts).as_py() or 0)
         if counts.null_count or written > limits().vector_rows:
             return None
-        selection: Any = pc.list_flatten(pa.table(delta.deletion_vectors()).column("selection_vector"))
+        try:
+            vectors = pa.table(delta.deletion_vectors())
+        except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
+            return None
+        selection: Any = pc.list_flatten(vectors.column("selection_vector"))
         return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
 
     def file_schema(self, version: int) -> FileSchema | None:
@@ -230,6 +236,9 @@ class FileLog:
         return DeltaTable(self._location.address, version=version, storage_options=self._location.store_options)
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
+        feature = _FEATURE.search(str(error))
+        if feature is not None:
+            return UnknownFeatureError(self._table, self._location.address, feature.group(1) or "catalogManaged")
         if "gap" in str(error) or "contiguous" in str(error):
             return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
         if _COLLATED in str(error):

@@ -9,6 +9,9 @@ from typing import Self
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+"""What an address may have in place of a character, and a path may not, as `deltalake` reads both."""
+
 CREDENTIALS = {
     "AWS": (
         "AWS_ACCESS_KEY_ID",
@@ -82,7 +85,8 @@ class Location:
         """
         match self.storage:
             case Storage.FILES:
-                return None
+                escape = _ESCAPE.search(self.path)
+                return None if escape is None else f"to deltalake {escape.group(0)} is another character in a path"
             case Storage.OTHER:
                 return f"{scheme_of(self.address)}: is {Storage.OTHER.value}"
             case Storage.OBJECTS:

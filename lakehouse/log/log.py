@@ -12,10 +12,7 @@ from lakehouse.sql.text import folded
 
 BRING_IT_BACK = "Restore the missing files of _delta_log from a backup, or recreate the table."
 """The remedy if commits are missing."""
-READ_IT_LATER = (
-    "Run it again when the log can be read: see to the files' rights, the storage's credentials, or the version of the "
-    "program that is told not to know a feature of the table."
-)
+READ_IT_LATER = "Run it again when the log can be read: see to the files' rights, or to the storage's credentials."
 """The remedy if commits cannot be read."""
 
 

@@ -28,6 +28,7 @@ class Meaning(Enum):
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
     ROWS_LOST = "rows that were computed for the write were lost with the executor that had them"
     OTHER_JARS = "a jar needs what is not on the class path, as where it is for another version of Spark"
+    EXECUTOR_LOST = "an executor was lost"
     ANSWER_LOST = "whether the statement was carried out is not known"
 
 
@@ -48,6 +49,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]", Meaning.SESSION_ENDED),
     (r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", Meaning.ROWS_LOST),
     (r"\b(?:NoClassDefFound|NoSuch(?:Method|Field)|AbstractMethod|IncompatibleClassChange)Error\b", Meaning.OTHER_JARS),
+    (r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out", Meaning.EXECUTOR_LOST),
     (r"Py4JNetworkError|Answer from Java side is empty", Meaning.ANSWER_LOST),
     (r"Connection re(?:set|fused)|Socket closed|Stream removed|RST_STREAM|RetriesExceeded", Meaning.ANSWER_LOST),
     (r"StatusCode\.(?:UNAVAILABLE|DEADLINE_EXCEEDED)|SESSION_CLOSED|INVALID_HANDLE", Meaning.ANSWER_LOST),
@@ -71,6 +73,14 @@ TRACES: tuple[tuple[str, Meaning], ...] = (
 """Patterns that count as well where only the Java stack trace below the sentence has them."""
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _HANDLED = "During handling of the above exception"
+TEMPORARY = (Meaning.VERSION_EXPIRED, Meaning.EXECUTOR_LOST, Meaning.ROWS_LOST, Meaning.ANSWER_LOST)
+"""The closed list of meanings after which the next try may succeed. A version has expired only of this run: the next
+run pins a newer one."""
+_BY_CONDITION_ALONE = {*TEMPORARY, Meaning.FILE_GONE}
+"""What an error of Delta means by its condition alone: beside it, its text may quote anything."""
+_OF_DELTA = re.compile(
+    r"\[(DELTA_[A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\] (.*?)(?=\s*(?:SQLSTATE:|\n\s*at |\n\s*JVM stacktrace|\Z))", re.DOTALL
+)
 _UNREADABLE = (Meaning.FEED_GONE, Meaning.VERSION_EXPIRED, Meaning.LOG_BROKEN, Meaning.FILE_GONE)
 
 
@@ -90,9 +100,11 @@ class _Row:
 
     def found_in(self, evidence: Evidence) -> str | None:
         """What the row recognises; of an error that comes with the asset's expression only the condition counts."""
-        text = evidence.condition or "" if evidence.of_the_asset else evidence.sentence
-        match = self.pattern.search(text)
-        if match is None and self.in_trace and not evidence.of_the_asset:
+        condition = evidence.condition or ""
+        by_condition = condition.startswith("DELTA_") and self.meaning in _BY_CONDITION_ALONE
+        alone = evidence.of_the_asset or by_condition
+        match = self.pattern.search(condition if alone else evidence.sentence)
+        if match is None and self.in_trace and not alone:
             match = self.pattern.search(evidence.trace)
         return None if match is None else match.group(0)
 
@@ -123,6 +135,41 @@ def diagnose(error: BaseException) -> Mapping[Meaning, str]:
     for cause in causes(error):
         meanings = {**said_by(cause), **meanings}
     return meanings
+
+
+def why_temporary(error: BaseException) -> str | None:
+    """Why another try may succeed; None if nothing says so."""
+    meanings = diagnose(error)
+    return next((meaning.value for meaning in TEMPORARY if meaning in meanings), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What Delta has refused.
+
+    Args:
+        condition: Delta's error condition, which begins with DELTA_.
+        sentence: What Delta says of it, in one line.
+    """
+
+    condition: str
+    sentence: str
+
+
+def refusal(error: BaseException) -> Refusal | None:
+    """Delta's refusal, if an exception or one of its causes is one."""
+    for cause in causes(error):
+        evidence = Evidence.of(cause)
+        is_delta = (evidence.condition or "").startswith("DELTA_")
+        if evidence.of_the_asset and not is_delta:  # the asset's own words may name any condition
+            continue
+        words = _OF_DELTA.search(message(cause) if is_delta else evidence.trace)
+        if words is not None:
+            name, part, sentence = words.groups()
+            return Refusal(f"{name}.{part}" if part else name, " ".join(sentence.split())[:400])
+        if is_delta:
+            return Refusal(str(evidence.condition), first_line(cause))
+    return None
 
 
 def missing_module(error: BaseException) -> str | None:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from lakehouse.changes.changes import Changes
 from lakehouse.errors import WriteError
 from lakehouse.history import extracted_history, history, snapshot
+from lakehouse.history.extract import refusing_null_keys
 from lakehouse.read.run import Run
 from lakehouse.results.aggregate import Aggregate, unsummed
 from lakehouse.results.lost_changes import refuse_lost_changes
@@ -40,8 +41,9 @@ def completed(spark: Callable[[], SparkSession], run: Run, write: Write, partial
         case History(changes=Changes()):
             return history.opened(spark(), run, write)
         case History(changes=Snapshot() as extract):
-            return extracted_history.opened(spark(), run, write, extract), write
+            completed_run = extracted_history.opened(spark(), run, write, extract)
+            return completed_run, replace(write, changes=refusing_null_keys(run, extract))
         case Snapshot():
-            return snapshot.opened(run, write), write
+            return snapshot.opened(run, write), refusing_null_keys(run, write)
         case _:
             return run, write

@@ -1,7 +1,5 @@
 """The rows of a result that lie in no partition of the run: the write leaves them out, and the run shows how many."""
 
-from pyspark.errors import PySparkException
-
 from lakehouse.limits import limits
 from lakehouse.read.run import Run
 from lakehouse.results.writes import Append, Merge, Overwrite, Write
@@ -23,7 +21,7 @@ def rows_outside(run: Run, write: Write) -> int | None:
         ):
             try:
                 return rows.where(f"NOT coalesce({run.within(rows.schema)}, FALSE)").count()
-            except PySparkException:  # the result is in the table, whatever becomes of the count
+            except Exception:  # the result is in the table, whatever becomes of the count
                 return None
         case _:
             return None

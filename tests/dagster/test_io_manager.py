@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit.conflict import ConflictKind
-from lakehouse.errors import UnreadableLogError
 from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
 from tests.support.house import House, failure, metadata
@@ -72,17 +71,6 @@ def test_the_data_version_is_the_last_version_that_changed_a_row(house: House) -
     assert record.asset_materialization.tags is not None
     assert record.asset_materialization.tags["dagster/data_version"] == "0"
     assert house.lake.version("copies") > 0
-
-
-def test_what_cannot_be_shown_is_written_all_the_same(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreadable(*_: object) -> None:
-        raise UnreadableLogError("copies", "its newest commit is gone", "Look at it.")
-
-    monkeypatch.setattr("lakehouse.dagster.io_manager.report", unreadable)
-    result = house.run("copies")
-    assert result.success and house.lake.rows("copies") == house.lake.rows("orders")
-    told = [entry.user_message for entry in house.instance.all_logs(result.run_id)]
-    assert any("copies is written, and what was written cannot be shown" in message for message in told)
 
 
 @pytest.mark.slow

@@ -228,3 +228,15 @@ def test_a_manager_takes_environment_variables_where_dagster_does(
     monkeypatch.delenv("LAKE")
     with pytest.raises(DefinitionError, match=r"variable LAKE\. It is not set"):
         validate(dg.Definitions(resources={"io_manager": manager}))
+
+
+def test_two_inputs_of_one_upstream_are_refused_by_name_because_dagster_resolves_only_one() -> None:
+    @dg.asset(metadata=Table(key="id"), ins={"same": dg.AssetIn(key="orders")})
+    def doubled(orders: Changes, same: DataFrame) -> Merge: ...
+
+    with pytest.raises(dg.DagsterInvalidDefinitionError, match="no way of being resolved"):
+        dg.Definitions.validate_loadable(dg.Definitions(assets=[orders, doubled]))
+    with pytest.raises(
+        DefinitionError, match=r"Input '(same|orders)' of asset 'doubled' .* '(same|orders)' \('orders'\)"
+    ):
+        validate(definitions("/lake", doubled))

@@ -181,6 +181,26 @@ def test_a_key_that_an_extract_has_twice_is_refused_by_its_value(lake: Lake) -> 
     assert not lake.exists("kept")
 
 
+def test_a_row_with_null_in_its_key_is_refused_in_an_extract_of_either_type_and_nothing_is_written(lake: Lake) -> None:
+    def kept(rows: str) -> Callable[[], Any]:
+        def kept() -> Snapshot:
+            return Snapshot(lake.spark.sql(f"SELECT * FROM VALUES {rows} t(id, g, v) WHERE v > 0"), version=1)
+
+        return kept
+
+    def past() -> History:
+        return History(kept("(1, 'a', 1), (2, NULL, 2)")())
+
+    key = Table(key=("id", "g"))
+    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=null\)"):
+        lake.materialize(kept("(1, 'a', 1), (2, NULL, 2)"), key)
+    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=null\)"):
+        lake.materialize(past, key)
+    assert not lake.exists("kept") and not lake.exists("past")
+    lake.materialize(kept("(1, 'a', 1), (2, NULL, 0)"), key)
+    assert lake.rows("kept") == [(1, "a", 1)], "a row that the asset leaves out may have any key"
+
+
 def test_an_extract_that_is_not_what_it_says_is_refused(lake: Lake) -> None:
     with pytest.raises(MissingKeyError):
         taken(lake, Delivery(1, ONE), Table())

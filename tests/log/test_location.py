@@ -15,6 +15,17 @@ def test_a_path_without_a_scheme_names_files_of_this_machine(path: str):
     assert Location(path).unreadable({}) is None
 
 
+@pytest.mark.parametrize("path", ["/lake/a%2Fb", "file:///lake/a%20b", "/lake/%C3%BC"])
+def test_a_path_that_deltalake_would_take_for_another_one_is_left_to_spark(path: str):
+    assert "is another character" in str(Location(path).unreadable({}))
+    assert TableRef.at_path("t", path).why_only_spark() is not None
+
+
+@pytest.mark.parametrize("path", ["/lake/100%", "/lake/%zz", "/lake/a b", "/lake/ü"])
+def test_a_percent_sign_alone_is_a_character_as_others(path: str):
+    assert Location(path).unreadable({}) is None
+
+
 @pytest.mark.parametrize("address", ["file:/lake/x", "file:///lake/x", "/lake/x"])
 def test_a_path_is_the_same_however_it_is_written(address: str):
     assert Location(address).path == "/lake/x"

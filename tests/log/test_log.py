@@ -5,12 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.errors import UnreadableLogError
+from lakehouse.errors import UnknownFeatureError, UnreadableLogError
 from lakehouse.log.commit_info import REPLACING, WITHOUT_ROWS, Commit
+from lakehouse.log.file_log import FileLog
 from lakehouse.log.files import LocalFiles, StoredFiles
 from lakehouse.log.location import Location
 from lakehouse.log.log import FileSchema, Head, commits_between, newest_first
@@ -315,3 +318,18 @@ def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
     (tmp_path / "_delta_log" / "0.json").write_text(text, encoding="utf-8")
     for files in (LocalFiles(str(tmp_path)), StoredFiles(Location(str(tmp_path)))):
         assert [json.loads(line) for line in files.lines("0.json")] == entries
+
+
+@pytest.mark.parametrize("feature", ["geospatial", "catalogManaged", "of-tomorrow"])
+def test_a_feature_that_deltalake_does_not_know_is_named(tmp_path: Path, feature: str) -> None:
+    log = tmp_path / "t" / "_delta_log"
+    write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
+    first = log / f"{0:020}.json"
+    lines = [json.loads(line) for line in first.read_text().splitlines()]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
+    changed = [{"protocol": protocol} if "protocol" in line else line for line in lines]
+    first.write_text("\n".join(map(json.dumps, changed)))
+    with pytest.raises(UnknownFeatureError) as told:
+        FileLog(Location(str(tmp_path / "t")), "events").head()
+    assert told.value.feature == feature
+    assert "again" not in str(told.value) and "trusted" not in str(told.value)

@@ -135,6 +135,14 @@ CASES = [
         REMEDY,
     ),
     Case(
+        errors.UnknownFeatureError,
+        {"table": "events", "where": "/lake/events", "feature": "geospatial"},
+        "The log of 'events' cannot be read: the table has the feature 'geospatial', which the package deltalake does not "
+        "know.",
+        WRITTEN,
+        "Install a deltalake that knows it, or drop it: ALTER TABLE delta.`/lake/events` DROP FEATURE geospatial",
+    ),
+    Case(
         errors.NewerMarkError,
         {"asset": "flights", "version": 7, "number": 3, "newest": 2},
         "A newer version of this library wrote version 7 of the table of 'flights': its mark is of format 3, and this "

@@ -175,10 +175,17 @@ CASES = [
     ),
     Case(
         errors.ComputeError,
-        {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure."},
+        {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure.", "why": "an executor was lost"},
         "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",
         WRITTEN,
-        "Spark does not name the asset's expression as the cause, so the cause may be temporary (a lost executor, a "
-        "storage that did not answer): run it again.",
+        "The cause is temporary (an executor was lost): run it again.",
+    ),
+    Case(
+        errors.UnexplainedError,
+        {"asset": "flights", "problem": "[INTERNAL_ERROR] Unexpected."},
+        "The result of 'flights' could not be computed or written: [INTERNAL_ERROR] Unexpected.",
+        WRITTEN,
+        "Spark does not name the asset's expression as the cause, and the cause is none that is known to pass. See the "
+        "error below this one, and Spark's own log.",
     ),
 ]

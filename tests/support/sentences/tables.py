@@ -5,6 +5,33 @@ from tests.support.sentences.case import REMEDY, WRITTEN, Case
 
 CASES = [
     Case(
+        errors.DeltaRefusedError,
+        {
+            "asset": "flights",
+            "table": "delta.`/lake/flights`",
+            "condition": "DELTA_CANNOT_MODIFY_APPEND_ONLY",
+            "problem": "This table is configured to only allow appends.",
+        },
+        "Delta refuses a run of 'flights', whose table is delta.`/lake/flights`: [DELTA_CANNOT_MODIFY_APPEND_ONLY] This "
+        "table is configured to only allow appends.",
+        WRITTEN,
+        "The write has to change rows, which delta.appendOnly forbids. Let the asset return an Append, or permit changes: "
+        "ALTER TABLE delta.`/lake/flights` SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
+    ),
+    Case(
+        errors.DeltaRefusedError,
+        {
+            "asset": "flights",
+            "table": "delta.`/lake/flights`",
+            "condition": "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
+            "problem": "Not recognized: delta.feature.x.",
+        },
+        "Delta refuses a run of 'flights', whose table is delta.`/lake/flights`: [DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] "
+        "Not recognized: delta.feature.x.",
+        WRITTEN,
+        "Change what Delta names: the next run would be refused as well.",
+    ),
+    Case(
         errors.OtherFileSystemError,
         {"asset": "flights", "where": "/lake/flights", "version": 3},
         "'flights' would create its table at /lake/flights, where this process sees no table, but Spark sees one at "

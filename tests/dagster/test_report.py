@@ -1,0 +1,139 @@
+"""What a step tells after its commit cannot fail the step, because the result is in the table by then."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import dagster as dg
+import pytest
+
+from lakehouse import Changes, Merge, Table
+from lakehouse.dagster import metadata as reported
+from lakehouse.log.file_log import FileLog
+from lakehouse.server.jars import DIRECTORY
+from tests.support.house import House, metadata
+from tests.support.lake import Lake
+from tests.support.tables import orders
+
+FEATURE = "delta.feature."
+FEATURES: dict[str, dict[str, str]] = {
+    "TypeWidening": {"delta.enableTypeWidening": "true"},
+    "TypeWideningPreview": {FEATURE + "typeWidening-preview": "supported"},
+    "VacuumProtocolCheck": {FEATURE + "vacuumProtocolCheck": "supported"},
+    "VariantType": {FEATURE + "variantType": "supported"},
+    "VariantTypePreview": {FEATURE + "variantType-preview": "supported"},
+    "VariantShredding": {"delta.enableVariantShredding": "true"},
+    "VariantShreddingPreview": {FEATURE + "variantShredding-preview": "supported"},
+    "V2Checkpoint": {"delta.checkpointPolicy": "v2"},
+    "RowTracking": {"delta.enableRowTracking": "true"},
+    "InCommitTimestamp": {"delta.enableInCommitTimestamps": "true"},
+    "ColumnMapping": {"delta.columnMapping.mode": "name"},
+    "IcebergCompatV1": {FEATURE + "icebergCompatV1": "supported"},
+    "IcebergCompatV2": {
+        "delta.enableIcebergCompatV2": "true",
+        "delta.columnMapping.mode": "name",
+        "delta.enableDeletionVectors": "false",
+    },
+    "IcebergCompatV3": {"delta.enableIcebergCompatV3": "true", "delta.columnMapping.mode": "name"},
+    "AppendOnly": {FEATURE + "appendOnly": "supported"},
+    "Invariants": {FEATURE + "invariants": "supported"},
+    "CheckConstraints": {FEATURE + "checkConstraints": "supported"},
+    "GeneratedColumns": {FEATURE + "generatedColumns": "supported"},
+    "IdentityColumns": {FEATURE + "identityColumns": "supported"},
+    "AllowColumnDefaults": {FEATURE + "allowColumnDefaults": "supported"},
+    "DomainMetadata": {FEATURE + "domainMetadata": "supported"},
+    "Clustering": {FEATURE + "clustering": "supported"},
+    "TimestampNTZ": {FEATURE + "timestampNtz": "supported"},
+    "ChangeDataFeed": {FEATURE + "changeDataFeed": "supported"},
+    "DeletionVectors": {FEATURE + "deletionVectors": "supported"},
+    "MaterializePartitionColumns": {FEATURE + "materializePartitionColumns": "supported"},
+    "CheckpointProtection": {FEATURE + "checkpointProtection": "supported"},
+}
+"""The table features of this Delta, by the names of their classes, and the properties that a table has by them."""
+NOT_FOR_A_PATH = {"CatalogOwned", "CoordinatedCommits", "AdaptiveMetadata", "GeoSpatial", "GeoSpatialPreview"}
+"""Delta lets a path's table have none of these without more, or `deltalake` does not read its log at all."""
+UNCOUNTED = {
+    "TypeWidening",
+    "TypeWideningPreview",
+    "VacuumProtocolCheck",
+    "VariantShredding",
+    "VariantShreddingPreview",
+}
+"""The features of which `deltalake` reads no deletion vectors, so it cannot count the rows."""
+
+
+def two_steps(lake: Lake, instance: dg.DagsterInstance, properties: dict[str, str]) -> list[dict[str, Any]]:
+    """What two steps of a copy told, the second of which updates a row."""
+
+    @dg.asset(metadata=Table(key="id", properties=properties))
+    def copied(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows, touched)
+
+    lake.create("orders", [(1, 10), (2, 20)], "id int, v int")
+    house = House(lake, [orders, copied], instance)
+    first = dict(metadata(house.run("copied"), "copied"))
+    lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    second = dict(metadata(house.run("copied"), "copied"))
+    assert lake.rows("copied") == [(1, 11), (2, 20)]
+    return [first, second]
+
+
+def test_every_table_feature_of_this_delta_is_tried() -> None:
+    (jar,) = DIRECTORY.glob("delta-spark_*.jar")
+    names = [Path(name).name for name in ZipFile(jar).namelist()]
+    ending = "TableFeature$.class"
+    features = {name.removesuffix(ending) for name in names if name.endswith(ending)} - {""}
+    assert features | {"RowTracking"} == FEATURES.keys() | NOT_FOR_A_PATH
+
+
+def test_rows_that_cannot_be_counted_do_not_fail_a_step_that_has_written(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    several = FEATURES["TypeWidening"] | FEATURES["VacuumProtocolCheck"] | FEATURES["VariantShredding"]
+    first, second = two_steps(lake, instance, several)
+    assert (first["inserted"], second["updated"]) == (2, 1)
+    for told in (first, second):
+        assert "dagster/row_count" not in told and told["rows"].startswith("at most ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_step_tells_what_it_has_written_to_a_table_of_each_feature(
+    lake: Lake, instance: dg.DagsterInstance, feature: str
+) -> None:
+    first, second = two_steps(lake, instance, FEATURES[feature])
+    assert (first["inserted"], second["updated"]) == (2, 1)
+    counts = [told.get("dagster/row_count") for told in (first, second)]
+    assert counts == ([None, None] if feature in UNCOUNTED else [2, 2])
+
+
+class Panic(BaseException):
+    pass
+
+
+Panic.__name__ = "PanicException"
+
+
+@pytest.mark.parametrize("raised", [ValueError("gone"), Panic("gone")], ids=["an error", "a panic of deltalake"])
+@pytest.mark.parametrize("fact", ["head", "size", "live_rows", "file_schema", "commits"])
+def test_no_fact_of_the_log_fails_a_step_that_has_written(
+    house: House, monkeypatch: pytest.MonkeyPatch, fact: str, raised: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise raised
+
+    report: Callable[..., None] = reported.report
+
+    def reporting(*given: Any) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(FileLog, fact, fail)
+            report(*given)
+
+    monkeypatch.setattr("lakehouse.dagster.io_manager.report", reporting)
+    result = house.run("copies")
+    told = metadata(result, "copies")
+    assert (told["inserted"], told["version"]) == (3, 0) and house.lake.rows("copies") == house.lake.rows("orders")
+    lines = [entry.user_message for entry in house.instance.all_logs(result.run_id)]
+    assert any("The table of copies holds the result, and " in line and "gone" in line for line in lines)

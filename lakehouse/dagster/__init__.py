@@ -2,6 +2,6 @@
 
 In: Dagster's contexts. Out: runs of `Materialization`, metadata.
 Law: every failure reaches Dagster as one sentence, and a retry policy repeats only what may pass.
-Read: io_manager, sources, contexts, code_location, run_tags, failures, metadata, facts, postponed, remade, drivers, fit,
-variables, resources, past_checks.
+Read: io_manager, sources, contexts, code_location, run_tags, failures, metadata, facts, postponed, remade, drivers,
+fit, variables, resources, past_checks.
 """

@@ -146,8 +146,8 @@ def _made(
         Failure: Checks ended with an error. The others have been made all the same.
     """
     until, errors = _began(context) + limit.total_seconds(), list[str]()
-    known = dg.partition_loading_context(dynamic_partitions_store=context.instance)
-    with telling(context.log.info), known:
+    dynamic_keys = dg.partition_loading_context(dynamic_partitions_store=context.instance)
+    with telling(context.log.info), dynamic_keys:
         for place, check in enumerate(checks):
             if time.time() >= until:
                 context.log.warning(

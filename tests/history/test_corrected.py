@@ -73,22 +73,31 @@ def test_a_key_of_another_country_that_a_file_had_by_mistake_keeps_its_row(
 @pytest.mark.slow
 @pytest.mark.parametrize("write", [history, current])
 def test_whether_a_key_was_left_out_by_its_own_country_too_decides(lake: Lake, write: Callable[..., Any]) -> None:
-    """The file of y comes before the mistake, and says that 7 is gone; or after, when nobody sees that from the rows."""
-    mistaken, corrected = (Delivery(2, rows, ("g",)) for rows in ({1: row("x"), 7: row("x")}, {1: row("x")}))
-    without, kept = Delivery(2, {8: row("y")}, ("g",)), Kept(TRACKED)
-    for delivery in (FIRST, without, corrected):
-        kept.deliver(delivery)
-    for delivery in (FIRST, without, mistaken, corrected):
+    """Before the mistake that is seen by the table's past; after the mistake nobody sees it, and somebody must say."""
+    kept = Kept(TRACKED)
+
+    def deliver(version: int, rows: dict[int, Values], scope: tuple[str, ...], *, right: bool = True) -> None:
+        delivery = Delivery(version, rows, scope)
         lake.materialize(write(lake, delivery, TRACKED), KEYED)
+        if right:
+            kept.deliver(delivery)
+
+    without, mistaken, corrected = {8: row("y")}, {1: row("x"), 7: row("x")}, {1: row("x")}
+    deliver(1, dict(FIRST.rows), ())
+    deliver(2, without, ("g",))
+    deliver(2, mistaken, ("g",), right=False)
+    deliver(2, corrected, ("g",))
     assert held(lake, write) == due(kept, write)
-    for delivery in (mistaken, without):
-        lake.materialize(write(lake, delivery, TRACKED), KEYED)
+    deliver(3, dict(FIRST.rows), ())
+    deliver(4, mistaken, ("g",), right=False)
+    deliver(4, without, ("g",), right=False)
     version = lake.version("table")
-    with pytest.raises(WriteError, match="an extract of another scope was delivered as well"):
-        lake.materialize(write(lake, corrected, TRACKED), KEYED)
+    with pytest.raises(
+        WriteError, match=rf"of another scope was delivered.* RESTORE the table to version {version - 2}"
+    ):
+        deliver(4, corrected, ("g",))
     assert lake.version("table") == version
-    together = Delivery(2, {1: row("x"), 8: row("y")}, ("g",))
-    lake.materialize(write(lake, together, TRACKED), KEYED)
+    deliver(4, corrected | without, ("g",))
     assert held(lake, write) == due(kept, write)
 
 

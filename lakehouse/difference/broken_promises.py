@@ -31,7 +31,8 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
         breach: How the asset broke it.
         details: What the sentence tells: about a key, say, the values of its columns as `key`.
     """
-    where = ", ".join(f"{name}={value}" for name, value in details.get("key", {}).items())
+    key: Mapping[str, str | None] = details.get("key", {})
+    where = ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in key.items())
     match breach:
         case Breach.OUTSIDE:
             return BrokenPromiseError(

@@ -192,9 +192,9 @@ def test_a_row_with_null_in_its_key_is_refused_in_an_extract_of_either_type_and_
         return History(kept("(1, 'a', 1), (2, NULL, 2)")())
 
     key = Table(key=("id", "g"))
-    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=null\)"):
+    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=NULL\)"):
         lake.materialize(kept("(1, 'a', 1), (2, NULL, 2)"), key)
-    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=null\)"):
+    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=NULL\)"):
         lake.materialize(past, key)
     assert not lake.exists("kept") and not lake.exists("past")
     lake.materialize(kept("(1, 'a', 1), (2, NULL, 0)"), key)

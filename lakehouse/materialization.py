@@ -39,6 +39,7 @@ from lakehouse.read.decide import (
     decision_for_all,
     decision_for_input,
     refuse_request,
+    warning_of_new_code,
     without_doubling,
 )
 from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
@@ -110,6 +111,7 @@ def begin(
         reconcile=together if isinstance(together, Reconcile) else None,
         request=request,
         continued_from="went on from now" if asset.keeps_past and request.go_on_from is not None else None,
+        new_code=warning_of_new_code(asset, cursor, parts, together),
     )
     refuse_unsafe(run, head)
     if request.go_on_from is None or asset.keeps_past:

@@ -3,15 +3,21 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.answer import Answer
 from lakehouse.cli.compared import Comparisons, comparisons
 from lakehouse.cli.location import add_place, definitions
 from lakehouse.cli.tables import at, columns, declared_logs, in_partition, logs_of
 from lakehouse.log.rows import counted
+from lakehouse.status.new_code import NewCode
 from lakehouse.status.tables import TableState, TableStatus, table_statuses
 
+if TYPE_CHECKING:
+    import dagster as dg
+
+_SHOWN = 3
+"""So many partitions are named."""
 _COMPARED = "COMPARED (UTC)"
 _HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", _COMPARED, "READ")
 
@@ -23,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> Answer:
     defs = None if given.root is not None else definitions(given.module)
-    statuses = table_statuses(logs_of(given) if defs is None else declared_logs(defs))
+    statuses = table_statuses(logs_of(given)) if defs is None else _declared(defs)
     compared = Comparisons({}, "no definitions are loaded") if defs is None else comparisons(defs)
     rows = [_HEADINGS, *(_row(status, compared) for status in statuses)]
     gaps = sum(status.state is TableState.GAP for status in statuses)
@@ -36,11 +42,30 @@ def run(given: Namespace) -> Answer:
     if compared.unknown is not None and defs is not None:
         last += f"\nWhen tables were compared with a recompute is not known here: {compared.unknown}."
     texts = list(columns(_without_empty_column(rows, _HEADINGS.index(_COMPARED))))
+    waiting = [_waiting(status.name, status.new_code) for status in statuses if status.new_code is not None]
     return Answer(
         {"tables": [_value(status, compared) for status in statuses], "comparisons_unknown": compared.unknown},
-        "\n".join([*texts, "", last]),
+        "\n".join([*texts, "", *waiting, last]),
         code=1 if wrong else 0,
     )
+
+
+def _declared(defs: "dg.Definitions") -> list[TableStatus]:
+    """Where the tables of definitions stand, which know the code of their assets as well."""
+    from lakehouse.definitions.recoded import compared_code
+
+    return table_statuses(declared_logs(defs), compared_code(defs))
+
+
+def _waiting(table: str, new: NewCode) -> str:
+    """What the next run of a table compares because its code changed."""
+    if new.partitions:
+        shown = ", ".join(new.partitions[:_SHOWN]) + ", ..." * (len(new.partitions) > _SHOWN)
+        of = f"each of {counted(len(new.partitions), 'partition')} is compared once, in its own next run: {shown}"
+    else:
+        rows = "" if new.rows is None else f" ({counted(new.rows, 'row')})"
+        of = f"its next run compares everything once{rows}"
+    return f"{table}: {new.why}; {of}."
 
 
 def _value(status: TableStatus, compared: Comparisons) -> dict[str, Any]:

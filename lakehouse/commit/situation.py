@@ -141,7 +141,7 @@ def covers(newest: Known, run: Run) -> bool:
 
 def _has_definition_of(mark: Mark, run: Run) -> bool:
     same = mark.definition is None or mark.definition == run.definition
-    return same and mark.code_version == run.asset.code_version
+    return same and mark.code_version == run.asset.code_version and run.asset.why_new_code(mark) is None
 
 
 def has_read_further(other: Known, run: Run) -> bool:

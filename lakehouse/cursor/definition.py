@@ -92,6 +92,11 @@ def read_in(before: Definition, source: str, read: Read) -> str | None:
     return was.replace(_EACH, ", ")
 
 
+def leaves_out(definition_: Definition) -> bool:
+    """Whether an input of the definition leaves rows of its source out."""
+    return any(part.startswith(_READ) for part in definition_)
+
+
 def partitions(slice_: Slice) -> str:
     """The windows or values of partitions: of one partition in words, of several as a digest."""
     texts = [", ".join(_of_column(key, column) for column in key.values) for key in slice_.partitions]

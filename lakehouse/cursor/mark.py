@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
+from lakehouse.code.code import Code
 from lakehouse.cursor.extract import ExtractVersion
 
 FIELD = "lakehouse"
@@ -70,6 +71,8 @@ class Mark:
         attempt: This try at committing; never used twice.
         base: The target's version when the attempt was planned; -1 if there was no table.
         code_version: The asset's `code_version`.
+        code: The code of its function; None if a `code_version` stands for it, if it cannot be read, and in a mark of
+            an earlier version.
         reads: Each source's position once this commit is in.
         compared: Whether the rows follow from a comparison with the table at `base`, so that a rival's commit between
             `base` and this one may have undone it in part.
@@ -105,6 +108,7 @@ class Mark:
     extract: ExtractVersion | None = None
     scope: str | None = None
     columns: str | None = None
+    code: Code | None = None
 
     @property
     def application_id(self) -> str:
@@ -151,6 +155,7 @@ class Mark:
                 | ({"extract": self.extract.text} if self.extract is not None else {})
                 | ({"scope": self.scope} if self.scope is not None else {})
                 | ({"columns": self.columns} if self.columns is not None else {})
+                | ({"code": _code_to_json(self.code)} if self.code is not None else {})
             },
             separators=(",", ":"),
         )
@@ -207,6 +212,7 @@ class Mark:
                 extract=None if body.get("extract") is None else ExtractVersion.parse(_text(body["extract"])),
                 scope=None if body.get("scope") is None else _text(body["scope"]),
                 columns=None if body.get("columns") is None else _text(body["columns"]),
+                code=None if body.get("code") is None else _code_from_json(body["code"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
@@ -249,6 +255,14 @@ def _partition_from_json(value: Any) -> tuple[str, ...]:
     if isinstance(value, list) and len(cast("list[Any]", value)) > 1:
         return tuple(_text(key) for key in cast("list[Any]", value))
     return (_text(value),)
+
+
+def _code_to_json(code: Code) -> dict[str, Any]:
+    return {"kind": code.kind, "digest": code.digest, "parts": dict(code.parts)}
+
+
+def _code_from_json(body: Any) -> Code:
+    return Code(_text(body["kind"]), _text(body["digest"]), _texts_by_name(body["parts"]))
 
 
 def _texts(value: Any) -> tuple[str, ...]:

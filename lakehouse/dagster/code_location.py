@@ -74,8 +74,7 @@ def writes_nothing(asset: dg.AssetsDefinition) -> bool:
 
 def _returns_no_value(asset: dg.AssetsDefinition) -> bool:
     """Whether a function is annotated with a `MaterializeResult` without a value, of which Dagster makes `Any`."""
-    function = getattr(asset.op.compute_fn, "decorated_fn", None)  # none if ops were made without a decorator
-    annotation = getattr(function, "__annotations__", dict[str, Any]()).get("return")
+    annotation = getattr(function_of(asset), "__annotations__", dict[str, Any]()).get("return")
     return annotation is dg.MaterializeResult or annotation in ("dg.MaterializeResult", "MaterializeResult")
 
 
@@ -155,6 +154,11 @@ def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
     return (
         isinstance(asset, dg.AssetsDefinition) and asset.is_executable and isinstance(asset.node_def, dg.OpDefinition)
     )
+
+
+def function_of(asset: dg.AssetsDefinition) -> Any:
+    """The function that was decorated to be the asset; None if ops were made without a decorator."""
+    return getattr(asset.op.compute_fn, "decorated_fn", None)
 
 
 def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:

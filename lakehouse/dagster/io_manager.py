@@ -13,9 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.changes.changes import Changes
 from lakehouse.changes.content import Everything
+from lakehouse.code.digest import code_of
 from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code_location import (
     changes_of,
+    function_of,
     input_kind,
     result_annotation,
     slice_of,
@@ -214,6 +216,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 aliases=unacknowledged(execution),
                 feeds=self._feeds,
             )
+            if self._steps[key].run.new_code is not None:
+                execution.log.warning(self._steps[key].run.new_code)
         return self._steps[key]
 
     def described(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
@@ -231,6 +235,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             incremental=bool(changes_of(definition)),
             inputs=frozenset(source.to_user_string() for source in definition.keys_by_input_name.values()),
             code_version=spec.code_version,
+            code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),
         )
 

@@ -14,7 +14,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.commit.outcome import NothingToDo
-from lakehouse.dagster.code_location import changes_of, input_kind, is_function, kind_of
+from lakehouse.dagster.code_location import changes_of, function_of, input_kind, is_function, kind_of
 from lakehouse.dagster.contexts import asset_context
 from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.io_manager import writer_of
@@ -32,7 +32,7 @@ def may_have_nothing_to_do(asset: Any) -> bool:
     """
     if not is_function(asset) or len(asset.op.output_defs) != 1 or not changes_of(asset):
         return False
-    function = getattr(asset.op.compute_fn, "decorated_fn", None)
+    function = function_of(asset)
     if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     return kind_of(asset) in (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE)

@@ -34,6 +34,8 @@ def verdict(run: Run, kind: Kind, inputs: Sequence[InputForecast]) -> tuple[RunE
         return RunEffect.WRITES, f"{counted(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
     if not isinstance(run.cursor, Known):
         return RunEffect.RECORDS, "The table has no position yet."
+    if run.new_code is not None:
+        return RunEffect.RECORDS, run.new_code
     if run.is_redefined:
         return RunEffect.RECORDS, "The definition changed in a part that decides no row."
     passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.definition import read_in, why_redefined
+from lakehouse.cursor.definition import leaves_out, read_in, why_redefined
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import why_broken_off, why_compared_again
 from lakehouse.declare.read import Read
@@ -88,12 +88,48 @@ def decision_for_all(
         case Known(mark=mark):
             reason = _redefined(asset, mark, definition)
             if reason is None:
-                return None
+                return _recoded(asset, mark, definition)
             if asset.keeps_past:
                 return Refuse(reason, PAST_REMEDY)
             return Refuse(reason, append_remedy(asset.name)) if asset.appends else Reconcile(reason)
         case Fresh():
             return None
+
+
+def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
+    """Whether everything is compared if the code of the asset's function is another than before.
+
+    Args:
+        asset: The asset.
+        leaves_rows_out: Whether one of its inputs does not read its whole source.
+    """
+    keeps_rows = asset.appends or asset.keeps_past or leaves_rows_out
+    return asset.incremental and asset.policy.new_code == "compare" and not keeps_rows
+
+
+def warning_of_new_code(
+    asset: Asset, cursor: Cursor, definition: Mapping[str, str], together: Reconcile | Refuse | None
+) -> str | None:
+    """What the log says of code that changed if nothing is compared for that; None if there is nothing to say.
+
+    Args:
+        asset: The asset.
+        cursor: How far its table has read.
+        definition: The definition of this run.
+        together: The decision for all its inputs.
+    """
+    if together is not None or not asset.incremental or not isinstance(cursor, Known):
+        return None
+    why = asset.why_new_code(cursor.mark)
+    if why is None:
+        return None
+    if asset.appends or asset.keeps_past:
+        cause = f"{'an Append' if asset.appends else 'a History'} keeps the rows that it wrote"
+    elif leaves_out(definition):
+        cause = "an input leaves rows of its source out, so they cannot be computed again"
+    else:
+        cause = "its policy is on_new_code='warn'"
+    return f"{asset.name} goes on with new code, because {why}. Its rows stay as the former code made them: {cause}."
 
 
 def decision_for_input(
@@ -216,6 +252,14 @@ def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str |
     if mark.definition is None:
         return None  # an earlier version wrote the mark without one, and is believed once
     return why_redefined(mark.definition, definition, appends=asset.appends, ignored=asset.table.ignored_config)
+
+
+def _recoded(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:
+    """The comparison after a change of the code. A digest is weaker than a code version, so it refuses nothing."""
+    why = asset.why_new_code(mark)
+    if why is None or not compares_new_code(asset, leaves_rows_out=leaves_out(definition)):
+        return None
+    return Reconcile(why)
 
 
 def _why_not_on(cursor: Cursor, source: SourceState, position: Position) -> str | None:

@@ -42,6 +42,7 @@ class Run:
         continued_from: What a run tag had an `Append` or a `History` continue from, and why; None without such a tag.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
         scope: The digest of the extract's scope; None without an extract, or if its scope has too many values.
+        new_code: What the log says of code that changed, if nothing is compared for that; else None.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position; or because extracts of several scopes have one version.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
@@ -63,6 +64,7 @@ class Run:
     continued_from: str | None = None
     extract: ExtractVersion | None = None
     scope: str | None = None
+    new_code: str | None = None
     must_record: bool = False
     inputs: Size | None = None
     columns: str | None = None
@@ -172,12 +174,17 @@ class Run:
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the newest mark has another definition; only the code version counts if the run reads no changes."""
+        """Whether the newest mark has another definition or other code, or lacks the code.
+
+        Only the code version counts if the run reads no changes.
+        """
         if not isinstance(self.cursor, Known):
             return False
         mark = self.cursor.mark
         reads_changes = bool(self.changes) or self.asset.incremental
-        return mark.code_version != self.asset.code_version or (reads_changes and mark.definition != self.definition)
+        if mark.code_version != self.asset.code_version:
+            return True
+        return reads_changes and (mark.definition != self.definition or self.asset.must_record_code(mark))
 
     @property
     def snapshot_inputs_moved(self) -> bool:
@@ -210,6 +217,7 @@ class Run:
             extract=self.extract,
             scope=self.scope,
             columns=self.columns,
+            code=self.asset.code,
         )
 
 

@@ -2,5 +2,5 @@
 
 In: logs by name. Out: values that a command prints.
 Law: no row is read, and no Spark and no Dagster is needed.
-Read: tables, commits.
+Read: tables, new_code, commits.
 """

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from lakehouse.cursor.cursor import Cursor
+from lakehouse.code.code import Code
+from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import OWNER, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.errors import LakehouseError
 from lakehouse.log.log import Head, Log
+from lakehouse.status.new_code import NewCode, new_code
 
 LOOKED_BACK = 200
 """In so many of the newest commits a mark is looked for, if no property says whose the table is."""
@@ -75,6 +77,7 @@ class TableStatus:
         partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
         reads: How far it had read each source after that run.
         problem: Why its log cannot be read; None if it can.
+        new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
     """
 
     name: str
@@ -84,6 +87,7 @@ class TableStatus:
     partitions: tuple[str, ...] = ()
     reads: tuple[SourcePosition, ...] = ()
     problem: str | None = None
+    new_code: NewCode | None = None
 
     @property
     def state(self) -> TableState:
@@ -101,16 +105,17 @@ class TableStatus:
         return TableState.UNKNOWN if any(reading.newest is None for reading in followed) else TableState.UP_TO_DATE
 
 
-def table_statuses(logs: Mapping[str, Log]) -> list[TableStatus]:
+def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = None) -> list[TableStatus]:
     """Where each table stands, of those that are there; a log that cannot be read hides no other.
 
     Args:
         logs: The log of each table by the table's name: its asset key, the parts joined by "/".
+        codes: By the same names, the code of each table that is compared if its code changed, as far as it is known.
     """
 
     def look(name: str) -> TableStatus | None:
         try:
-            return table_status(name, logs)
+            return table_status(name, logs, None if codes is None else codes.get(name))
         except Exception as error:  # one log may be odd, and the others are looked at all the same
             return TableStatus(name, None, None, problem=_in_short(error))
 
@@ -118,12 +123,13 @@ def table_statuses(logs: Mapping[str, Log]) -> list[TableStatus]:
         return [status for status in threads.map(look, logs) if status is not None]
 
 
-def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
+def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -> TableStatus | None:
     """Where a table stands; None if there is no table.
 
     Args:
         name: The asset key of the table, its parts joined by "/".
         logs: The log of each table, by the same kind of name.
+        code: The code of its asset as it is now; None if it is unknown, or if nothing is compared for it.
 
     Raises:
         UnreadableLogError, NewerMarkError: Its log cannot be read, or its mark cannot be understood.
@@ -139,7 +145,9 @@ def table_status(name: str, logs: Mapping[str, Log]) -> TableStatus | None:
         return TableStatus(name, head.version, written)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
     readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
-    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings)
+    newest = cursor.mark if isinstance(cursor, Known) else None
+    waits = None if code is None or newest is None else new_code(name, log, head, newest, code)
+    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits)
 
 
 def readers(table: str, statuses: Iterable[TableStatus]) -> Iterator[tuple[TableStatus, SourcePosition]]:

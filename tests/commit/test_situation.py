@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse.changes.changes import Changes
 from lakehouse.changes.content import Nothing
+from lakehouse.code.code import Code
 from lakehouse.commit.situation import (
     Due,
     Facts,
@@ -37,6 +38,12 @@ def cursor(epoch: int, upto: int, run: str = "another", **parts: Any) -> Known:
     return replace(Known.of(mark, 10 * epoch), **parts)
 
 
+def coded(code: Code) -> Known:
+    """A commit that has read as far as the run does, with other or the same code."""
+    commit = cursor(2, 8)
+    return replace(commit, mark=replace(commit.mark, code=code))
+
+
 BEGAN = cursor(1, 5)
 READING = Run(
     asset=Asset("copies", Table(key="id"), TableRef.at_path("copies", "/copies"), appends=False, incremental=True),
@@ -44,6 +51,8 @@ READING = Run(
     cursor=BEGAN,
     changes=(Changes(TableVersion(NO_SPARK, SRC, "s", 8), VersionRange(5, 8), Nothing()),),
 )
+OLD, NEW = (Code("1/3.11", digest, {}) for digest in ("aa", "bb"))
+CODED = replace(READING, asset=replace(READING.asset, code=NEW))
 COMPARING = replace(READING, reconcile=Reconcile("asked for"))
 PLAIN = replace(READING, changes=())
 GONE, RESTORED = Fresh(), Lost("no mark is left", "1", epoch=1)
@@ -64,6 +73,8 @@ AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(
         pytest.param(READING, GONE, None, None, RolledBack(), id="no mark is left"),
         pytest.param(READING, cursor(1, 4), None, None, Overtaken(cursor(1, 4)), id="the position went back"),
         pytest.param(COMPARING, cursor(1, 4), None, None, Due(), id="a reconciliation needs no position"),
+        pytest.param(CODED, coded(NEW), None, None, Superseded(coded(NEW)), id="another run of the same code"),
+        pytest.param(CODED, coded(OLD), None, None, Overtaken(coded(OLD)), id="another run of other code"),
         pytest.param(PLAIN, BEGAN, None, None, Due(), id="snapshot inputs"),
         pytest.param(PLAIN, cursor(2, 5), None, None, Overtaken(cursor(2, 5)), id="snapshot inputs, overtaken"),
         pytest.param(READING, BEGAN, None, 10, Due(), id="behind its own commit"),

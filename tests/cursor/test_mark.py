@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakehouse.code.code import Code
 from lakehouse.cursor.extract import ExtractVersion
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
 
@@ -40,6 +41,7 @@ marks = st.builds(
     log_after=st.none() | st.integers(0),
     definition=st.none() | st.dictionaries(texts, texts, max_size=3),
     decided=st.none() | texts,
+    code=st.none() | st.builds(Code, texts, texts, st.dictionaries(texts, texts, max_size=3)),
     extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
     scope=st.none() | st.text(),
 )
@@ -111,6 +113,7 @@ GARBLED = [
     *product(["format"], [None, "2", True]),
     *product(["definition"], [3, "key", ["key"], {"key": 1}]),
     *product(["decided"], [3, ["x"]]),
+    *product(["code"], [3, "x", {"kind": "1/3.11"}, {"kind": "1/3.11", "digest": "a", "parts": {"f": 1}}]),
     *product(["key"], [None, "id", 3, [1], {"id": 1}]),
     *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),
     *product(["reads"], [{"src": {"table": "t", "version": "76"}}, {"src": {"table": "t", "version": None}}]),

@@ -19,11 +19,14 @@ from lakehouse import (
     History,
     Merge,
     Overwrite,
+    Policy,
     Read,
     Snapshot,
     Table,
     explain,
 )
+from lakehouse.code.code import Code
+from lakehouse.code.digest import code_of
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.errors import ReadError
 from lakehouse.forecast.forecast import Forecast, Reading, RunEffect
@@ -45,8 +48,10 @@ def named(orders: Changes, names: DataFrame) -> Merge: ...
 def tokens(orders: Changes) -> Append: ...
 
 
-def forecast(root: Path, asset: dg.AssetsDefinition, *others: Any, **options: Any) -> Forecast:
-    manager = DeltaIOManager(spark=object(), root=str(root))  # no session: Spark would raise
+def forecast(
+    root: Path, asset: dg.AssetsDefinition, *others: Any, policy: Policy = Policy(), **options: Any
+) -> Forecast:
+    manager = DeltaIOManager(spark=object(), root=str(root), policy=policy)  # no session: Spark would raise
     return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": manager}), asset, **options)
 
 
@@ -58,7 +63,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settled(root: Path) -> Path:
-    run(root, "copies", "orders", key="id")
+    run(root, "copies", "orders", code=code_of(copies.op.compute_fn.decorated_fn), key="id")
     return root
 
 
@@ -107,6 +112,40 @@ def test_a_changed_definition_compares_everything_and_names_the_part(settled: Pa
     assert of.inputs[0].reading is Reading.EVERYTHING
     assert of.inputs[0].why == "the asset's code version is now 2 and was None"
     assert "every row of the table is compared" in str(of.write)
+
+
+def edited(mark: Code | None) -> Code:
+    """The code of a mark before an edit of a helper."""
+    assert mark is not None
+    return Code(mark.kind, "another", {**mark.parts, "clean": "1a2b3c4d"})
+
+
+def test_new_code_compares_everything_and_names_what_changed(root: Path) -> None:
+    before = edited(code_of(copies.op.compute_fn.decorated_fn))
+    run(root, "copies", "orders", code=before, key="id")
+    of = forecast(root, copies)
+    assert of.verdict is RunEffect.WRITES
+    assert str(of.inputs[0]) == (
+        "orders: all rows, compared with the table at version 0 (2 rows). Because the code that copies names changed: clean."
+    )
+    kept = forecast(root, copies, policy=Policy(on_new_code="warn"))
+    assert kept.verdict is RunEffect.RECORDS and kept.inputs[0].reading is Reading.NOTHING
+    assert kept.why == (
+        "copies goes on with new code, because the code that copies names changed: clean. Its rows stay as the former "
+        "code made them: its policy is on_new_code='warn'."
+    )
+    assert forecast(root, copies, policy=Policy(on_new_code="ignore")).verdict is RunEffect.NOTHING
+    own = dg.asset(name="copies", metadata=Table(key="id", policy=Policy(on_new_code="compare")))
+    recoded = forecast(root, own(copies.op.compute_fn.decorated_fn), policy=Policy(on_new_code="ignore"))
+    assert recoded.verdict is RunEffect.WRITES, "what the table says comes first"
+
+
+@pytest.mark.parametrize("kind", [None, "1/3.2"], ids=["a mark without code", "another version of Python"])
+def test_what_says_nothing_of_the_code_is_believed_once(root: Path, kind: str | None) -> None:
+    code = None if kind is None else Code(kind, "another", {})
+    run(root, "copies", "orders", code=code, key="id")
+    of = forecast(root, copies)
+    assert (of.verdict, of.inputs[0].reading) == (RunEffect.RECORDS, Reading.NOTHING)
 
 
 def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(settled: Path) -> None:
@@ -233,7 +272,7 @@ def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> N
         "orders": Reading.FIRST,
         "names": Reading.SNAPSHOT_INPUT,
     }
-    run(root, "named", "orders", key="id")
+    run(root, "named", "orders", code=code_of(named.op.compute_fn.decorated_fn), key="id")
     append(root, "names", 2)
     assert forecast(root, named, names).verdict is RunEffect.NOTHING
 

@@ -21,6 +21,7 @@ ORDER = (
     "log",
     "declare",
     "conflicts",
+    "code",
     "cursor",
     "spark",
     "frames",
@@ -45,7 +46,7 @@ ORDER = (
     "__main__",
 )
 """The packages and top-level files of lakehouse; each imports from itself and from those before it."""
-PURE = {"errors", "limits", "sql", "log", "conflicts", "declare", "cursor", "status"}
+PURE = {"errors", "limits", "sql", "log", "conflicts", "declare", "code", "cursor", "status"}
 """Packages that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
 DAGSTERS = {"dagster", "follow", "definitions", "cli"}
 """The packages that import Dagster."""

@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from lakehouse.code.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.declare.policy import Policy
 from lakehouse.declare.read import Read
 from lakehouse.declare.table import Table
 from lakehouse.read.asset import Asset
@@ -20,6 +22,7 @@ from lakehouse.read.decide import (
     SourceState,
     decision_for_all,
     decision_for_input,
+    warning_of_new_code,
 )
 from lakehouse.spark.snapshot import TableRef
 
@@ -191,6 +194,57 @@ def test_an_input_has_one_decision(
 def test_a_refused_append_is_told_how_to_go_on() -> None:
     refused = decision_for_all(APPENDS, Lost("it is gone", "1"), {}, None)
     assert isinstance(refused, Refuse) and "lakehouse/go_on_from/totals=" in refused.remedy
+
+
+OLD, NEW = (Code("1/3.11", digest, {"totals": digest}) for digest in ("aa", "bb"))
+CODED = replace(MERGES, code=NEW, code_version=None)
+
+
+def coded(code: Code | None, version: str | None = None, **mark: object) -> Known:
+    at = known(was=WHOLE, code=version)
+    return replace(at, mark=replace(at.mark, code=code, **mark))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asset", "cursor", "read", "compares", "warns"),
+    [
+        pytest.param(CODED, coded(OLD), Read(), True, None, id="other code"),
+        pytest.param(replace(CODED, table=FAILS.table), coded(OLD), Read(), True, None, id="other code, on_gap=fail"),
+        pytest.param(CODED, coded(NEW), Read(), False, None, id="the same code"),
+        pytest.param(CODED, coded(None), Read(), False, None, id="a mark without code"),
+        pytest.param(CODED, coded(replace(OLD, kind="1/3.12")), Read(), False, None, id="another version of Python"),
+        pytest.param(CODED, coded(replace(OLD, kind="2/3.11")), Read(), False, None, id="another format"),
+        pytest.param(replace(CODED, code=None), coded(OLD), Read(), False, None, id="no source"),
+        pytest.param(MERGES, coded(OLD, "2"), Read(), False, None, id="a code version decides alone"),
+        pytest.param(CODED, Fresh(), Read(), False, None, id="no position"),
+        pytest.param(replace(CODED, incremental=False), coded(OLD), Read(), False, None, id="no changes"),
+        pytest.param(replace(CODED, appends=True), coded(OLD), Read(), False, "an Append keeps", id="an append"),
+        pytest.param(replace(CODED, keeps_past=True), coded(OLD), Read(), False, "a History keeps", id="a history"),
+        pytest.param(CODED, coded(OLD, definition=LATE_BEFORE), LATE, False, "an input leaves rows", id="partial"),
+        pytest.param(
+            replace(CODED, policy=Policy(on_new_code="warn")),
+            coded(OLD),
+            Read(),
+            False,
+            "on_new_code='warn'",
+            id="warn",
+        ),
+        pytest.param(replace(CODED, policy=Policy(on_new_code="ignore")), coded(OLD), Read(), False, None, id="ignore"),
+    ],
+)
+def test_new_code_compares_or_warns(
+    asset: Asset, cursor: Cursor, read: Read, *, compares: bool, warns: str | None
+) -> None:
+    definition = parts(asset, read)
+    together = decision_for_all(asset, cursor, definition, None)
+    assert together == (Reconcile("the code of totals changed") if compares else None)
+    warning = warning_of_new_code(asset, cursor, definition, together)
+    assert (warning is None) is (warns is None) and (warns or "") in (warning or "")
+    position = cursor.reads.get("src")
+    expected = together or (FirstRead() if position is None else Continue(position))
+    assert decision_for_input(asset, together, cursor, HERE, position, read) == expected
+    asked = decision_for_all(asset, cursor, definition, ASKED)
+    assert warning_of_new_code(asset, cursor, definition, asked) is None, "everything is compared anyway"
 
 
 def test_an_asset_that_reads_no_changes_is_never_compared_for_its_definition() -> None:

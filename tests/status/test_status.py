@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -150,6 +151,81 @@ def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written
     assert "partition 2013-01-03, the last that was written: orders at 1 of 1" in capsys.readouterr().out
     (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(tmp_path))["readers"]
     assert (reading["reader"], reading["partitions"], reading["read"]) == ("daily", ["2013-01-03"], 1)
+
+
+SHOP = """
+import dagster as dg
+from lakehouse import Append, Changes, DeltaIOManager, Merge, Policy, Table
+
+DAYS = dg.StaticPartitionsDefinition(["2013-01-02", "2013-01-03"])
+
+def clean(rows): return rows.where("{condition}")
+
+@dg.asset(metadata=Table(key="id"))
+def copies(orders: Changes) -> Merge:
+    return Merge(clean(orders.touched("id").rows), orders.touched("id"))
+
+@dg.asset(metadata=Table(key="id", policy=Policy(on_new_code="warn")))
+def warned(orders: Changes) -> Merge:
+    return Merge(clean(orders.touched("id").rows), orders.touched("id"))
+
+@dg.asset
+def log(orders: Changes) -> Append: return Append(clean(orders.appended()))
+
+@dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
+def daily(orders: Changes) -> Merge:
+    return Merge(clean(orders.touched("id").rows), orders.touched("id"))
+
+orders = dg.AssetSpec("orders", metadata=Table(key="id"))
+io_manager = DeltaIOManager(spark=object(), root={root!r})
+defs = dg.Definitions([orders, copies, warned, log, daily], resources={{"io_manager": io_manager}})
+"""
+
+
+def test_the_tables_that_are_compared_because_their_code_changed_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakehouse.code.digest import code_of
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    file = tmp_path / "shop_of_status.py"
+
+    def write(condition: str) -> Any:
+        file.write_text(SHOP.format(condition=condition, root=str(tmp_path)))
+        sys.modules.pop("shop_of_status", None)
+        return resolve_name("shop_of_status")
+
+    shop = write("id > 0")
+    append(tmp_path, "orders", 1, 2)
+    for name in ("copies", "warned", "log"):
+        run(tmp_path, name, "orders", code=code_of(getattr(shop, name).op.compute_fn.decorated_fn))
+    for day in ("2013-01-02", "2013-01-03"):
+        run_day(tmp_path, day, code_of(shop.daily.op.compute_fn.decorated_fn))
+    named = {
+        table["name"]: table["new_code"] for table in answer(capsys, 0, "status", "-m", "shop_of_status")["tables"]
+    }
+    assert named == dict.fromkeys(["orders", "copies", "warned", "log", "daily"]), "nothing waits"
+
+    shop = write("id > 1")
+    run_day(tmp_path, "2013-01-03", code_of(shop.daily.op.compute_fn.decorated_fn))
+    named = {
+        table["name"]: table["new_code"] for table in answer(capsys, 0, "status", "-m", "shop_of_status")["tables"]
+    }
+    assert named == {
+        "orders": None,
+        "copies": {"why": "the code that copies names changed: clean", "rows": 1, "partitions": []},
+        "warned": None,
+        "log": None,
+        "daily": {"why": "the code that daily names changed: clean", "rows": None, "partitions": ["2013-01-02"]},
+    }
+    assert main(["status", "-m", "shop_of_status"]) == 0
+    text = capsys.readouterr().out
+    assert "copies: the code that copies names changed: clean; its next run compares everything once (1 row)." in text
+    assert "each of 1 partition is compared once, in its own next run: 2013-01-02." in text
+    assert main(["status", "--root", str(tmp_path)]) == 0
+    assert "the code" not in capsys.readouterr().out, "without definitions nobody knows the code"
 
 
 def test_a_root_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,21 +6,23 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from lakehouse.code.code import Code
 from lakehouse.cursor.mark import Mark, Position
 
 
-def run_day(root: Path, partition: str, columns: Sequence[str] = ("day",)) -> None:
+def run_day(root: Path, partition: str, columns: Sequence[str] = ("day",), code: Code | None = None) -> None:
     """What a run of a partition leaves: a commit with its mark, as far as its source goes.
 
     Args:
         root: Where the tables are.
         partition: The partition.
         columns: The partition columns of the table's files.
+        code: The code of its asset.
     """
     read, path = DeltaTable(str(root / "orders")), root / "daily"
     base = DeltaTable(str(path)).version() if path.exists() else -1
     position = Position(str(read.metadata().id), read.version())
-    mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position})
+    mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position}, code=code)
     rows = pa.table({"id": pa.array([base], pa.int32()), "day": [partition]})
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     write_deltalake(str(path), rows, mode="append", partition_by=[*columns] or None, commit_properties=properties)

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
+from lakehouse.code.code import Code
 from lakehouse.cursor.mark import Mark, Position
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -22,7 +23,7 @@ def append(root: Path, name: str, *ids: int, **options: Any) -> int:
     return DeltaTable(str(path)).version()
 
 
-def run(root: Path, name: str, source: str, *, rows: bool = True, **definition: str) -> None:
+def run(root: Path, name: str, source: str, *, rows: bool = True, code: Code | None = None, **definition: str) -> None:
     """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part."""
     read, path = DeltaTable(str(root / source)), root / name
     base = DeltaTable(str(path)).version() if path.exists() else -1
@@ -38,6 +39,7 @@ def run(root: Path, name: str, source: str, *, rows: bool = True, **definition: 
         reads={source: position},
         compared=True,
         definition=definition or None,
+        code=code,
     )
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     if rows or base < 0:

@@ -52,7 +52,7 @@ def run(given: Namespace) -> Answer:
 
 def _declared(defs: "dg.Definitions") -> list[TableStatus]:
     """Where the tables of definitions stand, which know the code of their assets as well."""
-    from lakehouse.definitions.recoded import compared_code
+    from lakehouse.cli.recoded import compared_code
 
     return table_statuses(declared_logs(defs), compared_code(defs))
 

@@ -202,14 +202,14 @@ def test_the_tables_that_are_compared_because_their_code_changed_are_named(
     for name in ("copies", "warned", "log"):
         run(tmp_path, name, "orders", code=code_of(getattr(shop, name).op.compute_fn.decorated_fn))
     for day in ("2013-01-02", "2013-01-03"):
-        run_day(tmp_path, day, code_of(shop.daily.op.compute_fn.decorated_fn))
+        run_day(tmp_path, day, code=code_of(shop.daily.op.compute_fn.decorated_fn))
     named = {
         table["name"]: table["new_code"] for table in answer(capsys, 0, "status", "-m", "shop_of_status")["tables"]
     }
     assert named == dict.fromkeys(["orders", "copies", "warned", "log", "daily"]), "nothing waits"
 
     shop = write("id > 1")
-    run_day(tmp_path, "2013-01-03", code_of(shop.daily.op.compute_fn.decorated_fn))
+    run_day(tmp_path, "2013-01-03", code=code_of(shop.daily.op.compute_fn.decorated_fn))
     named = {
         table["name"]: table["new_code"] for table in answer(capsys, 0, "status", "-m", "shop_of_status")["tables"]
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import dagster as dg
+import pyspark
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from lakehouse import Changes, Merge, Table
 from lakehouse.errors import ModuleMissingError, UnreadableLogError
+from lakehouse.server.versions import minor
 from lakehouse.spark.required import REQUIRED
 from lakehouse.spark.session import is_connect, prepare
 from tests.support.house import House
@@ -100,6 +102,9 @@ def test_a_table_whose_texts_have_a_type_that_delta_does_not_know_is_refused(lak
         pytest.skip("a client of Spark Connect writes it")
     rows = lake.values([(1,)], "id INT").withColumn("text", F.lit("a").cast(StringType()))
     rows.write.format("delta").save(str(lake.root / "t"))
+    (entry,) = (lake.root / "t" / "_delta_log").glob("*.json")
+    if minor(pyspark.__version__) in ("4.0", "4.1") and "collate" not in entry.read_text().lower():
+        pytest.skip("this Spark writes STRING")
     with pytest.raises(UnreadableLogError, match=r"'t' cannot be trusted.*CAST\(column AS STRING\)"):
         lake.ref("t").log(lambda: lake.spark).head()
 

@@ -13,7 +13,7 @@ from resources.environments import environment
 from resources.nycflights import FlightRecords
 
 
-def described(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
+def with_common_parts(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
     """The asset with what all of them have in common; the first part of its key is its group."""
     return table.map_asset_specs(
         lambda spec: spec.replace_attributes(
@@ -32,7 +32,9 @@ root = given["io_manager"].root
 landing = os.environ.get("LAKEHOUSE_LANDING") or f"{root}/landing/events"
 resources: dict[str, Any] = given | {"flight_records": FlightRecords(spark=given["spark"], landing=landing)}
 modules = (reference, flight_events, flights, flights_enriched, gold)
-tables = [described(table) for table in dg.load_assets_from_modules(modules) if isinstance(table, dg.AssetsDefinition)]
+tables = [
+    with_common_parts(table) for table in dg.load_assets_from_modules(modules) if isinstance(table, dg.AssetsDefinition)
+]
 
 defs = incremental(
     dg.Definitions(

@@ -18,7 +18,7 @@ import dagster as dg
 from assets.flight_events import DAYS
 from assets.reference import fleet
 from lakehouse import LakehouseError
-from lakehouse.log.versions import NOTHING_READ
+from lakehouse.delta.log import NOTHING_READ
 from resources.environments import PROJECT
 from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_of
 

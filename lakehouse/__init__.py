@@ -13,28 +13,26 @@ from typing import Any as _Any
 
 if _FOR_THE_TYPE_CHECKER:
     from lakehouse import scd
-    from lakehouse.changes.changes import Changes
-    from lakehouse.changes.touched import Touched
-    from lakehouse.changes.touched_by import touched_by
+    from lakehouse.dagster.definitions.checks import checks
+    from lakehouse.dagster.definitions.definitions import incremental
+    from lakehouse.dagster.definitions.explaining import explain
+    from lakehouse.dagster.definitions.nightly import Nightly
+    from lakehouse.dagster.definitions.validation import validate
+    from lakehouse.dagster.follow.automation import automation
+    from lakehouse.dagster.follow.sensor import change_sensor
+    from lakehouse.dagster.follow.tick import Pace
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
-    from lakehouse.declare.policy import Policy
-    from lakehouse.declare.read import Read
-    from lakehouse.declare.retry import Retry
-    from lakehouse.declare.table import Table
-    from lakehouse.definitions.checks import checks
-    from lakehouse.definitions.definitions import incremental
-    from lakehouse.definitions.explaining import explain
-    from lakehouse.definitions.nightly import Nightly
-    from lakehouse.definitions.validation import validate
+    from lakehouse.delta.log import VersionRange
+    from lakehouse.delta.policy import Policy, Retry
+    from lakehouse.delta.read_options import Read
+    from lakehouse.delta.table import Table
     from lakehouse.errors import LakehouseError
-    from lakehouse.follow.automation import automation
-    from lakehouse.follow.sensor import change_sensor
-    from lakehouse.follow.tick import Pace
-    from lakehouse.log.versions import VersionRange
-    from lakehouse.results.aggregate import Aggregate
-    from lakehouse.results.writes import Append, History, Merge, Overwrite, Snapshot
+    from lakehouse.read.changes import Changes, touched_by
+    from lakehouse.read.touched import Touched
     from lakehouse.server.settings import spark_settings
+    from lakehouse.writes.aggregate import Aggregate
+    from lakehouse.writes.writes import Append, History, Merge, Overwrite, Snapshot
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,28 +67,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "follow.automation": ("automation",),
-    "definitions.checks": ("checks",),
-    "definitions.definitions": ("incremental",),
-    "definitions.explaining": ("explain",),
-    "definitions.nightly": ("Nightly",),
+    "dagster.definitions.checks": ("checks",),
+    "dagster.definitions.definitions": ("incremental",),
+    "dagster.definitions.explaining": ("explain",),
+    "dagster.definitions.nightly": ("Nightly",),
+    "dagster.definitions.validation": ("validate",),
+    "dagster.follow.automation": ("automation",),
+    "dagster.follow.sensor": ("change_sensor",),
+    "dagster.follow.tick": ("Pace",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
-    "follow.sensor": ("change_sensor",),
-    "follow.tick": ("Pace",),
-    "definitions.validation": ("validate",),
-    "declare.policy": ("Policy",),
-    "declare.read": ("Read",),
-    "declare.retry": ("Retry",),
-    "declare.table": ("Table",),
+    "delta.log": ("VersionRange",),
+    "delta.policy": ("Policy", "Retry"),
+    "delta.read_options": ("Read",),
+    "delta.table": ("Table",),
     "errors": ("LakehouseError",),
-    "log.versions": ("VersionRange",),
-    "changes.changes": ("Changes",),
-    "changes.touched": ("Touched",),
-    "changes.touched_by": ("touched_by",),
+    "read.changes": ("Changes", "touched_by"),
+    "read.touched": ("Touched",),
     "server.settings": ("spark_settings",),
-    "results.aggregate": ("Aggregate",),
-    "results.writes": ("Append", "History", "Merge", "Overwrite", "Snapshot"),
+    "writes.aggregate": ("Aggregate",),
+    "writes.writes": ("Append", "History", "Merge", "Overwrite", "Snapshot"),
 }
 _PACKAGES = ("scd",)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -8,7 +8,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.changes.changes import Changes
 from lakehouse.commit.commit import commit
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.rivals import as_explained
@@ -18,19 +17,14 @@ from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import passed_commits_are_old
-from lakehouse.declare.read import Read
-from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
+from lakehouse.delta.log import Head, Log, Size, total
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
+from lakehouse.delta.read_options import Read
 from lakehouse.difference.statements import Skip, Statement
-from lakehouse.feed.archive import archived
-from lakehouse.feed.feed_reader import Feeds
-from lakehouse.feed.restated import restated
-from lakehouse.feed.source import Source, SourceState
-from lakehouse.frames.driver_rows import is_empty
-from lakehouse.frames.types import column_types
-from lakehouse.history.history import described
-from lakehouse.log.log import Head, Log
-from lakehouse.log.size import Size, total
-from lakehouse.read.asset import Asset
+from lakehouse.read.archive import read_archive
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.changes import Changes
 from lakehouse.read.decide import (
     Decision,
     Reconcile,
@@ -42,17 +36,18 @@ from lakehouse.read.decide import (
     warning_of_new_code,
     without_doubling,
 )
-from lakehouse.read.positions import former_reads, own_mark_is_old, position_of
-from lakehouse.read.request import UserRequest
+from lakehouse.read.feed_reader import Feeds
+from lakehouse.read.feed_trust import Source, SourceState
+from lakehouse.read.past_changes import restate
 from lakehouse.read.resolve import Reader, read_changes
-from lakehouse.read.run import Run
-from lakehouse.results.writes import History, Write
-from lakehouse.spark.prefetch import prefetch
-from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.partitions import Slice
-from lakehouse.write.completed import completed
-from lakehouse.write.outside import rows_outside
-from lakehouse.write.plan import plan
+from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
+from lakehouse.spark.types import column_types
+from lakehouse.writes.complete import complete, rows_outside
+from lakehouse.writes.history import describe
+from lakehouse.writes.plan import plan
+from lakehouse.writes.writes import History, Write
 
 
 def begin(
@@ -205,7 +200,7 @@ class Materialization:
             asset=self.asset,
             read=read,
             gap=self.gap,
-            archive=None if archive_ref is None else partial(archived, archive_ref, source.at),
+            archive=None if archive_ref is None else partial(read_archive, archive_ref, source.at),
             furthest=self.run.cursor.furthest(name),
             go_on_from=self.run.request.go_on_from,
             feeds=self.feeds,
@@ -213,7 +208,7 @@ class Materialization:
         )
         restate_from = self.run.request.restate_from
         if restate_from is not None:
-            changes = restated(self.asset.name, source, position, archive_ref, restate_from)
+            changes = restate(self.asset.name, source, position, archive_ref, restate_from)
         else:
             changes = read_changes(source, self.decision(source.state, read), position, reader)
         # A long history may hold more changes than the source has rows.
@@ -252,7 +247,7 @@ class Materialization:
         Args:
             overwrites: Whether the asset returns its whole table.
         """
-        return self._unless_due(self.pinned(), overwrites=overwrites)
+        return self._unless_due(self.pinned_run(), overwrites=overwrites)
 
     def nothing_to_write(self, write: Write) -> NothingToDo | None:
         """The outcome of a `History` that already holds the changes of the run; None if rows have to be read.
@@ -261,7 +256,7 @@ class Materialization:
         """
         match write:
             case History(changes=Changes() as changes) if changes.is_empty and changes.name not in self._partial:
-                run, _ = described(self.pinned(), write)
+                run, _ = describe(self.pinned_run(), write)
                 return self._unless_due(run, overwrites=False)
             case _:
                 return None
@@ -271,7 +266,7 @@ class Materialization:
             return None
         return NothingToDo(run.head.version) if run.has_nothing_to_do(overwrites=overwrites) else None
 
-    def pinned(self) -> Run:
+    def pinned_run(self) -> Run:
         """The run with what its mark will say: the positions that stay, whether to record them, the inputs' size."""
         run = self.run
         are_old = any(passed_commits_are_old(changes.commits, self.now) for changes in run.changes)
@@ -286,7 +281,7 @@ class Materialization:
         outcome = commit(self.spark(), run, write, retry, clock, tell)
         return replace(outcome, left_out=rows_outside(run, write)) if isinstance(outcome, Committed) else outcome
 
-    def planned(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
+    def plan(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
         """The statement that would make the write true of the table as the run found it; nothing is written.
 
         Raises:
@@ -298,7 +293,7 @@ class Materialization:
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
         with as_explained(self.run):
-            run, write = completed(self.spark, self.pinned(), write, self._partial)
+            run, write = complete(self.spark, self.pinned_run(), write, self._partial)
         if run.extract is not None:  # the asset's page shows it
             self.run = run
         return run, write

@@ -15,9 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakehouse import DeltaIOManager
 from lakehouse.dagster.resources import IDLE, ClusterSpark, LocalSpark, Where
-from lakehouse.log.location import scheme_of
-from lakehouse.server.errors import VariableError
+from lakehouse.delta.location import scheme_of
 from lakehouse.server.settings import EVERYWHERE
+from lakehouse.server.setup_errors import VariableError
 
 PROJECT = Path(__file__).parents[1]
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow.csv import ConvertOptions, read_csv
 from pyspark.sql import DataFrame
 
-from lakehouse.log.location import scheme_of
+from lakehouse.delta.location import scheme_of
 
 NEW_YORK = ZoneInfo("America/New_York")
 PUERTO_RICO = ZoneInfo("America/Puerto_Rico")

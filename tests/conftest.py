@@ -20,11 +20,11 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from lakehouse.dagster.resources import LocalSpark, Where
-from lakehouse.server.errors import ServerError
 from lakehouse.server.lifecycle import stop
 from lakehouse.server.settings import local_settings
+from lakehouse.server.setup_errors import ServerError
 from lakehouse.server.versions import minor
-from lakehouse.spark.codegen import FACTORY_MODE
+from lakehouse.spark.session import FACTORY_MODE
 from tests.support.commits import History
 from tests.support.contended import KEYED, SRC, copy
 from tests.support.house import House

@@ -14,17 +14,16 @@ from benchmarks.harness.data import KEY, Pair
 from lakehouse import Changes, History, Merge, Retry, Snapshot, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
-from lakehouse.declare.read import Read
+from lakehouse.delta.location import Location
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.read_options import Read
 from lakehouse.difference.statements import MarkOnly
-from lakehouse.feed.feed_reader import Feeds
-from lakehouse.log.location import Location
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.asset import Asset
-from lakehouse.read.request import UserRequest
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
-from lakehouse.spark.phases import measured_by
-from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.partitions import Slice
+from lakehouse.spark.progress import measured_by
+from lakehouse.spark.table_version import TableRef, TableVersion
 
 Laps = Callable[[str], AbstractContextManager[object]]
 
@@ -82,7 +81,7 @@ class Lake:
         """Puts a position down on a table that is known to hold the asset's result, so nothing is compared."""
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
-        run = step.pinned()
+        run = step.pinned_run()
         execute(self.spark, MarkOnly(), run, run.mark(uuid4().hex, 0, compared=False))
 
     def begin(

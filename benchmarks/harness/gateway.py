@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakehouse.log.location import Location
+from lakehouse.delta.location import Location
 from lakehouse.server.jars import class_path, delta_jars, s3_jars
 
 VARIABLE = "LAKEHOUSE_S3"

@@ -15,14 +15,14 @@ import dagster as dg
 from benchmarks.harness.lab import Lab
 from benchmarks.harness.report import Result, at_most
 from lakehouse import Changes, DeltaIOManager, Merge, Read, Table
-from lakehouse.cursor.each import cursor_of_each
+from lakehouse.cursor.find import cursor_of_each
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.feed.feed_weight import telling
-from lakehouse.follow.watch import Watch, by_manager
-from lakehouse.log.file_log import FileLog
-from lakehouse.log.location import Location
-from lakehouse.read.batch import pending
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.dagster.follow.watch import Watch, by_manager
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.read.feed_trust import telling
+from lakehouse.read.ranges import pending
+from lakehouse.spark.table_version import TableRef
 
 HOURS, COMMITS, FILES, PENDING, TOLD = 8_760, 2_000, 20_000, 10_000, 1_000
 YEAR = dg.HourlyPartitionsDefinition("2023-01-01-00:00", end_date="2024-01-01-00:00")

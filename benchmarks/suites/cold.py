@@ -19,8 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from benchmarks.harness.data import FEED, KEY
 from benchmarks.harness.lab import Lab
 from benchmarks.harness.report import PROJECT, Result, at_most
-from lakehouse.server.java import java
-from lakehouse.server.jvm import class_archive
+from lakehouse.server.jvm import class_archive, java
 from lakehouse.server.lifecycle import stop
 
 ROWS = 100_000

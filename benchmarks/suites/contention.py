@@ -25,8 +25,8 @@ from benchmarks.harness.meter import Cost
 from benchmarks.harness.report import Goal, Result
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
+from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import LakehouseError
-from lakehouse.sql.partitions import PartitionKey, Slice
 
 ROWS, STEPS, CHANGED = 10_000, 3, 10
 WRITERS, PATIENCE = (2, 4, 8), 100

@@ -17,7 +17,7 @@ from benchmarks.harness.lab import Lab
 from benchmarks.harness.meter import Cost, medians
 from benchmarks.harness.report import Goal, Result
 from lakehouse import Aggregate, Changes, Merge, Table
-from lakehouse.feed.feed_reader import Feeds
+from lakehouse.read.feed_reader import Feeds
 
 ORDERS, CUSTOMERS, PARTS, LINES = 1_500_000, 150_000, 200_000, 4
 PER_DAY = 625

@@ -22,7 +22,7 @@ from benchmarks.harness.report import Goal, Result
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.cursor.cursor import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.log.location import Location
+from lakehouse.delta.location import Location
 
 ROWS = 10_000_000
 TABLES, COMMITS, AWAKE = 500, 5, 5

@@ -3,11 +3,11 @@
 from argparse import ArgumentParser, Namespace
 
 from lakehouse.cli.answer import Answer
-from lakehouse.cli.location import add_module, definitions
 from lakehouse.cli.tables import columns
+from lakehouse.cli.where import add_module, definitions
 from lakehouse.conflicts.operations import Engine
 from lakehouse.conflicts.pairs import conflict_pairs, warnings
-from lakehouse.definitions.pools import HEADINGS, row, writers
+from lakehouse.dagster.definitions.pools import HEADINGS, row, writers
 
 
 def add_arguments(parser: ArgumentParser) -> None:

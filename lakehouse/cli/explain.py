@@ -5,9 +5,9 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
 from lakehouse.cli.answer import Answer, UsageError
-from lakehouse.cli.location import add_module, definitions
-from lakehouse.definitions.explaining import explain, explainable, no_asset
-from lakehouse.forecast.forecast import RunEffect
+from lakehouse.cli.where import add_module, definitions
+from lakehouse.dagster.definitions.explaining import explain, explainable, no_asset
+from lakehouse.read.forecast import RunEffect
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -37,15 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if run is None:
         parser.error("say which command: " + ", ".join(_COMMANDS))
     try:
-        return _printed(run(given), given)
+        return _print_answer(run(given), given)
     except UsageError as error:
         parsers[name].error(str(error))
     except LakehouseError as error:
         sys.stderr.write(f"{error}\n")
-        return _printed(Answer({"error": type(error).__name__, "message": str(error)}, "", code=1), given)
+        return _print_answer(Answer({"error": type(error).__name__, "message": str(error)}, "", code=1), given)
 
 
-def _printed(answer: Answer, given: Namespace) -> int:
+def _print_answer(answer: Answer, given: Namespace) -> int:
     if given.json:
         sys.stdout.write(json.dumps(answer.value, indent=2) + "\n")
     elif answer.text:
@@ -57,7 +57,7 @@ def _add_arguments(name: str, parser: ArgumentParser) -> Callable[[Namespace], A
     """Gives a parser the arguments of its command; only the command that is run is imported."""
     match name:
         case "changes":
-            from lakehouse.cli import changes as command
+            from lakehouse.cli import commits as command
         case "conflicts":
             from lakehouse.cli import conflicts as command
         case "explain":

@@ -4,10 +4,10 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
 from lakehouse.cli.answer import Answer
-from lakehouse.cli.location import add_place
+from lakehouse.cli.table_status import SourcePosition, TableStatus, readers, table_statuses
 from lakehouse.cli.tables import at, columns, in_partition, log_of, logs_of
-from lakehouse.log.rows import counted
-from lakehouse.status.tables import SourcePosition, TableStatus, readers, table_statuses
+from lakehouse.cli.where import add_place
+from lakehouse.delta.commit_info import count_of
 
 _HEADINGS = ("READER", "READ", "NEWEST", "UNREAD VERSIONS", "SINCE (UTC)", "NOTE")
 
@@ -25,7 +25,7 @@ def run(given: Namespace) -> Answer:
     listed = list(readers(given.table, statuses))
     problems = {status.name: status.problem for status in statuses if status.problem and status.name != given.table}
     rows = [_HEADINGS, *(_row(status, reading) for status, reading in listed)]
-    last = [f"{counted(len(listed), 'reader')}.", *(f"{name} may be another: {why}" for name, why in problems.items())]
+    last = [f"{count_of(len(listed), 'reader')}.", *(f"{name} may be another: {why}" for name, why in problems.items())]
     value = [{"reader": status.name, "partitions": status.partitions, **asdict(reading)} for status, reading in listed]
     text = "\n".join([*columns(rows), "", *last])
     wrong = bool(problems) or any(reading.problem for _, reading in listed)

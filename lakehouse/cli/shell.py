@@ -7,10 +7,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cli.answer import Answer
-from lakehouse.cli.location import add_place, manager
 from lakehouse.cli.tables import tables_below
-from lakehouse.log.location import scheme_of
-from lakehouse.sql.text import quote
+from lakehouse.cli.where import add_place, manager
+from lakehouse.delta.location import scheme_of
+from lakehouse.delta.text import quote
 
 BANNER = """\
 spark                               a session on the Spark that all runs share

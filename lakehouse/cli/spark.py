@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lakehouse.cli.answer import Answer
-from lakehouse.cli.location import add_place, local_spark, root_of
+from lakehouse.cli.where import add_place, local_spark, root_of
 from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
-from lakehouse.server.java import java
-from lakehouse.server.jvm import class_archive
+from lakehouse.server.jvm import class_archive, java
 from lakehouse.server.lifecycle import SERVER, stop
 from lakehouse.server.rendezvous import Rendezvous
 
@@ -67,7 +66,7 @@ def status(root: Path) -> Answer:
         return _not_running(root, "one process", f"{lock.holder()} has {root} to itself.")
     if state is None:
         return _not_running(root, "changing", f"The Spark server of {root} is just starting or ending.")
-    used = rendezvous.used()
+    used = rendezvous.lock_of_users()
     is_idle = used.take()
     used.let_go()
     return Answer(

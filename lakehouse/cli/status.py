@@ -1,17 +1,92 @@
-"""`lakehouse status`: where each table stands, how far it has read its sources, and when it was last proven right."""
+"""`lakehouse status`: where each table stands, how far it has read its sources, when it was last compared."""
 
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.answer import Answer
-from lakehouse.cli.compared import Comparisons, comparisons
-from lakehouse.cli.location import add_place, definitions
+from lakehouse.cli.new_code import NewCode
+from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
 from lakehouse.cli.tables import at, columns, declared_logs, in_partition, logs_of
-from lakehouse.log.rows import counted
-from lakehouse.status.new_code import NewCode
-from lakehouse.status.tables import TableState, TableStatus, table_statuses
+from lakehouse.cli.where import add_place, definitions
+from lakehouse.delta.commit_info import count_of
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakehouse.dagster.definitions.past_checks import MadeCheck
+
+_HOME = "DAGSTER_HOME"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is known of a table's comparisons with a recompute.
+
+    Args:
+        at: When the last one was made, in milliseconds since the epoch; None if none was.
+        equal: Whether the table was right then; None if none was made.
+        of: What was compared, if not the whole table: a partition, a part of the keys.
+        impossible: Why no recompute says what the table must hold; None if one does.
+    """
+
+    at: int | None = None
+    equal: bool | None = None
+    of: str = ""
+    impossible: str | None = None
+
+    def __str__(self) -> str:
+        if self.impossible is not None:
+            return "cannot be"
+        if self.at is None:
+            return "never"
+        return f"{at(self.at)} {'equal' if self.equal else 'DIFFERENT'}{f' ({self.of})' if self.of else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """The comparisons of the tables.
+
+    Args:
+        by_table: Those of each table that an asset makes; without those that only Dagster would know, if it is unknown.
+        unknown: Why Dagster's event log is not at hand, as a clause; None if it is.
+    """
+
+    by_table: dict[str, Comparison]
+    unknown: str | None = None
+
+
+def comparisons(defs: "dg.Definitions") -> Comparisons:
+    """When each table of the definitions was last compared, by the instance of Dagster that `DAGSTER_HOME` names."""
+    import dagster as dg
+
+    from lakehouse.dagster.definitions.past_checks import last_compared
+    from lakehouse.dagster.definitions.recompute import why_not_recomputed
+
+    assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition) and asset.is_executable]
+    reasons = {key: why_not_recomputed(asset) for asset in assets for key in asset.keys}
+    impossible = {key.to_user_string(): Comparison(impossible=why) for key, why in reasons.items() if why is not None}
+    if not os.environ.get(_HOME):
+        return Comparisons(impossible, f"the variable {_HOME} is not set")
+    try:
+        with dg.DagsterInstance.get() as instance:
+            made = {key: last_compared(instance, key) for key, why in reasons.items() if why is None}
+    except Exception as error:  # its storage may be anywhere, and the logs of the tables say the rest all the same
+        return Comparisons(impossible, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Comparisons(impossible | {key.to_user_string(): _comparison(last) for key, last in made.items()})
+
+
+def _comparison(last: "MadeCheck | None") -> Comparison:
+    from lakehouse.dagster.definitions.past_checks import PART, PARTITION
+
+    if last is None:
+        return Comparison()
+    named = ((PARTITION, last.text(PARTITION)), (PART, last.text(PART)))
+    of = ", ".join(f"{name} {text}" for name, text in named if text is not None)
+    return Comparison(int(last.at * 1000), last.evaluation.passed, of)
+
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -29,16 +104,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> Answer:
     defs = None if given.root is not None else definitions(given.module)
-    statuses = table_statuses(logs_of(given)) if defs is None else _declared(defs)
+    statuses = table_statuses(logs_of(given)) if defs is None else _statuses_of_definitions(defs)
     compared = Comparisons({}, "no definitions are loaded") if defs is None else comparisons(defs)
     rows = [_HEADINGS, *(_row(status, compared) for status in statuses)]
     gaps = sum(status.state is TableState.GAP for status in statuses)
     problems = sum(status.state is TableState.UNREADABLE for status in statuses)
     different = sum(comparison.equal is False for comparison in compared.by_table.values())
-    wrong = [f"{counted(gaps, 'table')} with a gap"] * (gaps > 0)
-    wrong += [f"{counted(problems, 'table')} of which not every log can be read"] * (problems > 0)
-    wrong += [f"{counted(different, 'table')} that differed when last compared with a recompute"] * (different > 0)
-    last = ", ".join([counted(len(statuses), "table"), *wrong]) + "."
+    wrong = [f"{count_of(gaps, 'table')} with a gap"] * (gaps > 0)
+    wrong += [f"{count_of(problems, 'table')} of which not every log can be read"] * (problems > 0)
+    wrong += [f"{count_of(different, 'table')} that differed when last compared with a recompute"] * (different > 0)
+    last = ", ".join([count_of(len(statuses), "table"), *wrong]) + "."
     if compared.unknown is not None and defs is not None:
         last += f"\nWhen tables were compared with a recompute is not known here: {compared.unknown}."
     texts = list(columns(_without_empty_column(rows, _HEADINGS.index(_COMPARED))))
@@ -50,9 +125,9 @@ def run(given: Namespace) -> Answer:
     )
 
 
-def _declared(defs: "dg.Definitions") -> list[TableStatus]:
+def _statuses_of_definitions(defs: "dg.Definitions") -> list[TableStatus]:
     """Where the tables of definitions stand, which know the code of their assets as well."""
-    from lakehouse.cli.recoded import compared_code
+    from lakehouse.cli.code_to_compare import compared_code
 
     return table_statuses(declared_logs(defs), compared_code(defs))
 
@@ -61,9 +136,9 @@ def _waiting(table: str, new: NewCode) -> str:
     """What the next run of a table compares because its code changed."""
     if new.partitions:
         shown = ", ".join(new.partitions[:_SHOWN]) + ", ..." * (len(new.partitions) > _SHOWN)
-        of = f"each of {counted(len(new.partitions), 'partition')} is compared once, in its own next run: {shown}"
+        of = f"each of {count_of(len(new.partitions), 'partition')} is compared once, in its own next run: {shown}"
     else:
-        rows = "" if new.rows is None else f" ({counted(new.rows, 'row')})"
+        rows = "" if new.rows is None else f" ({count_of(new.rows, 'row')})"
         of = f"its next run compares everything once{rows}"
     return f"{table}: {new.why}; {of}."
 
@@ -103,5 +178,5 @@ def _read(status: TableStatus) -> Iterator[str]:
         elif reading.gap is not None:
             of += f" (gap: {reading.gap})"
         elif reading.unread and not status.partitions:
-            of += f" ({counted(reading.unread, 'version')} unread since {at(reading.since)})"
+            of += f" ({count_of(reading.unread, 'version')} unread since {at(reading.since)})"
         yield of

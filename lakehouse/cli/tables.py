@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.answer import UsageError
-from lakehouse.cli.location import definitions
-from lakehouse.log.file_log import FileLog
-from lakehouse.log.location import Location
-from lakehouse.log.log import Log
-from lakehouse.status.tables import TableStatus
+from lakehouse.cli.table_status import TableStatus
+from lakehouse.cli.where import definitions
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.delta.log import Log
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -75,7 +75,7 @@ def declared_logs(defs: "dg.Definitions") -> dict[str, Log]:
     import dagster as dg
 
     from lakehouse.dagster.code_location import table_ref, tables_of
-    from lakehouse.follow.watch import by_manager
+    from lakehouse.dagster.follow.watch import by_manager
 
     assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec)]
     place, logs = by_manager(assets, defs.resources or {}), dict[str, Log]()

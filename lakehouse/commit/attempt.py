@@ -6,24 +6,22 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.commit.conflict import Conflict, ConflictKind, classify
 from lakehouse.commit.execute import execute
-from lakehouse.commit.rivals import LostAttempt, changed_by, explained
+from lakehouse.commit.rivals import Conflict, ConflictKind, LostAttempt, changed_by, classify, explain_error
 from lakehouse.cursor.mark import Mark
-from lakehouse.declare.retry import Clock, Retry
+from lakehouse.delta.commit_info import COMPACTING, Commit
+from lakehouse.delta.log import Head, Log, version_of
+from lakehouse.delta.policy import Clock, Retry
 from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import LakehouseError, RolledBackError, UnknownOutcomeError
-from lakehouse.feed.archive import archive_begins
-from lakehouse.log.commit_info import COMPACTING, Commit
-from lakehouse.log.log import Head, Log, version_of
+from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
-from lakehouse.results.aggregate import Aggregate
-from lakehouse.results.writes import Append, Write
-from lakehouse.spark.diagnosis import Meaning, diagnose
-from lakehouse.spark.evidence import first_line
-from lakehouse.spark.phases import phase
-from lakehouse.write.plan import plan
+from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
+from lakehouse.spark.progress import phase
+from lakehouse.writes.aggregate import Aggregate
+from lakehouse.writes.plan import plan
+from lakehouse.writes.writes import Append, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class Writing:
     lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
 
     @property
-    def elapsed(self) -> float:
+    def seconds_so_far(self) -> float:
         return self.clock.now() - self.began
 
 
@@ -81,7 +79,7 @@ def head_of(writing: Writing) -> Head | None:
     return head
 
 
-def planned(writing: Writing, head: Head | None) -> Statement | Skip:
+def plan_attempt(writing: Writing, head: Head | None) -> Statement | Skip:
     """The statement that makes the write true of the table at `head`.
 
     Rows that a plan has computed are at executors, and are lost with them. The inputs are pinned, so the write is then
@@ -97,22 +95,22 @@ def planned(writing: Writing, head: Head | None) -> Statement | Skip:
         except LakehouseError:
             raise
         except Exception as error:
-            if Meaning.ROWS_LOST not in diagnose(error) or not writing.retry.allows(plans, writing.elapsed):
-                raise explained(writing.run, error) from error
+            if Meaning.ROWS_LOST not in diagnose(error) or not writing.retry.allows(plans, writing.seconds_so_far):
+                raise explain_error(writing.run, error) from error
             writing.tell(
                 f"Rows computed for {writing.run.name} were lost with their executor. They are computed again."
             )
             plans += 1
 
 
-def tried(writing: Writing, statement: Statement, head: Head | None) -> Attempt:
+def try_once(writing: Writing, statement: Statement, head: Head | None) -> Attempt:
     """Executes the statement once, and searches the log for its commit.
 
     Raises:
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
     """
     mark, started = _mark(writing, head, statement), writing.clock.now()
-    error = _executed(writing, statement, mark)
+    error = _execute_once(writing, statement, mark)
     seconds = writing.clock.now() - started
     return Attempt(statement, mark, _find_attempt(writing.log, mark, writing.run, error), error, seconds)
 
@@ -123,7 +121,7 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
     Raises:
         LakehouseError: The error is not a conflict.
     """
-    conflict = Conflict(ConflictKind.SAME_ASSET) if attempt.error is None else _classified(writing.run, attempt.error)
+    conflict = Conflict(ConflictKind.SAME_ASSET) if attempt.error is None else _conflict_of(writing.run, attempt.error)
     head = head_of(writing)
     rivals = () if head is None else tuple(writing.log.commits(head.version, attempt.mark.base + 1))
     sentence = (
@@ -154,7 +152,7 @@ def _log_after(writing: Writing, rows: DataFrame, head: Head | None) -> int | No
     return archive_begins(run.changes[0], run.cursor, writing.log, head)
 
 
-def _executed(writing: Writing, statement: Statement, mark: Mark) -> Exception | None:
+def _execute_once(writing: Writing, statement: Statement, mark: Mark) -> Exception | None:
     """Executes once. Whatever is raised is evidence, not yet an outcome."""
     try:
         execute(writing.spark, statement, writing.run, mark)
@@ -178,10 +176,10 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
     return None
 
 
-def _classified(run: Run, error: Exception) -> Conflict:
+def _conflict_of(run: Run, error: Exception) -> Conflict:
     if isinstance(error, LakehouseError):
         raise error
     conflict = classify(error)
     if conflict.kind is ConflictKind.NOT_A_CONFLICT or broken_promise(run.name, error) is not None:
-        raise explained(run, error) from error
+        raise explain_error(run, error) from error
     return conflict

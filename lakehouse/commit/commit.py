@@ -12,15 +12,24 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from lakehouse.commit.attempt import Writing, head_of, lost_to, planned, tried
-from lakehouse.commit.conflict import ConflictKind
+from lakehouse.commit.attempt import Writing, head_of, lost_to, plan_attempt, try_once
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
-from lakehouse.commit.rivals import Changed, LostAttempt, advice, changed_by, describe, is_disputed, sentence
+from lakehouse.commit.rivals import (
+    Changed,
+    ConflictKind,
+    LostAttempt,
+    advice,
+    changed_by,
+    describe,
+    is_disputed,
+    sentence,
+)
 from lakehouse.commit.superseded import refuse_concurrent, refuse_unsafe, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import may_concern
-from lakehouse.declare.retry import REAL_CLOCK, Clock, Retry
+from lakehouse.delta.log import Head, total
+from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import (
     ConflictError,
@@ -31,12 +40,10 @@ from lakehouse.errors import (
     StaleInputsError,
     UnsettledError,
 )
-from lakehouse.log.log import Head
-from lakehouse.log.size import total
 from lakehouse.read.run import Run
-from lakehouse.results.writes import Write
-from lakehouse.spark.codegen import interpreted
 from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.session import interpreting
+from lakehouse.writes.writes import Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +123,14 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
         if other is not None:
             commit_ = next(writing.log.commits(other.version, other.version))
             return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
-        with interpreted(writing.spark, total((writing.run.inputs, writing.log.size()))):
+        with interpreting(writing.spark, total((writing.run.inputs, writing.log.size()))):
             doing(f"comparing its result with {writing.run.name}")
-            statement = plan.statement if plan is not None and plan.head == head else planned(writing, head)
+            statement = plan.statement if plan is not None and plan.head == head else plan_attempt(writing, head)
             if isinstance(statement, Skip):
                 assert head is not None
                 return Unchanged(head.version)
             doing(f"writing {writing.run.name}")
-            attempt = tried(writing, statement, head)
+            attempt = try_once(writing, statement, head)
         if attempt.own is not None:
             recovered = attempt.error is not None
             return _Landed(Committed(attempt.own, statement, tuple(writing.lost), recovered), attempt.mark)
@@ -154,7 +161,7 @@ def _mend(writing: Writing, landed: _Landed) -> Committed:
             if stale is None:
                 return landed.committed
             times, rows = times + 1, stale
-            if is_disputed(writing.run, stale) or not writing.retry.allows(times, writing.elapsed):
+            if is_disputed(writing.run, stale) or not writing.retry.allows(times, writing.seconds_so_far):
                 raise UnsettledError(writing.run.name, version, times, stale.value)
             writing = _behind(writing, landed, times)
             match _land(writing, version):
@@ -174,7 +181,7 @@ def _mend(writing: Writing, landed: _Landed) -> Committed:
 
 def _is_the_last(writing: Writing, lost: LostAttempt) -> bool:
     disputed = bool(lost.rivals) and is_disputed(writing.run, lost.changed)
-    return disputed or not writing.retry.allows(len(writing.lost), writing.elapsed)
+    return disputed or not writing.retry.allows(len(writing.lost), writing.seconds_so_far)
 
 
 def _still_holds(mark: Mark, lost: LostAttempt) -> bool:
@@ -196,7 +203,7 @@ def _defeat(writing: Writing, defeat: _Defeated) -> LakehouseError:
         return ForeignApplicationIdError(run.name, run.application_id, run.cursor.epoch + 1)
     unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
     inputs = unread or "its inputs are as they were"
-    return ConflictError(run.name, len(writing.lost), writing.elapsed, describe(last), inputs, advice(run, last))
+    return ConflictError(run.name, len(writing.lost), writing.seconds_so_far, describe(last), inputs, advice(run, last))
 
 
 def _is_skipped(writing: Writing) -> bool:

@@ -1,19 +1,21 @@
 """How each statement is executed as one Delta commit that carries its mark."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
 
-from lakehouse.commit.create import create
-from lakehouse.commit.save import save
+from lakehouse.cursor.find import OWNER
 from lakehouse.cursor.mark import Mark
-from lakehouse.difference.difference import (
-    AGAIN,
-    DELETE,
-    INSERT,
-    OPERATION,
-)
+from lakehouse.delta.commit_info import Rows
+from lakehouse.delta.limits import limits
+from lakehouse.delta.table import Table
+from lakehouse.delta.text import fold, literal, quote, quote_all, same
+from lakehouse.difference.difference import AGAIN, DELETE, INSERT, OPERATION
 from lakehouse.difference.statements import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
@@ -28,13 +30,142 @@ from lakehouse.difference.statements import (
     ReplaceRows,
     Statement,
 )
-from lakehouse.frames.promises import Breach, breach_text
-from lakehouse.limits import limits
-from lakehouse.log.rows import Rows
+from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.read.run import Run
-from lakehouse.spark.phases import phase
+from lakehouse.spark.diagnosis import Meaning, said_by
+from lakehouse.spark.fitting import Breach, breach_text, with_plain_texts
+from lakehouse.spark.progress import phase
 from lakehouse.spark.session import handed_over
-from lakehouse.sql.text import folded, literal, quote, quote_all, same
+from lakehouse.spark.table_version import SparkLog, TableRef
+
+
+def save(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
+    """Writes rows as one commit, whose transaction and mark are given as options of the writer.
+
+    Args:
+        rows: The rows.
+        run: The run.
+        mark: What the commit says about itself.
+        mode: Spark's save mode.
+        by: The partition columns of a table that does not exist yet.
+        which: More options: which rows are replaced, properties of a new table.
+    """
+    writer = (
+        rows.write.format("delta")
+        .mode(mode)
+        .option("txnAppId", mark.application_id)
+        .option("txnVersion", str(mark.epoch))
+        .option("userMetadata", mark.to_json())
+        .option("mergeSchema", "true")
+        .options(**which)
+    )
+    save_by(writer.partitionBy(*by) if by else writer, rows.sparkSession, run.ref)
+
+
+def save_by(writer: DataFrameWriter, spark: SparkSession, ref: TableRef) -> None:
+    """Saves by path, or by the name in the catalog."""
+    if ref.path is not None:
+        writer.save(ref.path)
+        return
+    # On a thread without an active session classic Spark takes the table for a new one and finds that it exists.
+    spark.createDataFrame(pa.table({"active": [True]}))
+    writer.saveAsTable(ref.identifier)
+
+
+_DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
+"""What a source's column says of its default: the rows that are written have their values."""
+
+
+def create(rows: DataFrame, run: Run, mark: Mark) -> None:
+    """CREATE TABLE AS SELECT: schema, properties, rows, position and mark in one commit."""
+    table, rows = run.table, with_plain_texts(rows, rows.schema)
+    if table.cluster_columns:
+        rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
+    described = rows.select(*(_with_comment(column, table) for column in rows.schema.fields))
+    if table.maps_columns:
+        _create_mapped(described, run, mark)
+        return
+    table_properties = {**table.all_properties, OWNER: run.name}
+    properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table_properties.items())
+    layout = ""
+    if table.partition_columns:
+        layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "
+    elif table.cluster_columns:
+        layout = f"CLUSTER BY ({quote_all(table.cluster_columns)}) "
+    rest = f"{run.ref.identifier} USING delta {layout}TBLPROPERTIES ({properties}) AS SELECT * FROM"
+    with handed_over(described, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
+        try:
+            own.sql(f"CREATE TABLE {rest} {view}").collect()
+        except AnalysisException as error:
+            if Meaning.NAME_TAKEN not in said_by(error) or run.ref.log(lambda: own).head() is not None:
+                raise
+            _refuse_unregistered(own, run, error)
+            _refuse_other_file_system(own, run, error)
+            # A directory without a log: its writer died before its first commit, or is about to commit.
+            if mark.partitions and run.ref.path is not None:
+                # The other writer may write other partitions. Whichever is second finds that the table exists.
+                save(described, run, mark, "error", table.partition_columns, **table.all_properties)
+                return
+            # If a concurrent run commits now, it has the epoch of this run, and Delta skips the replacement.
+            own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
+
+
+def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
+    """Creates a table without rows, and then commits, because Delta refuses rows together with a mapping and a feed.
+
+    If a run dies between the two, it leaves an empty table, which the next run treats as new.
+    Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.
+    """
+    table = run.table
+    writer = rows.limit(0).write.format("delta").mode("error").options(**table.all_properties)
+    writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
+    writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
+    save_by(writer, rows.sparkSession, run.ref)
+    within = run.within(rows.schema)
+    if within is None:
+        save(rows, run, mark, "append")
+    else:  # another set of partitions may have been written to it by now
+        save(rows, run, mark, "overwrite", replaceWhere=within)
+
+
+def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
+    """Refuses to replace a table that the catalog does not know; Delta itself would see no table there.
+
+    Raises:
+        UnregisteredTableError: The directory of the name holds a Delta table.
+    """
+    where = (error.getMessageParameters() or {}).get("tableLocation")
+    if run.ref.path is not None or where is None:
+        return
+    head = TableRef.at_path(run.name, where).log(lambda: spark).head()
+    if head is not None:
+        raise UnregisteredTableError(run.name, run.ref.identifier, where, head.version) from error
+
+
+def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisException) -> None:
+    """Refuses to replace a table that Spark sees at a path where this process sees none.
+
+    Raises:
+        OtherFileSystemError: The path means another file system to Spark.
+    """
+    head = SparkLog(spark, run.ref.identifier, run.name).head()
+    if head is None:
+        return
+    if run.ref.log(lambda: spark).head() is not None:  # a concurrent run made it this moment
+        raise error
+    raise OtherFileSystemError(run.name, run.ref.location, head.version) from error
+
+
+def _with_comment(column: StructField, table: Table) -> Column:
+    """The column with its comment and without the source's default, because the written rows have values."""
+    comment = table.descriptions.get(column.name)
+    copied = {name: value for name, value in column.metadata.items() if name not in _DEFAULTS}
+    metadata = copied | ({"comment": comment} if comment else {})
+    value = F.col(quote(column.name))
+    if metadata == column.metadata:
+        return value
+    # An alias of a column has its metadata, unless it is given some; that of an expression has none.
+    return value.alias(column.name, metadata=metadata) if metadata else F.coalesce(value).alias(column.name)
 
 
 @phase("execute")
@@ -56,12 +187,12 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
             save(rows, run, mark, "overwrite", replaceWhere=where or "true")
         case ReplaceMatched(rows=rows, on=on, counts=counts):
-            written = _joined(rows, counts).alias(TAKEN_BY)
+            written = _side_of_join(rows, counts).alias(TAKEN_BY)
             save(written, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case MarkOnly():
             save(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
         case DeleteMatched(keys=keys, counts=counts, within=within, nulls=nulls):
-            sent = _joined(keys, counts)
+            sent = _side_of_join(keys, counts)
             with handed_over(sent, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.conf.set(DELETE_WHERE_EXISTS, "true")
                 same_key = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
@@ -78,7 +209,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             assert_never(statement)
 
 
-def _joined(rows: DataFrame, counts: Rows) -> DataFrame:
+def _side_of_join(rows: DataFrame, counts: Rows) -> DataFrame:
     """The rows as the side of a join with the table: sent to every task if they are few."""
     return F.broadcast(rows) if counts.total <= limits().broadcast_rows else rows
 
@@ -93,11 +224,11 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *
     on = f"({within}) AND {on}" if within else on
     # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
     on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
-    keys = folded(run.table.key_columns)
+    keys = fold(run.table.key_columns)
     changed = [c for c in columns if c.lower() not in keys]
     updates = changed or columns[:1]
     operation = f"s.{quote(OPERATION)}"
-    refused = f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_refused(run, difference_)} "
+    refused = f"WHEN MATCHED AND {operation} = '{INSERT}' THEN UPDATE SET {_assignment_that_fails(run, difference_)} "
     inserted = f"INSERT ({quote_all(columns)}) VALUES ({quote_all(columns, 's.')})"
     return (
         f"MERGE WITH SCHEMA EVOLUTION INTO {run.ref.identifier} t USING {view} s ON {on} "
@@ -111,7 +242,7 @@ def _on_key(run: Run, *, nulls: bool) -> str:
     return " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
 
 
-def _refused(run: Run, difference_: DataFrame) -> str:
+def _assignment_that_fails(run: Run, difference_: DataFrame) -> str:
     """An assignment that fails: the row is new among the touched keys, but its key is elsewhere in the table."""
     name = run.table.key_columns[0]
     kind = next(c.dataType for c in difference_.schema.fields if c.name.lower() == name.lower()).simpleString()

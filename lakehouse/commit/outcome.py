@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 from lakehouse.commit.rivals import LostAttempt
 from lakehouse.cursor.mark import Mark
+from lakehouse.delta.commit_info import Commit
 from lakehouse.difference.statements import Statement
-from lakehouse.log.commit_info import Commit
 
 
 @dataclass(frozen=True, slots=True)

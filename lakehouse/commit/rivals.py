@@ -1,5 +1,6 @@
-"""An attempt that did not commit: the rivals to which it lost, and whether they changed its rows."""
+"""An attempt that did not commit: its conflict, the rivals to which it lost, and whether they changed its rows."""
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,9 +9,8 @@ from enum import Enum
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from lakehouse.changes.changes import Changes
-from lakehouse.commit.conflict import Conflict
-from lakehouse.declare.isolation import Isolation
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.table import Isolation
 from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.errors import (
     ComputeError,
@@ -25,14 +25,117 @@ from lakehouse.errors import (
     SessionEndedError,
     UnexplainedError,
 )
-from lakehouse.frames.driver_rows import is_empty
-from lakehouse.history.history_rows import Shape
-from lakehouse.log.commit_info import Commit
+from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
-from lakehouse.results.writes import History, Merge, Write
-from lakehouse.spark.diagnosis import Meaning, diagnose, missing_module, refusal, why_temporary, why_unreadable
-from lakehouse.spark.evidence import causes, first_line, is_of_the_asset, without_jvm_trace
-from lakehouse.spark.snapshot import TableVersion
+from lakehouse.spark.diagnosis import (
+    Evidence,
+    Meaning,
+    causes,
+    diagnose,
+    first_line,
+    is_of_the_asset,
+    missing_module,
+    refusal,
+    said_by,
+    why_temporary,
+    why_unreadable,
+    without_jvm_trace,
+)
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.table_version import TableVersion
+from lakehouse.writes.history_rows import Shape
+from lakehouse.writes.writes import History, Merge, Write
+
+
+class ConflictKind(Enum):
+    """The closed set of answers that a failed commit can have."""
+
+    FILES = "a rival changed files that this write had read"
+    SAME_ASSET = "another run of this asset committed"
+    METADATA = "the table's schema or properties were changed"
+    PROTOCOL = "the table was created or upgraded by a rival"
+    UNKNOWN = "the outcome is not known"
+    NOT_A_CONFLICT = "not a conflict"
+
+
+_BY_CLASS = {
+    "ConcurrentAppendException": ConflictKind.FILES,
+    "ConcurrentDeleteReadException": ConflictKind.FILES,
+    "ConcurrentDeleteDeleteException": ConflictKind.FILES,
+    "ConcurrentTransactionException": ConflictKind.SAME_ASSET,
+    "MetadataChangedException": ConflictKind.METADATA,
+    "ProtocolChangedException": ConflictKind.PROTOCOL,
+    "ConcurrentWriteException": ConflictKind.UNKNOWN,
+}
+_BY_CONDITION = {
+    "DELTA_CONCURRENT_APPEND": ConflictKind.FILES,
+    "DELTA_CONCURRENT_DELETE_READ": ConflictKind.FILES,
+    "DELTA_CONCURRENT_DELETE_DELETE": ConflictKind.FILES,
+    "DELTA_CONCURRENT_TRANSACTION": ConflictKind.SAME_ASSET,
+    "DELTA_METADATA_CHANGED": ConflictKind.METADATA,
+    "DELTA_PROTOCOL_CHANGED": ConflictKind.PROTOCOL,
+    "DELTA_CONCURRENT_WRITE": ConflictKind.UNKNOWN,
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": ConflictKind.UNKNOWN,
+    "DELTA_CANNOT_CREATE_LOG_PATH": ConflictKind.NOT_A_CONFLICT,
+    "TABLE_OR_VIEW_ALREADY_EXISTS": ConflictKind.PROTOCOL,
+    "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION": ConflictKind.PROTOCOL,
+    "DELTA_TABLE_ALREADY_EXISTS": ConflictKind.PROTOCOL,
+    "DELTA_PATH_EXISTS": ConflictKind.PROTOCOL,
+}
+_OUTCOME_UNKNOWN = {Meaning.ANSWER_LOST, Meaning.ROWS_LOST}
+"""After these the log is searched for the attempt, and the write is planned again from its inputs."""
+_PARTITION = re.compile(r"partition(?:\(s\))? (\[[^\]]+\])")
+_METADATA_DOMAIN = "conflicting metadata domain"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What Delta said about a commit that failed.
+
+    Args:
+        kind: What it means.
+        partition: The rival's partition ("[day=2013-01-01]"), if the message names it.
+        condition: Delta's or Spark's error condition.
+    """
+
+    kind: ConflictKind
+    partition: str | None = None
+    condition: str | None = None
+
+
+def classify(error: BaseException) -> Conflict:
+    """What an exception from a write means. The first cause that says something decides."""
+    is_unknown = False
+    first_condition: str | None = None
+    for cause in causes(error):
+        evidence = Evidence.of(cause)
+        first_condition = first_condition or evidence.condition
+        kind = _BY_CLASS.get(type(cause).__name__) or _BY_CONDITION.get((evidence.condition or "").split(".")[0])
+        if kind is None and evidence.of_the_asset:
+            break
+        kind = kind or _named_in(evidence.sentence)
+        if kind is ConflictKind.SAME_ASSET and _METADATA_DOMAIN in evidence.sentence:
+            kind = ConflictKind.METADATA
+        if kind is not None:
+            return Conflict(kind, _partition(evidence.sentence), evidence.condition)
+        is_unknown = is_unknown or not said_by(cause).keys().isdisjoint(_OUTCOME_UNKNOWN)
+    return Conflict(ConflictKind.UNKNOWN if is_unknown else ConflictKind.NOT_A_CONFLICT, condition=first_condition)
+
+
+def _named_in(text: str) -> ConflictKind | None:
+    """The conflict that a text names: in a Py4J or Spark wrapper the class survives only as text."""
+    for name, kind in _BY_CLASS.items():
+        if f"io.delta.exceptions.{name}" in text or f"org.apache.spark.sql.delta.{name}" in text:
+            return kind
+    for prefix, kind in _BY_CONDITION.items():
+        if f"[{prefix}]" in text or f"[{prefix}." in text:
+            return kind
+    return None
+
+
+def _partition(text: str) -> str | None:
+    match = _PARTITION.search(text)
+    return None if match is None else match.group(1)
 
 
 class Changed(Enum):
@@ -73,7 +176,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
     try:
         changed = TableVersion.of(spark, run.ref, head).feed(min(with_rows), max(with_rows))
         if isinstance(write, Merge) and not write.touched.is_everything:
-            changed = write.touched.restricted(changed)
+            changed = write.touched.restrict(changed)
         if isinstance(write, History) and isinstance(write.changes, Changes):
             changed = write.changes.touched(*Shape.entity_of(run.table.key_columns)).of(changed)
         within = run.within(changed.schema)
@@ -125,10 +228,10 @@ def as_explained(run: Run) -> Generator[None]:
     except LakehouseError:
         raise
     except Exception as error:
-        raise explained(run, error) from error
+        raise explain_error(run, error) from error
 
 
-def explained(run: Run, error: Exception) -> LakehouseError:
+def explain_error(run: Run, error: Exception) -> LakehouseError:
     """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
     broken = broken_promise(run.name, error)
     if broken is not None:

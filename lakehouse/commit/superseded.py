@@ -1,32 +1,178 @@
-"""Whether a run may write to its table, and whether another run has already done its work."""
+"""Whether a run may write to its table, and whether another run has already done its work.
+
+What other commits to its table mean for a run is one closed set, decided from values; then the log is asked for them.
+"""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
 
-from lakehouse.commit.situation import (
-    Due,
-    Facts,
-    Overtaken,
-    RolledBack,
-    Superseded,
-    covers,
-    has_read_further,
-    is_undisturbed,
-    situation_of_append,
-    situation_of_run,
-)
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
 from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
-from lakehouse.declare.table import UNSAFE_PROPERTIES
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.table import UNSAFE_PROPERTIES
 from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError, UnsafeTableError
-from lakehouse.log.commit_info import Commit
-from lakehouse.log.log import Head, Log
 from lakehouse.read.run import Run
-from lakehouse.results.writes import Append, Write
-from lakehouse.spark.phases import phase
+from lakehouse.spark.progress import phase
+from lakehouse.writes.writes import Append, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Nobody has done the run's work: it plans and commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A commit leaves the run nothing to do."""
+
+    by: Known
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """Another run has committed, and this run still has work to do, with new inputs."""
+
+    by: Known
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The position from which the run began is no longer in the table."""
+
+
+Situation: TypeAlias = Due | Superseded | Overtaken | RolledBack
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the log of the run's table says.
+
+    Args:
+        now: The cursor of the run's partitions now.
+        other: The newest commit of another generation, or set of partitions, that is about this run's work; see
+            `lakehouse.commit.superseded`.
+        newest: The newest commit that wrote all of the run's partitions.
+        done: The version of this run's own commit; None before it.
+    """
+
+    now: Cursor
+    other: Known | None
+    newest: Known | None
+    done: int | None
+
+
+def situation_of_run(run: Run, facts: Facts) -> Situation:
+    """The situation of a run whose result is true of the table, whoever wrote it."""
+    newest, done = facts.newest, facts.done
+    if is_undisturbed(run, facts):
+        return Superseded(newest) if newest is not None and newest.version != done and _repeats(run, newest) else Due()
+    by = facts.other or newest
+    if by is None:
+        return RolledBack()
+    # What a commit says of itself need not hold: the cursor knows a stale base, and a position that was rolled back.
+    return Superseded(by) if newest is not None and _supersedes(run, newest, done) else Overtaken(by)
+
+
+def situation_of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
+    """The situation of a run that adds its rows in every run, so that only its own commit can have added them.
+
+    Args:
+        run: The run.
+        now: The table's cursor now.
+        repeated: The newest commit of this run, or of a run that it repeats; None if there is none.
+    """
+    newest = now if isinstance(now, Known) else None
+    if newest is not None and run.is_own(newest.mark):
+        return Superseded(newest)
+    if repeated is not None:
+        return Superseded(repeated)
+    if _is_unmoved(run, now):
+        return Due()
+    return RolledBack() if newest is None else Overtaken(newest)
+
+
+def is_undisturbed(run: Run, facts: Facts) -> bool:
+    """Whether the table's cursor is the one from which the run began, and no other commit is about its work."""
+    rolled_back = _is_rolled_back(run, facts.now, facts.done)
+    return facts.other is None and _is_unmoved(run, facts.now) and not rolled_back
+
+
+def _is_unmoved(run: Run, now: Cursor) -> bool:
+    return (now.generation, now.epoch) == (run.cursor.generation, run.cursor.epoch)
+
+
+def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
+    """Whether the run's position is gone although its epoch is the same, so that its range would leave a hole."""
+    if run.compares_everything or not run.changes:
+        return False
+    return _stands_before(run, now) if done is None else not isinstance(now, Known)
+
+
+def _repeats(run: Run, newest: Known) -> bool:
+    """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
+    if run.changes or run.partitions or newest.stale_base:
+        return False
+    return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.extract
+
+
+def _supersedes(run: Run, newest: Known, done: int | None) -> bool:
+    """Whether the newest commit leaves the run nothing to do.
+
+    After the run's own commit it does if the table holds the rows of its position. After a reconciliation no position
+    says that.
+    """
+    if done is None:
+        return covers(newest, run)
+    return not newest.stale_base and not run.compares_everything
+
+
+def covers(newest: Known, run: Run) -> bool:
+    """Whether a commit leaves a run nothing to do.
+
+    Another run's commit does if it has the same definition and read at least as far in every source. It never does
+    if the run compares everything or restates a history, or if it reads no changes, because its result may depend on
+    something else.
+    """
+    if run.is_own(newest.mark):
+        return not newest.stale_base
+    if run.compares_everything or run.request.restate_from is not None:
+        return False
+    if not run.changes or not _has_definition_of(newest.mark, run):
+        return False
+    return all(
+        (read := newest.reads.get(source)) is not None
+        and read.is_of_same_rows(position)
+        and read.version >= position.version
+        for source, position in run.reads.items()
+    )
+
+
+def _has_definition_of(mark: Mark, run: Run) -> bool:
+    same = mark.definition is None or mark.definition == run.definition
+    return same and mark.code_version == run.asset.code_version and run.asset.why_new_code(mark) is None
+
+
+def has_read_further(other: Known, run: Run) -> bool:
+    """Whether a commit had read further than a run in one of its sources."""
+    return any(
+        (read := other.reads.get(source)) is not None
+        and read.table == position.table
+        and read.version > position.version
+        for source, position in run.reads.items()
+    )
+
+
+def _stands_before(run: Run, now: Cursor) -> bool:
+    """Whether the table stands before the position from which the run continues, which would leave a hole."""
+    return any(
+        (position := now.reads.get(source)) is None or position.table != at.table or position.version < at.version
+        for source, at in run.cursor.reads.items()
+        if not at.is_snapshot
+    )
 
 
 def refuse_unsafe(run: Run, head: Head | None) -> None:
@@ -70,7 +216,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
     now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), overrides_mark=by_request)
     refuse_foreign(run, now)
     if isinstance(write, Append) and not run.changes and not run.partitions:
-        situation = situation_of_append(run, now, _repeated(log, head, run))
+        situation = situation_of_append(run, now, _run_to_repeat(log, head, run))
     else:
         situation = situation_of_run(run, _facts(log, head, run, now, done))
     match situation:
@@ -86,7 +232,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
             assert_never(situation)
 
 
-def _repeated(log: Log, head: Head | None, run: Run) -> Known | None:
+def _run_to_repeat(log: Log, head: Head | None, run: Run) -> Known | None:
     """The newest commit of a run that this run repeats, after which others may have added their rows."""
     if not run.aliases or head is None:
         return None

@@ -2,5 +2,5 @@
 
 In: what a code location declares. Out: pairs of writers with a verdict, its reason and its remedy.
 Law: the rules answer as Delta answers; tests/upstream put the same pairs to a real Delta.
-Read: operations, layout, rules, databricks, pairs.
+Read: operations, rules, pairs.
 """

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from lakehouse.declare.isolation import Isolation
+from lakehouse.delta.table import Isolation
 
 
 class Engine(Enum):

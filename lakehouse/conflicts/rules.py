@@ -1,12 +1,7 @@
-"""The conflict rules: whether a write can lose its commit to another one, why, and what avoids it.
+"""The conflict rules: whether a write can lose its commit to another one, on Delta and as Databricks documents it."""
 
-Open-source Delta 4.4 is described by what each operation reads, adds, removes and declares (`operations.TRAITS`), put
-to Delta's own checks in Delta's order (`ConflictChecker.scala`, tag v4.4.0); tests/upstream ask a real Delta.
-Databricks is described by its published matrices (`databricks.py`); where these are silent (metadata, application ids,
-creation, RESTORE, overwrites) by the same checks.
-"""
+from enum import Enum
 
-from lakehouse.conflicts.databricks import GROUP, by_matrix
 from lakehouse.conflicts.operations import (
     ALONE,
     OTHER_PARTITIONS,
@@ -15,10 +10,108 @@ from lakehouse.conflicts.operations import (
     Engine,
     Foreseen,
     Layout,
+    Limit,
     Operation,
     Verdict,
 )
-from lakehouse.declare.isolation import Isolation
+from lakehouse.delta.table import Isolation
+
+
+class Documented(Enum):
+    """A cell of the matrices."""
+
+    NEVER = "cannot conflict"
+    FILES = "can conflict"
+    SAME_ROW = "can conflict when both modify the same row"
+    Z_ORDER = "can conflict when ZORDER BY is used"
+    NO_VECTORS = "can conflict without deletion vectors, or when ZORDER BY is used"
+
+
+class Group(Enum):
+    """The rows and columns of the matrices."""
+
+    INSERT = "INSERT"
+    CHANGE = "UPDATE, DELETE, MERGE INTO"
+    OPTIMIZE = "OPTIMIZE"
+
+
+GROUP = {
+    Operation.BLIND_APPEND: Group.INSERT,
+    Operation.READING_APPEND: Group.CHANGE,  # an INSERT with a subquery on its own table counts as a MERGE
+    Operation.CHANGE: Group.CHANGE,
+    Operation.OPTIMIZE: Group.OPTIMIZE,  # and a REORG that rewrites files; one that upgrades changes the protocol
+}
+"""The operations that the matrices know. An overwrite is not among them, nor what changes metadata."""
+
+PAIRS = (
+    (Group.INSERT, Group.INSERT),
+    (Group.CHANGE, Group.INSERT),
+    (Group.CHANGE, Group.CHANGE),
+    (Group.OPTIMIZE, Group.INSERT),
+    (Group.OPTIMIZE, Group.CHANGE),
+    (Group.OPTIMIZE, Group.OPTIMIZE),
+)
+_D = Documented
+MATRICES = {
+    (row_level, isolation): dict(zip(map(frozenset, PAIRS), cells, strict=True))
+    for row_level, isolation, cells in (
+        (False, Isolation.WRITE_SERIALIZABLE, (_D.NEVER, _D.NEVER, _D.FILES, _D.NEVER, _D.NO_VECTORS, _D.NO_VECTORS)),
+        (False, Isolation.SERIALIZABLE, (_D.NEVER, _D.FILES, _D.FILES, _D.NEVER, _D.NO_VECTORS, _D.NO_VECTORS)),
+        (True, Isolation.WRITE_SERIALIZABLE, (_D.NEVER, _D.NEVER, _D.SAME_ROW, _D.NEVER, _D.Z_ORDER, _D.Z_ORDER)),
+        (True, Isolation.SERIALIZABLE, (_D.NEVER, _D.SAME_ROW, _D.SAME_ROW, _D.NEVER, _D.Z_ORDER, _D.Z_ORDER)),
+    )
+}
+"""Both matrices, by row-level concurrency and isolation level; a cell holds for its pair in either order."""
+
+_FILES = ("ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException")
+_ROWS = "Keep each writer to rows of its own."
+
+
+def row_level(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> bool:
+    """Whether the rows of the two writes are compared, and not their files."""
+    possible = table.row_level and table.deletion_vectors and not table.partitioned
+    return possible and not (loser.limits | winner.limits) - {Limit.Z_ORDER}
+
+
+def by_matrix(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> Foreseen:
+    """The cell of two data writes whose partitions do not separate them.
+
+    The matrices speak of pairs. A blind append reads nothing, so of its pairs it is the other one that fails.
+    """
+    cell = MATRICES[row_level(loser, winner, table), table.isolation][
+        frozenset({GROUP[loser.operation], GROUP[winner.operation]})
+    ]
+    z_order = Limit.Z_ORDER in loser.limits | winner.limits
+    match cell:
+        case Documented.NEVER:
+            return Foreseen(Verdict.CANNOT, f"So it is documented for {table.isolation.value}.")
+        case Documented.SAME_ROW:
+            return Foreseen(Verdict.AVOIDABLE, "Rows are compared; both may change the same one.", _FILES, _ROWS)
+        case Documented.Z_ORDER | Documented.NO_VECTORS if table.deletion_vectors and not z_order:
+            return Foreseen(Verdict.CANNOT, "With deletion vectors OPTIMIZE is reconciled with other writes.")
+        case Documented.Z_ORDER | Documented.NO_VECTORS:
+            why = "ZORDER BY is used." if z_order else "The table keeps no deletion vectors."
+            remedy = "Use liquid clustering." if z_order else "Enable deletion vectors."
+            if _vague(loser, winner, table):
+                return Foreseen(Verdict.AVOIDABLE, why, _FILES, f"{remedy} Or: {OTHER_PARTITIONS}")
+            return Foreseen(Verdict.CAN, why, _FILES, f"{remedy} Or: {TAKE_TURNS}")
+        case Documented.FILES:
+            return _files(loser, winner, table)
+
+
+def _files(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> Foreseen:
+    if _vague(loser, winner, table):
+        return Foreseen(Verdict.AVOIDABLE, "Partitions are not told apart.", _FILES, OTHER_PARTITIONS)
+    limits = sorted(limit.value for limit in (loser.limits | winner.limits) - {Limit.Z_ORDER})
+    because = f" ({', '.join(limits)})" if limits else ""
+    why = f"Files are compared, not rows{because}; both may touch the same file."
+    rows = "" if table.partitioned else " Or meet the conditions of row-level concurrency."
+    return Foreseen(Verdict.CAN, why, _FILES, TAKE_TURNS + rows)
+
+
+def _vague(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> bool:
+    """Whether partitions would separate the two writes, if both named theirs."""
+    return table.partitioned and (loser.within is None or winner.within is None)
 
 
 def foresee(
@@ -33,7 +126,7 @@ def foresee(
         engine: The engine that commits.
     """
     table = table or Layout()
-    declared = _declared(loser, winner, table, engine)
+    declared = _foresee_before_data(loser, winner, table, engine)
     if declared is not None:
         return declared
     outcome = _same_application(loser, winner) or _data(loser, winner, table, engine)
@@ -67,7 +160,9 @@ def _data(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine
     return _by_files(loser, winner, table)
 
 
-def _declared(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine) -> Foreseen | None:
+def _foresee_before_data(
+    loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine
+) -> Foreseen | None:
     """The checks before the check of data: replacement, creation, protocol, metadata, the clustering columns."""
     if loser.operation is Operation.REPLACEMENT:
         why = "It writes the very next version or none: whatever was committed meanwhile defeats it."

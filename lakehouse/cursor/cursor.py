@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.log.versions import NOTHING_READ
+from lakehouse.delta.log import NOTHING_READ
 
 FIRST_GENERATION = "0"
 

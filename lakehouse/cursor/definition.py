@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
-from lakehouse.declare.read import Read
-from lakehouse.declare.table import Table
-from lakehouse.sql.partitions import PartitionKey, Slice, Window
+from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 
 Definition: TypeAlias = Mapping[str, str]
 """Parts by name; a part that the definition leaves empty is not there."""

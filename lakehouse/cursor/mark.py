@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
-from lakehouse.code.code import Code
-from lakehouse.cursor.extract import ExtractVersion
+from lakehouse.cursor.code import Code
+from lakehouse.cursor.extract_version import ExtractVersion
 
 FIELD = "lakehouse"
 FORMAT = 2
@@ -39,7 +39,7 @@ class Position:
             read on. The mark says `lookup`, its word in format 1.
         mapped: Which partitions of the source were read, as a digest of their windows or values; None if all were
             read. (In format 1 also None if they were the partitions that the commit wrote.)
-        time: When that version was committed, as a history counts (`lakehouse.changes.times`), in milliseconds since
+        time: When that version was committed, as a history counts (`lakehouse.read.content`), in milliseconds since
             the epoch; None unless the asset keeps a history.
         commit: The digest of that version's commit, which a source restored from a backup no longer has; None if it
             was not read.

@@ -5,9 +5,8 @@ from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
-from lakehouse.log.commit_info import Commit
-from lakehouse.log.log import Head, Log, commit_at, commits_between
-from lakehouse.log.versions import NOTHING_READ
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.log import NOTHING_READ, Head, Log, commit_at, commits_between
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Self
 
 from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, Position
+from lakehouse.delta.commit_info import COMPACTING, Commit
+from lakehouse.delta.log import Head, Log
 from lakehouse.errors import FULL_REFRESH, NewerMarkError, UnreadableLogError
-from lakehouse.log.commit_info import COMPACTING, Commit
-from lakehouse.log.log import Head, Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
     for commit in commits:
         if undone_above is not None and commit.version > undone_above:
             continue
-        if commit.operation == "RESTORE" and commit.restored is not None:
-            undone_above = commit.restored
+        if commit.operation == "RESTORE" and commit.restored_version is not None:
+            undone_above = commit.restored_version
             continue
         yield commit
         if commit.operation == "RESTORE" or commit.empties:
@@ -71,7 +71,7 @@ def standing_by_generation(past: Past) -> Iterator[tuple[Commit, str | None]]:
     """
     generations = dict[int, str | None]()
 
-    def noted() -> Iterator[Commit]:
+    def observed_commits() -> Iterator[Commit]:
         newest: str | None = None
         for commit in past.back():
             generations[commit.version] = newest
@@ -79,7 +79,7 @@ def standing_by_generation(past: Past) -> Iterator[tuple[Commit, str | None]]:
                 newest = str(commit.version)
             yield commit
 
-    for commit in standing(noted()):
+    for commit in standing(observed_commits()):
         yield commit, generations[commit.version]
 
 

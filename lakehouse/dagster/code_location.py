@@ -6,15 +6,15 @@ from typing import Any, TypeAlias, TypeGuard
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lakehouse.changes.changes import Changes
-from lakehouse.declare.read import Read
-from lakehouse.declare.table import Table
+from lakehouse.delta.location import Location
+from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
-from lakehouse.log.location import Location
-from lakehouse.results.kind import Kind
+from lakehouse.read.changes import Changes
 from lakehouse.server.rendezvous import SCRATCH
-from lakehouse.spark.snapshot import TableRef
-from lakehouse.sql.partitions import PartitionKey, Slice, Window
+from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.writes import Kind
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
 
@@ -32,7 +32,7 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
         return Changes
     if _is_frame(annotation):
         return DataFrame
-    raise UnsupportedAnnotationError(asset, f"its input '{name}'", _named(annotation), _READS)
+    raise UnsupportedAnnotationError(asset, f"its input '{name}'", _name_of_annotation(annotation), _READS)
 
 
 def write_kind(asset: str, annotation: Any) -> Kind:
@@ -46,7 +46,7 @@ def write_kind(asset: str, annotation: Any) -> Kind:
             return kind
     if _is_frame(annotation):
         return Kind.OVERWRITE
-    raise UnsupportedAnnotationError(asset, "its result", _named(annotation), _WRITES)
+    raise UnsupportedAnnotationError(asset, "its result", _name_of_annotation(annotation), _WRITES)
 
 
 def result_annotation(asset: dg.AssetsDefinition) -> Any:
@@ -100,7 +100,7 @@ def tables_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
     Args:
         definitions: Asset definitions, and the specs of tables that no asset makes.
     """
-    return {key: Table.from_metadata(metadata) for asset in definitions for key, metadata in _declared(asset)}
+    return {key: Table.from_metadata(metadata) for asset in definitions for key, metadata in _declarations(asset)}
 
 
 def partitions_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, dg.PartitionsDefinition[Any] | None]:
@@ -112,7 +112,7 @@ def partitions_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, dg.Partitions
     }
 
 
-def _declared(asset: Any) -> Iterator[tuple[dg.AssetKey, Mapping[str, Any]]]:
+def _declarations(asset: Any) -> Iterator[tuple[dg.AssetKey, Mapping[str, Any]]]:
     """The keys and the metadata of a definition of any kind: an asset, a spec, a source of Dagster's older kind."""
     match asset:
         case dg.AssetSpec():
@@ -245,7 +245,7 @@ def _is_frame(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, DataFrame)
 
 
-def _named(annotation: Any) -> str | None:
+def _name_of_annotation(annotation: Any) -> str | None:
     """The annotation for a message, with the library of a DataFrame; None if there is none."""
     if annotation is Any or annotation is None:
         return None

@@ -1,4 +1,4 @@
-"""What Dagster's contexts say about the running step."""
+"""What Dagster's contexts say about the running step, and environment variables that stand for a value."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -6,6 +6,21 @@ from typing import Any, cast
 import dagster as dg
 
 from lakehouse.dagster.code_location import is_function
+from lakehouse.errors import DefinitionError
+
+
+def value_of(text: str) -> str:
+    """A field's value. Dagster puts a variable's value in its place in runs alone; sensors and commands ask here.
+
+    Raises:
+        DefinitionError: The variable is not set.
+    """
+    if not isinstance(text, dg.EnvVar):
+        return text
+    value = text.get_value()
+    if value is None:
+        raise DefinitionError(f"A resource names the environment variable {text.env_var_name}. It is not set: set it.")
+    return value
 
 
 def asset_context() -> dg.AssetExecutionContext | None:

@@ -11,10 +11,8 @@ from dagster import ResourceDependency
 from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.changes.changes import Changes
-from lakehouse.changes.content import Everything
-from lakehouse.code.digest import code_of
 from lakehouse.commit.outcome import NothingToDo, Outcome
+from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code_location import (
     changes_of,
     function_of,
@@ -32,12 +30,12 @@ from lakehouse.dagster.contexts import (
     keys_of_code_location,
     refuse_op,
     step_key,
+    value_of,
 )
-from lakehouse.dagster.drivers import refuse_second_driver
-from lakehouse.dagster.failures import as_dagster_failures, as_our_errors
-from lakehouse.dagster.fit import refuse_unfit
+from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
+from lakehouse.dagster.inputs import POSTPONED, Postponed, source_of
 from lakehouse.dagster.metadata import report, timing
-from lakehouse.dagster.postponed import POSTPONED, Postponed
+from lakehouse.dagster.resources import refuse_unfit
 from lakehouse.dagster.run_tags import (
     COMPARE,
     GAP,
@@ -45,27 +43,24 @@ from lakehouse.dagster.run_tags import (
     refuse_unknown,
     request_by,
     tags_of,
-    unacknowledged,
+    unacknowledged_runs,
     without_effect,
 )
-from lakehouse.dagster.sources import source_of
-from lakehouse.dagster.variables import value_of
-from lakehouse.declare.policy import Policy
-from lakehouse.declare.read import Read
-from lakehouse.declare.retry import Retry
-from lakehouse.declare.table import Table
-from lakehouse.feed.feed_reader import Feeds
-from lakehouse.log.location import Location, Storage, scheme_of
+from lakehouse.delta.location import Location, Storage, scheme_of
+from lakehouse.delta.policy import Policy, Retry
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.results.kind import Kind
-from lakehouse.results.writes import Overwrite, Write
-from lakehouse.server.own_session import guard
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Everything
+from lakehouse.read.feed_reader import Feeds
+from lakehouse.server.in_process import guard
 from lakehouse.server.safety import refuse_unsafe
-from lakehouse.spark.phases import adding_to, measured_by, phase
-from lakehouse.spark.progress import telling
+from lakehouse.spark.progress import adding_to, measured_by, phase, telling
 from lakehouse.spark.session import prepare, setting
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.writes import Kind, Overwrite, Write
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -133,7 +128,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             step = self.step_of(execution)
             del self._steps[step_key(execution)]
             outcome = obj if isinstance(obj, NothingToDo) else self._written(context, execution, step, obj)
-            run = step.pinned()
+            run = step.pinned_run()
             unused = without_effect(run)
             if unused is not None:
                 context.log.warning(unused)
@@ -194,7 +189,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = step_key(execution)
         if key not in self._steps:
-            asset, tags = self.described(execution.assets_def, execution.asset_key), tags_of(execution)
+            asset, tags = self.describe(execution.assets_def, execution.asset_key), tags_of(execution)
             for sentence in refuse_unknown(tags, keys_of_code_location(execution)):
                 execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def
@@ -213,14 +208,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 request=request_by(tags, asset),
                 gap=found_by_earlier_try(tags, GAP + asset.name, execution.run.run_id),
                 compare_because=found_by_earlier_try(tags, COMPARE + asset.name, execution.run.run_id),
-                aliases=unacknowledged(execution),
+                aliases=unacknowledged_runs(execution),
                 feeds=self._feeds,
             )
             if self._steps[key].run.new_code is not None:
                 execution.log.warning(self._steps[key].run.new_code)
         return self._steps[key]
 
-    def described(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
+    def describe(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
         """What the definition of an asset that this manager writes says about its table."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata)

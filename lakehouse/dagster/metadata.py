@@ -1,29 +1,56 @@
 """What a materialization reports to Dagster: from its commit, and from the difference if that knows more."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import Changes
-from lakehouse.changes.content import Everything, Feed, Nothing
-from lakehouse.changes.latest_images import TIMESTAMP, VERSION
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.walk import may_concern
-from lakehouse.dagster.facts import KnownFacts
+from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.text import quote
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
-from lakehouse.frames.types import as_struct
-from lakehouse.log.log import Head, Log
-from lakehouse.log.rows import NO_ROWS, Rows, counted
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing
 from lakehouse.read.run import Run
-from lakehouse.spark.snapshot import TableVersion
-from lakehouse.spark.spark_log import SparkLog
-from lakehouse.sql.text import quote
+from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.table_version import SparkLog, TableVersion
+from lakehouse.spark.types import as_struct
+
+_Fact = TypeVar("_Fact")
+_PANIC = "PanicException"
+"""What `deltalake` raises where its own code gives up. It is no Exception, and cannot be imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFacts:
+    """Fetches facts about a table that already holds the result.
+
+    Args:
+        asset: The name of the table in messages.
+        tell: Receives a line about each fact that is left out.
+    """
+
+    asset: str
+    tell: Callable[[str], None]
+
+    def fetch(self, fact: str, ask: Callable[[], _Fact], otherwise: _Fact) -> _Fact:
+        """The fact; `otherwise` if nobody can fetch the fact, whatever the reason."""
+        try:
+            return ask()
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+                raise
+            self.tell(f"The table of {self.asset} holds the result, and {fact} cannot be shown: {first_line(error)}")
+            return otherwise
+
 
 _DATA_VERSION = "dagster/data_version"
 LOCATIONS = "lakehouse/locations"
@@ -56,7 +83,7 @@ def report(
         metadata["left_out"] = left_out
         if left_out:
             sentence += (
-                f" {counted(left_out, 'row')} of the result belong to no partition of the run and were left out."
+                f" {count_of(left_out, 'row')} of the result belong to no partition of the run and were left out."
             )
     metadata |= facts.fetch("the size of the table", lambda: _extent(log(), head), {})
     metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
@@ -150,7 +177,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
                 "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
                 "attempts": len(lost) + 1,
             }
-            after = f" after {counted(len(lost), 'lost attempt')}" if lost else ""
+            after = f" after {count_of(len(lost), 'lost attempt')}" if lost else ""
             return metadata | _rivals(lost), f"{run.name} is at version {commit.version}{after}: {rows} ({how})."
 
 
@@ -211,7 +238,7 @@ def _among(outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> str:
         return ""
     rows = log.live_rows(head.version)
     of = f"at most {size.rows:,}" if rows is None else f"{rows:,}"
-    return f", of {of} in {counted(size.files, 'file')}"
+    return f", of {of} in {count_of(size.files, 'file')}"
 
 
 def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
@@ -229,7 +256,7 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
     ]
     seconds = sum(attempt.seconds for attempt in lost)
     return {
-        "rivals": f"{counted(len(lost), 'attempt')} lost in {seconds:.1f} s, the last to {describe(lost[-1])}",
+        "rivals": f"{count_of(len(lost), 'attempt')} lost in {seconds:.1f} s, the last to {describe(lost[-1])}",
         "rivals_by_attempt": dg.MetadataValue.json(details),
         "seconds_lost": round(seconds, 2),
     }

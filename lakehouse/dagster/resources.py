@@ -1,12 +1,8 @@
-"""The Spark session as a Dagster resource.
-
-A process has one session: every resource object gives the same one, and none stops it, because Dagster makes two
-objects of a resource that is used at two places and tears each down on its own.
-"""
+"""The Spark session as a Dagster resource, and whether jars, server and client are of one Spark."""
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -19,14 +15,72 @@ from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakehouse.dagster.fit import as_other_jars, refuse_unfit
-from lakehouse.dagster.variables import value_of
-from lakehouse.server.errors import NotInstalledError, VariableError
+from lakehouse.dagster.contexts import value_of
+from lakehouse.errors import LakehouseError
+from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
 from lakehouse.server.settings import DELTA, local_settings
-from lakehouse.server.versions import refuse_other_jars, refuse_untested
-from lakehouse.spark.diagnosis import Meaning, diagnose
+from lakehouse.server.setup_errors import NotInstalledError, OtherSparkError, VariableError
+from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
+from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
+from lakehouse.spark.session import is_connect
+
+_VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
+
+
+def refuse_unfit(session: SparkSession) -> None:
+    """Does nothing where a session's Spark, its client and its Delta are tested together.
+
+    Raises:
+        VersionError: Its Spark, or its Delta, is another one than the tested.
+        OtherSparkError: Its client, or Delta's jars, are for another minor version of Spark.
+    """
+    spark = session.version
+    refuse_untested("Spark", spark)
+    if is_connect(session):
+        refuse_other_client(spark, pyspark.__version__)
+    with as_other_jars(spark):
+        settings = session.conf.getAll
+        refuse_other_jars(spark, settings)
+        if settings.get("spark.driver.extraClassPath", "").startswith(class_path(jars=delta_jars(spark))):
+            return  # the pinned jars, checked when Spark was started
+        delta = version_of_delta(session)
+    if delta is not None:
+        refuse_untested("Delta", delta)
+
+
+@contextmanager
+def as_other_jars(spark: str) -> Generator[None]:
+    """What Spark says of jars that do not fit to it, as our own error: while a session starts or is asked.
+
+    Args:
+        spark: The version of that Spark.
+
+    Raises:
+        OtherSparkError: They do not fit.
+    """
+    try:
+        yield
+    except LakehouseError:
+        raise
+    except Exception as error:
+        if Meaning.OTHER_JARS not in diagnose(error):
+            raise
+        part = f"Delta's jars on the class path are for another Spark ({first_line(error)})"
+        raise OtherSparkError(part, spark, give_jar(spark)) from error
+
+
+def version_of_delta(session: SparkSession) -> str | None:
+    """The version of a session's Delta; None where Spark does not say, as on a platform with a Delta of its own."""
+    try:
+        (row,) = session.sql(_VERSION_OF_DELTA).collect()
+    except Exception as error:
+        if Meaning.OTHER_JARS in diagnose(error):
+            raise
+        return None
+    return str(row[0])
+
 
 IDLE = 900
 """Seconds without use after which a server ends, unless said otherwise."""
@@ -77,14 +131,14 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
         settings = with_delta(self.spark_config) if self.delta else self.spark_config
         refuse_other_jars(pyspark.__version__, settings)
         with as_other_jars(pyspark.__version__):
-            resource = _connected(settings)
+            resource = _connect(settings)
         refuse_unfit(resource.spark_session)
         refuse_unsafe(resource.spark_session.conf.getAll)
         self._session = resource
         return resource.spark_session
 
 
-def _connected(settings: Mapping[str, Any]) -> LazyPySparkResource:
+def _connect(settings: Mapping[str, Any]) -> LazyPySparkResource:
     """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more.
 
     The dead one is only noticed when it is asked something, after which PySpark makes another.
@@ -127,7 +181,7 @@ class LocalSpark(dg.ConfigurableResource[Any]):
         """
         _refuse(self.spark_config, RULES + OF_THIS_MACHINE)
         _refuse_remote(os.environ.get("SPARK_REMOTE"))
-        session = self._started()
+        session = self._start()
         if session is not self._session:
             refuse_unsafe(session.conf.getAll, RULES + OF_THIS_MACHINE)
             self._session = session
@@ -138,7 +192,7 @@ class LocalSpark(dg.ConfigurableResource[Any]):
         """The root as an absolute path."""
         return Path(value_of(self.root)).expanduser().absolute()
 
-    def _started(self) -> SparkSession:
+    def _start(self) -> SparkSession:
         root = self.directory
         settings = local_settings(root) | self.spark_config
         # Imported by what needs it: loading the code location needs neither.
@@ -168,13 +222,13 @@ def with_delta(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise NotInstalledError(_NO_DELTA) from None
     refuse_untested("Delta", version("delta-spark"))
     refuse_untested("Spark", version("pyspark"))
-    builder = cast("Any", configure_spark_with_delta_pip(SparkSession.builder, _listed(settings.get(_PACKAGES))))
-    extensions = dict.fromkeys([DELTA[_EXTENSIONS], *_listed(settings.get(_EXTENSIONS))])
+    builder = cast("Any", configure_spark_with_delta_pip(SparkSession.builder, _names_in(settings.get(_PACKAGES))))
+    extensions = dict.fromkeys([DELTA[_EXTENSIONS], *_names_in(settings.get(_EXTENSIONS))])
     both = {_PACKAGES: builder._options[_PACKAGES], _EXTENSIONS: ",".join(extensions)}  # noqa: SLF001
     return {**DELTA, **settings, **both}
 
 
-def _listed(value: object) -> list[str]:
+def _names_in(value: object) -> list[str]:
     return [name for name in str(value or "").split(",") if name]
 
 

@@ -7,8 +7,7 @@ from typing import Literal, get_args
 import dagster as dg
 
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
-from lakehouse.read.asset import Asset
-from lakehouse.read.request import Allowed, UserRequest
+from lakehouse.read.asset import Allowed, Asset, UserRequest
 from lakehouse.read.run import Run
 
 GAP = "lakehouse/gap/"
@@ -58,24 +57,24 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
         if prefix is not None:
             sentences += _strangers(tag, [tag.removeprefix(prefix)], assets)
         elif tag == FULL_REFRESH:
-            sentences += _strangers(f"{tag}={value}", _named(value), assets)
+            sentences += _strangers(f"{tag}={value}", _names_in(value), assets)
         elif tag.startswith(_PREFIX) and tag not in (CHECKS, *_SET_BY_US):
             meant = ", ".join((*_OF_A_RUN, *(f"{each}<asset key>" for each in _OF_AN_ASSET)))
             raise ReadError(f"There is no run tag {tag}.", f"Nothing was written. There are: {meant}.")
     return sentences
 
 
-def _named(value: str) -> list[str]:
+def _names_in(value: str) -> list[str]:
     """The assets of a full refresh; none if it is of all of them, or of none."""
     if value.lower() in _TRUTHS:
         raise ReadError(
             f"The run tag {FULL_REFRESH}={value} says neither true nor the keys of assets.",
             f"Nothing was written. Give it as {FULL_REFRESH}=true, or with asset keys separated by commas.",
         )
-    return [] if value.lower() in ("true", "false") else _listed(value)
+    return [] if value.lower() in ("true", "false") else _items_of(value)
 
 
-def _listed(value: str) -> list[str]:
+def _items_of(value: str) -> list[str]:
     return [name.strip() for name in value.split(",")]
 
 
@@ -101,7 +100,7 @@ def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
     return UserRequest(
         compare=_full_refresh(tags, asset.name),
         go_on_from=_go_on_from(tags, asset),
-        allowed=_allowed(tags, asset),
+        allowed=_allowances(tags, asset),
         restate_from=_restate_from(tags, asset),
     )
 
@@ -109,7 +108,7 @@ def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
 def _full_refresh(tags: Mapping[str, str], asset: str) -> str | None:
     """Why the run was asked to compare everything."""
     wanted = tags.get(FULL_REFRESH, "")
-    named = wanted.lower() == "true" or asset in _listed(wanted)
+    named = wanted.lower() == "true" or asset in _items_of(wanted)
     return "a full refresh was asked for" if named else None
 
 
@@ -145,7 +144,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
     return int(wanted)
 
 
-def _allowed(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
+def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
     """What the run's tag lets through of an asset that takes extracts.
 
     Raises:
@@ -159,7 +158,7 @@ def _allowed(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
             f"The run tag {ALLOW}{asset.name} is about an asset that takes no extracts.",
             "Nothing was written. Remove the tag.",
         )
-    words = _listed(wanted)
+    words = _items_of(wanted)
     allowed = frozenset[Allowed](word for word in get_args(Allowed) if word in words)
     if len(allowed) < len(set(words)):
         raise WriteError(
@@ -198,7 +197,7 @@ def found_by_earlier_try(tags: Mapping[str, str], tag: str, run_id: str) -> str 
     return reason if repeated == run_id else None
 
 
-def unacknowledged(execution: dg.AssetExecutionContext) -> frozenset[str]:
+def unacknowledged_runs(execution: dg.AssetExecutionContext) -> frozenset[str]:
     """The runs that this try repeats, back to a run whose materialization Dagster knows. Their commits are ours."""
     runs: set[str] = {execution.run.run_id} if execution.retry_number else set()
     parent = execution.run.parent_run_id

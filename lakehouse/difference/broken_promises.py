@@ -6,10 +6,10 @@ from typing import Any, assert_never
 
 from pyspark.errors import AnalysisException
 
+from lakehouse.delta.text import literal, quote
 from lakehouse.errors import GO_ON_FROM, BadEventError, BrokenPromiseError
-from lakehouse.frames.promises import BROKEN, Breach
-from lakehouse.spark.evidence import causes, message
-from lakehouse.sql.text import literal, quote
+from lakehouse.spark.diagnosis import causes, message
+from lakehouse.spark.fitting import BROKEN, Breach
 
 
 def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:

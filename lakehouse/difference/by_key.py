@@ -1,8 +1,4 @@
-"""From the rows of a write by key to the statement that makes the table hold them.
-
-First the difference from the table is found. Its size, and whether its keys have literals, decide between an append, a
-replacement and a `MERGE` (ADR 4, 8, 13).
-"""
+"""From the rows of a result to the statement that writes those that differ, by key."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,9 +10,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.touched import Touched
-from lakehouse.difference.compared import compared
-from lakehouse.difference.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE
+from lakehouse.delta.commit_info import NO_ROWS, Rows
+from lakehouse.delta.keys import KeyPredicate, KeySet
+from lakehouse.delta.limits import limits
+from lakehouse.delta.log import Head
+from lakehouse.delta.text import Literal, fold, literal, quote, same
+from lakehouse.difference.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, with_promises
+from lakehouse.difference.driver_difference import insertions, local_difference
 from lakehouse.difference.statements import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
@@ -30,21 +30,74 @@ from lakehouse.difference.statements import (
     Skip,
     Statement,
 )
-from lakehouse.frames.driver_rows import Local
-from lakehouse.frames.types import column_types
-from lakehouse.limits import limits
-from lakehouse.log.log import Head
-from lakehouse.log.rows import NO_ROWS, Rows
 from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import FromFeed
+from lakehouse.spark.driver_rows import Local, compute_once, is_empty, small
 from lakehouse.spark.session import setting
-from lakehouse.sql.keys import KeyPredicate, KeySet
-from lakehouse.sql.text import Literal, folded, literal, quote, same
+from lakehouse.spark.types import column_types
+
+
+def compare(
+    asset: str,
+    rows: DataFrame,
+    touched: Touched | None,
+    target: DataFrame,
+    key: tuple[str, ...],
+    partitions: tuple[str, ...],
+) -> DataFrame | Local:
+    """The difference, found in the cheapest way that is exact; at the driver if it is small.
+
+    - Any key may differ: all rows of both sides are grouped by key (`difference`).
+    - At most `one_task_keys` keys are touched: the rows with those, in one task.
+    - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
+    - The result is at the driver: one scan of the table answers for its keys (`local_difference`).
+    - Otherwise: the rows with touched keys, as in the first way.
+    """
+    if touched is None or touched.is_everything:
+        return compute_once(difference(with_promises(asset, rows, touched), target, key, partition_columns=partitions))
+    if fold(touched.columns) == fold(key) and is_one_task(touched):
+        result, existing = with_promises(asset, rows, touched), touched.restrict(target)
+        changed = difference(result, existing, key, one_task=True, partition_columns=partitions)
+        return compute_once(changed, few=True)
+    # One column is read, not all of them.
+    new = touched.from_feed is FromFeed.NEW_ROWS and is_empty(touched.restrict(target))
+    result = _result(rows, touched)
+    if isinstance(result, Local):
+        changed = (
+            insertions(asset, result, key, touched)
+            if new
+            else local_difference(asset, result, target, key, touched, partition_columns=partitions)
+        )
+        if changed is not None:
+            return changed
+    rows = result.frame if isinstance(result, Local) else result
+    existing = target.limit(0) if new else touched.restrict(target)
+    return compute_once(difference(with_promises(asset, rows, touched), existing, key, partition_columns=partitions))
+
+
+def _result(rows: DataFrame, touched: Touched) -> Local | DataFrame:
+    """The result, at the driver if it is small. A result that may not be small is kept, and not computed a second time.
+
+    Many changes are not worth the try: their result is computed while it is compared.
+    """
+    if not touched.few:
+        return rows
+    if touched.values is not None and len(touched.values) > limits().tried_keys:
+        return compute_once(rows)
+    return small(rows) or rows
+
+
+def is_one_task(touched: Touched) -> bool:
+    """Whether the keys are so few that one task computes and compares what they identify."""
+    return touched.values is not None and len(touched.values) <= limits().one_task_keys
+
 
 REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
 """Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
 
 
-def keyed(
+def statement_by_key(
     run: Run,
     rows: DataFrame,
     touched: Touched | None,
@@ -65,9 +118,9 @@ def keyed(
         judge: Receives how many rows differ, and raises an error if these are too many.
     """
     key = run.table.key_columns
-    within_key = touched is None or folded(touched.columns) <= folded(key)
+    within_key = touched is None or fold(touched.columns) <= fold(key)
     partitions = few_partitions(run, head) if within_key else ()
-    changed = compared(run.name, rows, touched, target, key, partitions)
+    changed = compare(run.name, rows, touched, target, key, partitions)
     same_columns, least = len(rows.columns) == len(target.columns), rest
     if not same_columns:
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)

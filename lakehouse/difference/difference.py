@@ -9,13 +9,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from lakehouse.changes.touched import Touched, require
+from lakehouse.delta.text import quote, same
 from lakehouse.difference.broken_promises import breach_sql
-from lakehouse.frames.compare import MORE, bag_difference
-from lakehouse.frames.fitting import typed, with_lacking
-from lakehouse.frames.promises import Breach, breach_text
-from lakehouse.frames.types import comparable
-from lakehouse.sql.text import quote, same
+from lakehouse.read.touched import Touched, require
+from lakehouse.spark.driver_rows import MORE, bag_difference
+from lakehouse.spark.fitting import Breach, breach_text, with_known_schema, with_lacking
+from lakehouse.spark.types import comparable
 
 OPERATION = "__lakehouse_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -26,7 +25,7 @@ HELD = "__lakehouse_held"
 _PROBLEM = "__lakehouse_problem"
 
 
-def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
+def with_promises(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
     """The result with a column that says which rows lie outside the touched keys (NULL: none of that kind).
 
     Args:
@@ -53,7 +52,9 @@ def promised(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
 
 
 def _with_problem(rows: DataFrame, problem: str) -> DataFrame:
-    return typed(rows.selectExpr("*", problem), StructType([*rows.schema.fields, StructField(_PROBLEM, StringType())]))
+    return with_known_schema(
+        rows.selectExpr("*", problem), StructType([*rows.schema.fields, StructField(_PROBLEM, StringType())])
+    )
 
 
 def difference(
@@ -70,7 +71,7 @@ def difference(
     two NULLs to be the same, as a key must.
 
     Args:
-        rows: What the table should hold, from `promised`.
+        rows: What the table should hold, from `with_promises`.
         existing: What it holds, in the part that the write is about; None if there is no table yet.
         key: The table's key, at least one column.
         one_task: Whether both sides are so small that one task is quicker than a shuffle.
@@ -117,7 +118,7 @@ def _operations(grouped: DataFrame, schema: StructType, named: list[str], extra:
     values = [_as(keys.get(name, f"__result.{quote(name)}"), name) for name in schema.names]
     checked = grouped.selectExpr("*", f"{problem_of_key} AS {_PROBLEM}")
     due = checked.selectExpr(*values, *extra, f"explode({operations}) AS {OPERATION}")
-    return due if extra else typed(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
+    return due if extra else with_known_schema(due, StructType([*schema.fields, StructField(OPERATION, StringType())]))
 
 
 def _side(named: list[str], columns: list[str], side: str) -> list[str]:

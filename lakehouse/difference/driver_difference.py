@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from lakehouse.changes.touched import Touched, require
+from lakehouse.delta.text import Literal, fold, quote, same
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE
-from lakehouse.frames.driver_rows import Local, small
-from lakehouse.frames.promises import Breach
-from lakehouse.frames.types import comparable
-from lakehouse.sql.text import Literal, folded, quote, same
+from lakehouse.read.touched import Touched, require
+from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.fitting import Breach
+from lakehouse.spark.types import comparable
 
 _NTH, _DIFFERS = "__lakehouse_nth", "__lakehouse_differs"
 
@@ -50,10 +50,10 @@ def local_difference(
     """
     if not _keeps_promises(asset, rows, key, touched):
         return None
-    by_key = folded(touched.columns) == folded(key)
+    by_key = fold(touched.columns) == fold(key)
     predicate = touched.predicate(target.schema) if by_key else None
     whole = rows.arrow if predicate is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
-    existing = touched.restricted(target) if predicate is None else target.where(predicate.sql)
+    existing = touched.restrict(target) if predicate is None else target.where(predicate.sql)
     answers = small(_beside(rows, whole, existing, key, partition_columns, "left" if predicate is None else "inner"))
     if answers is None:
         return None
@@ -62,7 +62,7 @@ def local_difference(
     if None in nth:
         if answers.values(key) is None:
             return None
-        for place, values in enumerate(answers.listed(key)):
+        for place, values in enumerate(answers.literal_rows(key)):
             if nth[place] is None:
                 nth[place] = len(whole) + removed.setdefault(values, len(removed))
         whole = _with_keys(whole, key, list(removed))
@@ -104,14 +104,14 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
     if outside is not None:
         raise broken(asset, Breach.OUTSIDE, {"key": dict(zip(touched.columns, outside, strict=True))})
     if len(named) < rows.rows:
-        ((twice, _),) = Counter(rows.listed(key)).most_common(1)
+        ((twice, _),) = Counter(rows.literal_rows(key)).most_common(1)
         raise broken(asset, Breach.TWICE, {"key": dict(zip(key, twice, strict=True))})
     return True
 
 
 def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
     """The touched keys that the result has no row for."""
-    present = set(rows.listed(touched.columns))
+    present = set(rows.literal_rows(touched.columns))
     return [values for values in touched.values or () if values not in present]
 
 
@@ -128,7 +128,7 @@ def _beside(
     on = F.expr(" AND ".join(same(left, right, nulls=nulls) for left, right in pairs))
     joined = existing.alias("__target").join(F.broadcast(result.frame.alias("__result")), on, how)
     in_result, in_target = (comparable(schema, f"{side}.") for side in ("__result", "__target"))
-    keys = folded(key)
+    keys = fold(key)
     values = [name for name in schema.names if name.lower() not in keys and rows.rows]
     differs = " OR ".join(f"NOT ({same(in_result[name], in_target[name])})" for name in values)
     answers = [f"{_NTH} IS NOT NULL AND ({differs or 'FALSE'}) AS {_DIFFERS}"]

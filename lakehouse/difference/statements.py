@@ -5,7 +5,7 @@ from typing import ClassVar, TypeAlias
 
 from pyspark.sql import DataFrame
 
-from lakehouse.log.rows import Rows, counted
+from lakehouse.delta.commit_info import Rows, count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +146,4 @@ HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 
 
 def _differing(rows: Rows) -> str:
-    return f"the {counted(rows.total, 'row')} that differ{'s' if rows.total == 1 else ''}"
+    return f"the {count_of(rows.total, 'row')} that differ{'s' if rows.total == 1 else ''}"

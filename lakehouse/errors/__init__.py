@@ -1,4 +1,4 @@
-"""Every way this package fails, those of Spark on this machine apart (`lakehouse.server.errors`).
+"""Every way this package fails, those of Spark on this machine apart (`lakehouse.server.setup_errors`).
 
 For users: docs/reference/errors.md.
 
@@ -66,9 +66,6 @@ WriteError with a sentence.
 """
 
 from lakehouse.errors.base import *
-from lakehouse.errors.commits import *
-from lakehouse.errors.definition import *
-from lakehouse.errors.extracts import *
 from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
-from lakehouse.errors.tables import *
+from lakehouse.errors.table_state import *

@@ -11,19 +11,41 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import leaves_out, read_in, why_redefined
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import why_broken_off, why_compared_again
-from lakehouse.declare.read import Read
-from lakehouse.errors import PartitionRangeError, PastRefusedError, RefreshRefusedError
-from lakehouse.feed.source import SourceState
-from lakehouse.read.asset import Asset
-from lakehouse.read.remedies import (
-    HISTORY_REMEDY,
-    PARTIAL_REMEDY,
-    PAST_REMEDY,
-    REFRESH_REMEDY,
-    append_remedy,
-    lost_remedy,
+from lakehouse.delta.read_options import Read
+from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, PartitionRangeError, PastRefusedError, RefreshRefusedError
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.feed_trust import SourceState
+
+REFRESH_REMEDY = (
+    f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
 )
-from lakehouse.read.request import UserRequest
+HISTORY_REMEDY = (
+    "With Table(on_gap='reconcile') the history is compared with its source. Rows that differ end and begin at the "
+    "time of the version that is read, and the columns ..._EARLIEST hold the earliest possible time."
+)
+PAST_REMEDY = "Its past was kept under the former definition: keep that, or write another history to another asset."
+PARTIAL_REMEDY = (
+    "Its input leaves changes out (Read(start=..., exclude_operations=...)), so it is compared with the whole "
+    f"source only on request: the changes left out would come in. To compare it, materialize once with the run tag "
+    f"{FULL_REFRESH}=true. If you restore the former definition, the next run continues from its position."
+)
+
+
+def append_remedy(asset: str) -> str:
+    return (
+        f"An Append cannot take rows back. Name an archive of the source in Read(archive=...), or decide where it goes "
+        f"on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a version of the source, or now>: rows of "
+        f"later versions are added. Or delete the table and materialize it again."
+    )
+
+
+def lost_remedy(asset: str) -> str:
+    return (
+        f"An Append cannot take rows back, and nobody knows which rows it has. Restore the table to a version that it "
+        f"wrote itself, or decide where it goes on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a "
+        f"version of the source, or now>: rows of later versions are added. Or delete the table and materialize it "
+        f"again."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +108,9 @@ def decision_for_all(
         case Lost(reason=reason):
             return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, remedy(asset, Read()))
         case Known(mark=mark):
-            reason = _redefined(asset, mark, definition)
+            reason = _why_redefined(asset, mark, definition)
             if reason is None:
-                return _recoded(asset, mark, definition)
+                return _comparison_of_new_code(asset, mark, definition)
             if asset.keeps_past:
                 return Refuse(reason, PAST_REMEDY)
             return Refuse(reason, append_remedy(asset.name)) if asset.appends else Reconcile(reason)
@@ -246,7 +268,7 @@ def remedy(asset: Asset, read: Read) -> str:
     return REFRESH_REMEDY if read.is_whole else PARTIAL_REMEDY
 
 
-def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
+def _why_redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
     if mark.code_version != asset.code_version and not (asset.appends or asset.keeps_past):
         return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
     if mark.definition is None:
@@ -254,7 +276,7 @@ def _redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str |
     return why_redefined(mark.definition, definition, appends=asset.appends, ignored=asset.table.ignored_config)
 
 
-def _recoded(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:
+def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:
     """The comparison after a change of the code. A digest is weaker than a code version, so it refuses nothing."""
     why = asset.why_new_code(mark)
     if why is None or not compares_new_code(asset, leaves_rows_out=leaves_out(definition)):

@@ -10,29 +10,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
-from lakehouse.changes.changes import LOG_NAMES, Changes
-from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import why_another_past
-from lakehouse.declare.read import Read
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.log import NOTHING_READ, VersionRange, commit_at
+from lakehouse.delta.read_options import Read
 from lakehouse.errors import GO_ON_FROM, ChangeFeedDisabledError, GapError, StartError
-from lakehouse.feed.archive import Archived
-from lakehouse.feed.feed_reader import Feeds, fitted
-from lakehouse.feed.feed_trust import why_laid_out_behind, why_laid_out_meanwhile, why_retyped, why_unreliable
-from lakehouse.feed.feed_weight import Contradicted
-from lakehouse.feed.source import Source
-from lakehouse.frames.driver_rows import small
-from lakehouse.log.commit_info import SCHEMA_CHANGES, Commit
-from lakehouse.log.log import commit_at
-from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
-from lakehouse.read.batch import capped, pending
+from lakehouse.read.changes import LOG_NAMES, Changes
+from lakehouse.read.content import Everything, Feed, Nothing
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
-from lakehouse.read.start import start_version
-from lakehouse.read.uniqueness import unique_key
+from lakehouse.read.feed_reader import Feeds, fit
+from lakehouse.read.feed_trust import (
+    Contradicted,
+    Source,
+    why_laid_out_behind,
+    why_laid_out_meanwhile,
+    why_retyped,
+    why_unreliable,
+)
+from lakehouse.read.ranges import cap, pending, start_version, unique_key
 from lakehouse.spark.diagnosis import why_unreadable
+from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import heard
-from lakehouse.spark.snapshot import TableVersion
+from lakehouse.spark.table_version import TableVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,12 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
         reason = reader.gap or f"the log after version {position.version} was cleaned up"
         return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
-    batch = capped(commits, reader.read, reader.furthest)
+    batch = cap(commits, reader.read, reader.furthest)
     at = replace(source.at, version=batch[-1].version)
     try:
         unreliable = _why_unreliable(source, at, commits, batch, reader)
         if unreliable is None and reader.gap is None:
-            changes = _fed(source, at, position, commits, batch, reader)
+            changes = _read_feed(source, at, position, commits, batch, reader)
             unreliable = _why_disbelieved(changes, source, at)
             if isinstance(changes, Changes) and unreliable is None:
                 return changes
@@ -130,7 +132,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
 def _why_unreliable(
     source: Source, at: TableVersion, commits: tuple[Commit, ...], batch: tuple[Commit, ...], reader: Reader
 ) -> str | None:
-    maps = source.head.maps_columns or any(commit.freed != frozenset() for commit in batch)
+    maps = source.head.maps_columns or any(commit.freed_columns != frozenset() for commit in batch)
     unreliable = why_unreliable(source.log, batch, at, maps=maps)
     if unreliable is None and not source.head.maps_columns:
         unreliable = why_laid_out_behind(source, at, commits[len(batch) :])
@@ -150,7 +152,7 @@ def _why_disbelieved(changes: Changes | Contradicted, source: Source, at: TableV
             assert_never(changes)
 
 
-def _fed(
+def _read_feed(
     source: Source,
     at: TableVersion,
     position: Position,
@@ -240,7 +242,7 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
         if archived is None or archived.upto < reader.furthest:
             return None
         at = replace(source.at, version=min(range_.upto, archived.upto))
-        frame = fitted(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        frame = fit(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
         frame = frame if at.where is None else frame.where(at.where)
         with heard(at.spark):
             rows = small(frame) or frame

@@ -1,25 +1,24 @@
-"""What one run has pinned before it computes anything."""
+"""What one run has pinned before it computes anything, and the positions from which it continues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import Changes
-from lakehouse.changes.content import Nothing
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition
-from lakehouse.cursor.extract import ExtractVersion
+from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
-from lakehouse.declare.table import Table
-from lakehouse.frames.types import column_types
-from lakehouse.log.log import Head, version_of
-from lakehouse.log.size import Size
-from lakehouse.read.asset import Asset
+from lakehouse.cursor.unread import DAY, WEEK
+from lakehouse.delta.log import Head, Log, Size, version_of
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.table import Table
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Reconcile
-from lakehouse.read.request import UserRequest
-from lakehouse.spark.snapshot import TableRef
-from lakehouse.sql.partitions import Slice
+from lakehouse.spark.table_version import TableRef
+from lakehouse.spark.types import column_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +224,54 @@ def _moves(changes: Changes) -> bool:
     """Whether the range contains something that the next run should not look at again."""
     has_rows = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
     return not isinstance(changes.content, Nothing) or has_rows or changes.behind > 0
+
+
+def position_of(run: Run, source: str, table_id: str) -> Position | None:
+    """How far a source has been read. An `Append` also finds a renamed source by its table id.
+
+    Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
+    the asset no longer reads count as former names.
+
+    Args:
+        run: The run.
+        source: The name of the source.
+        table_id: The id of its table.
+    """
+    reads = run.cursor.reads
+    if source in reads or not run.asset.appends:
+        return reads.get(source)
+    former = [at for was, at in reads.items() if was not in run.asset.inputs]
+    return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
+
+
+def former_reads(run: Run) -> dict[str, Position]:
+    """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
+    if not run.asset.appends:
+        return {}
+    read = {changes.name for changes in run.changes} | run.snapshot_inputs.keys()
+    tables = {changes.source_at.table_id for changes in run.changes}
+    return {
+        name: at
+        for name, at in run.cursor.reads.items()
+        if name not in read and at.table not in tables and not at.is_snapshot
+    }
+
+
+def own_mark_is_old(run: Run, log: Log, now: int) -> bool:
+    """Whether log cleanup may soon remove the last own commit: it is a week old, or others have committed after it.
+
+    Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.
+
+    Args:
+        run: The run.
+        log: The log of its table.
+        now: Milliseconds since the epoch.
+    """
+    cursor, head = run.cursor, run.head
+    if not isinstance(cursor, Known) or head is None:
+        return False
+    if not run.asset.incremental and cursor.mark.extract is None:
+        return False
+    times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
+    # Without times the table is gone, which the commit finds out.
+    return bool(times) and (max(times) - min(times) > DAY or now - min(times) > WEEK)

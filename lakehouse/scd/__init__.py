@@ -2,11 +2,9 @@
 
 In: every event of some keys, in any order. Out: `type1` their current rows, `type2` their rows with intervals.
 Law: the result depends on the events alone, not on the order in which they arrived, nor on how they were batched.
-Read: columns, events, ignored_nulls, current, truncates, intervals, point_in_time.
+Read: columns, events, ignored_nulls, dimensions.
 """
 
-from lakehouse.scd.current import type1
-from lakehouse.scd.intervals import type2
-from lakehouse.scd.point_in_time import as_of
+from lakehouse.scd.dimensions import as_of, type1, type2
 
 __all__ = ["as_of", "type1", "type2"]

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from lakehouse.delta.text import fold
 from lakehouse.errors import EventOptionError
-from lakehouse.sql.text import folded
 
 Names: TypeAlias = str | Sequence[str]
 START_AT, END_AT = "__START_AT", "__END_AT"
@@ -62,8 +62,8 @@ class ColumnChoice:
         for option, names in ((self.option, self.only), (self.except_option, self.without)):
             require_columns(function, option, names or (), columns)
         if self.only is not None:
-            return tuple(name for name in columns if name.lower() in folded(self.only))
-        return tuple(name for name in columns if name.lower() not in folded(self.without or ()))
+            return tuple(name for name in columns if name.lower() in fold(self.only))
+        return tuple(name for name in columns if name.lower() not in fold(self.without or ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class ResultColumns:
             raise EventOptionError(function, "EMPTY_KEYS", "was given no keys", "Name the columns of the key.")
         require_columns(function, "keys", listed, schema.names)
         chosen = selected.of(function, schema.names)
-        left_out = [name for name in listed if name.lower() not in folded(chosen)]
+        left_out = [name for name in listed if name.lower() not in fold(chosen)]
         if left_out:
             raise EventOptionError(
                 function,
@@ -111,7 +111,7 @@ class ResultColumns:
                 )
         for name in listed:
             _require_identity(function, next(field for field in schema.fields if field.name.lower() == name.lower()))
-        is_key = folded(listed)
+        is_key = fold(listed)
         return cls(
             tuple(name for name in chosen if name.lower() in is_key),
             tuple(name for name in chosen if name.lower() not in is_key),
@@ -135,7 +135,7 @@ def require_columns(function: str, option: str, names: Iterable[str], columns: S
         EventOptionError: A name is not among `columns`; a field within a struct is not, either.
     """
     for name in names:
-        if name.lower() not in folded(columns):
+        if name.lower() not in fold(columns):
             raise EventOptionError(
                 function,
                 "UNKNOWN_COLUMN",

@@ -10,12 +10,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
 
+from lakehouse.delta.text import fold, literal, quote, quote_all, same
 from lakehouse.errors import EventOptionError
-from lakehouse.frames.promises import BROKEN, Breach
-from lakehouse.frames.types import comparable
 from lakehouse.scd.columns import ResultColumns, require_order
-from lakehouse.spark.evidence import first_line
-from lakehouse.sql.text import folded, literal, quote, quote_all, same
+from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.fitting import BROKEN, Breach
+from lakehouse.spark.types import comparable
 
 SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"
 """Of an event: its sequence, whether it deletes its key, and the sequence of the key's next event (NULL: none)."""
@@ -24,7 +24,7 @@ Condition: TypeAlias = tuple[str, str | Column]
 """The name of an option, and its value: a column, or an expression."""
 
 
-def marked(
+def mark_events(
     function: str, events: DataFrame, layout: ResultColumns, sequence_by: str | Column, conditions: dict[str, Condition]
 ) -> DataFrame:
     """The events with their sequence as `SEQUENCE`, and for each condition whether it is true of the event.
@@ -133,7 +133,7 @@ def _as_column(expression: str | Column, frame: DataFrame) -> Column:
     """A column by its name, or an expression."""
     if isinstance(expression, Column):
         return expression
-    return F.col(quote(expression)) if expression.lower() in folded(frame.columns) else F.expr(expression)
+    return F.col(quote(expression)) if expression.lower() in fold(frame.columns) else F.expr(expression)
 
 
 def _complete(layout: ResultColumns, kind: DataType) -> str:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
+from lakehouse.delta.text import quote
 from lakehouse.errors import EventOptionError
 from lakehouse.scd.columns import ColumnChoice, ResultColumns
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, over_past
-from lakehouse.sql.text import quote
 
 _DELETED = "__scd_deleted"
 
@@ -69,7 +69,7 @@ def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> D
     authored = [f"last({given.format(leaf)}, TRUE) {over} AS {alias}" for leaf, alias in leaves.items()]
     deleted = f"last(CASE WHEN {DELETES} THEN {SEQUENCE} END, TRUE) {over} AS {_DELETED}"
     filled = (
-        f"{_filled(quote(name), kinds[name], leaves)} AS {quote(name)}" if name in kinds else quote(name)
+        f"{_fill(quote(name), kinds[name], leaves)} AS {quote(name)}" if name in kinds else quote(name)
         for name in layout.names
     )
     return frame.selectExpr("*", *authored, deleted).selectExpr(*filled, SEQUENCE, DELETES, NEXT)
@@ -88,11 +88,11 @@ def _leaves(path: str, kind: DataType) -> Iterator[str]:
         yield path
 
 
-def _filled(path: str, kind: DataType, leaves: dict[str, str]) -> str:
+def _fill(path: str, kind: DataType, leaves: dict[str, str]) -> str:
     """A value of its leaves; a struct all of whose leaves are NULL is NULL (R18)."""
     if not isinstance(kind, StructType):
         alias = leaves[path]
         return f"CASE WHEN {_DELETED} IS NULL OR {alias}.at > {_DELETED} THEN {alias}.value END"
-    fields = {field.name: _filled(f"{path}.{quote(field.name)}", field.dataType, leaves) for field in kind.fields}
+    fields = {field.name: _fill(f"{path}.{quote(field.name)}", field.dataType, leaves) for field in kind.fields}
     is_known = " OR ".join(f"({value}) IS NOT NULL" for value in fields.values())
     return f"CASE WHEN {is_known} THEN struct({', '.join(f'{v} AS {quote(n)}' for n, v in fields.items())}) END"

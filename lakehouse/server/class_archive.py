@@ -14,8 +14,7 @@ from pyspark.errors import PySparkException
 
 from lakehouse.errors import LakehouseError
 from lakehouse.server.connect import session_on
-from lakehouse.server.java import java
-from lakehouse.server.jvm import class_archive, server_command
+from lakehouse.server.jvm import class_archive, java, server_command
 from lakehouse.server.lifecycle import Server, stop
 from lakehouse.server.settings import local_settings
 

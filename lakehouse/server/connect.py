@@ -15,9 +15,9 @@ from pyspark.sql.connect.proto import base_pb2 as messages
 from pyspark.sql.connect.proto import base_pb2_grpc as rpc
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
-from lakehouse.server.errors import ServerLostError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, last_words
 from lakehouse.server.rendezvous import Lock, ServerState
+from lakehouse.server.setup_errors import ServerLostError
 from lakehouse.spark.session import let_results_go
 
 ANSWERS_WITHIN = 30

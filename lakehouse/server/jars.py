@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from lakehouse.server.java import java
+from lakehouse.server.jvm import java
 from lakehouse.server.versions import minor, refuse_untested
 
 DIRECTORY = Path(sys.prefix, "jars")

@@ -14,11 +14,10 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from lakehouse.server.errors import NotInstalledError, ServerError
 from lakehouse.server.jars import fetch
-from lakehouse.server.java import GET_JAVA, java
-from lakehouse.server.jvm import MAIN, server_command, spark_home
+from lakehouse.server.jvm import GET_JAVA, MAIN, java, server_command, spark_home
 from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
+from lakehouse.server.setup_errors import NotInstalledError, ServerError
 from lakehouse.server.supervisor import Order
 
 START_WITHIN = 180
@@ -66,8 +65,8 @@ def find_or_start(server: Server, answers: Callable[[ServerState], bool]) -> tup
         ServerError: No server can be started, or the running server can be neither used nor replaced.
         NotInstalledError: Delta's jars are missing.
     """
-    rendezvous, used = server.rendezvous, server.rendezvous.used()
-    with _undisturbed(rendezvous):
+    rendezvous, used = server.rendezvous, server.rendezvous.lock_of_users()
+    with _excluding_others(rendezvous):
         try:
             if not used.take(_END_WITHIN, shared=True):
                 raise ServerError(server.root, "it has been ending for half a minute. Run this again.")
@@ -79,7 +78,7 @@ def find_or_start(server: Server, answers: Callable[[ServerState], bool]) -> tup
                 end(rendezvous)
                 state = None
             if state is None:
-                state = _started(server)
+                state = _start(server)
                 used.take(1, shared=True)
                 if not answers(state):
                     raise ServerError(server.root, f"it was started and does not answer; see {rendezvous.log}.")
@@ -103,8 +102,8 @@ def stop(root: Path, *, now: bool = False) -> bool:
     rendezvous = Rendezvous(root)
     if not rendezvous.jvm().is_held():
         return False
-    with _undisturbed(rendezvous):
-        used = rendezvous.used()
+    with _excluding_others(rendezvous):
+        used = rendezvous.lock_of_users()
         if not used.take(1) and not now:
             raise ServerError(root, "it is in use. Run this when its runs are done, or with --now.")
         try:
@@ -134,7 +133,7 @@ def end(rendezvous: Rendezvous) -> None:
 
 
 @contextmanager
-def _undisturbed(rendezvous: Rendezvous) -> Generator[None]:
+def _excluding_others(rendezvous: Rendezvous) -> Generator[None]:
     """Excludes other processes while this process looks for the server, starts it or stops it."""
     starting = rendezvous.starting()
     if not starting.take(START_WITHIN):
@@ -160,7 +159,7 @@ def _running(server: Server, answers: Callable[[ServerState], bool]) -> ServerSt
     return state if answers(state) else "it does not answer"
 
 
-def _started(server: Server) -> ServerState:
+def _start(server: Server) -> ServerState:
     """Starts a server and returns when it listens."""
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
     rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held

@@ -136,7 +136,7 @@ class Rendezvous:
         """Held while a process looks for the server, starts it or stops it."""
         return Lock(self.scratch / "starting.lock")
 
-    def used(self) -> Lock:
+    def lock_of_users(self) -> Lock:
         """Shared by the processes that use the server. If one process can take it alone, no other uses the server."""
         return Lock(self._used)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakehouse.server.errors import UnsafeSettingError
+from lakehouse.server.setup_errors import UnsafeSettingError
 
 # Spark's own patterns know neither Azure's account keys and SAS tokens nor the user in a JDBC address.
 SECRET_KEYS = r"(?i)secret|password|passwd|token|credential|(access|account|private|api)[._-]?key|(^|[._-])sas([._-]|$)"

@@ -6,7 +6,7 @@ from pathlib import Path
 from lakehouse.server.jars import class_path
 from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.server.safety import SECRET_KEYS, SECRET_VALUES
-from lakehouse.spark.required import REQUIRED
+from lakehouse.spark.session import REQUIRED
 
 # What the library relies on wherever Spark runs; all of it can be set on a running session.
 EVERYWHERE = REQUIRED | {

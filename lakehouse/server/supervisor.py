@@ -74,7 +74,7 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
     token = os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
     state = ServerState(port, token, order.fingerprint, os.getpid(), jvm.pid)
     rendezvous.write(state)
-    used, last_used = rendezvous.used(), time.time()
+    used, last_used = rendezvous.lock_of_users(), time.time()
     while True:
         try:
             jvm.wait(PERIOD)

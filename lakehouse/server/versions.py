@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakehouse.server.errors import OtherSparkError, VersionError
+from lakehouse.server.setup_errors import OtherSparkError, VersionError
 
 
 @dataclass(frozen=True, slots=True)

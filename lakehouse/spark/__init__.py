@@ -1,7 +1,7 @@
-"""Sessions, snapshots of tables, what an error of Spark means, the progress of its jobs.
+"""Sessions, tables at a version, types, rows that fit a table, rows at the driver, what an error means.
 
-In: a session and SQL text. Out: DataFrames of tables at a version, logs, diagnoses.
-Law: only SQL and the DataFrame API, so classic Spark, Connect and clusters run the same code.
-Read: session, snapshot, spark_log; then evidence, diagnosis; then codegen, prefetch, required, progress, phases,
-classic_progress.
+In: a session, DataFrames and SQL text. Out: DataFrames, logs, rows of Arrow, diagnoses.
+Law: only SQL and the DataFrame API, so classic Spark, Connect and clusters run the same code; rows that are equal for
+Spark are equal here.
+Read: session, table_version; types, exactness, fitting, driver_rows; diagnosis, progress.
 """

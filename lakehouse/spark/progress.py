@@ -1,19 +1,139 @@
-"""What a long step is doing, reported now and then while Spark computes.
+"""What a long step is doing, and what its phases took.
 
-Spark Connect reports to its client how far a query's stages are; classic Spark is asked (`driver`).
+The progress of classic Spark's jobs is here too: the one place that asks for a Spark context.
 """
 
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from uuid import uuid4
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.classic_progress import polled
+Lap: TypeAlias = Callable[[str], AbstractContextManager[object]]
+"""Opened around a phase, by its name."""
+_LAP: ContextVar[Lap | None] = ContextVar("lap", default=None)
+
+
+@contextmanager
+def measured_by(lap: Lap) -> Generator[None]:
+    """While it is open, `lap` is opened around each phase of this context."""
+    token = _LAP.set(lap)
+    try:
+        yield
+    finally:
+        _LAP.reset(token)
+
+
+@contextmanager
+def phase(name: str) -> Generator[None]:
+    """A phase of the step; as a decorator, a call of the function is one."""
+    lap = _LAP.get()
+    if lap is None:
+        yield
+        return
+    with lap(name):
+        yield
+
+
+def adding_to(seconds: dict[str, float]) -> Lap:
+    """A lap that adds what each phase takes to its seconds."""
+
+    @contextmanager
+    def lap(name: str) -> Generator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - began
+
+    return lap
+
+
+if TYPE_CHECKING:  # a client of Spark Connect has no such thing
+    from pyspark import SparkContext, StatusTracker
+
+INTERVAL = 1.0
+"""Seconds between two questions."""
+_GROUP = "spark.jobGroup.id"
+
+
+@dataclass(frozen=True, slots=True)
+class JobStage:
+    """One stage of a job, under the names that Spark Connect's client uses; its bytes are not known."""
+
+    num_tasks: int
+    num_completed_tasks: int
+    num_bytes_read: int = 0
+
+
+Report = Callable[[list[JobStage], int, str, bool], None]
+"""Takes the stages so far, how many tasks are running, whose they are, and whether it is over."""
+
+
+@contextmanager
+def polling(spark: SparkSession, report: Report) -> Generator[None]:
+    """While it is open, the jobs of this thread are reported, unless Spark cannot be asked.
+
+    Args:
+        spark: A classic session.
+        report: Called from a thread of its own.
+    """
+    context = _context(spark)
+    if context is None:
+        yield
+        return
+    given = context.getLocalProperty(_GROUP)
+    group, over = given or f"lakehouse-{uuid4().hex}", Event()
+    thread = Thread(target=_ask, args=(context, group, report, over), name="lakehouse-progress", daemon=True)
+    context.setLocalProperty(_GROUP, group)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        report([], 0, group, True)
+        with suppress(Exception):  # a context that has ended has no properties, and why is still to be seen
+            context.setLocalProperty(_GROUP, given)  # pyright: ignore[reportArgumentType]  (None unsets it)
+
+
+def _context(spark: SparkSession) -> "SparkContext | None":
+    try:
+        return spark.sparkContext
+    except Exception:
+        return None
+
+
+def _ask(context: "SparkContext", group: str, report: Report, over: Event) -> None:
+    with suppress(Exception):
+        tracker = context.statusTracker()
+        before = frozenset(tracker.getJobIdsForGroup(group))
+        while not over.wait(INTERVAL):
+            active = frozenset(tracker.getActiveJobsIds())
+            jobs = frozenset(tracker.getJobIdsForGroup(group)) - before
+            if jobs & active:
+                report(*_stages(tracker, jobs, active), group, False)
+
+
+def _stages(tracker: "StatusTracker", jobs: frozenset[int], active: frozenset[int]) -> tuple[list[JobStage], int]:
+    """The stages of all jobs, without those that a finished job skipped; and how many tasks are running."""
+    progress, running = dict[int, JobStage](), 0
+    for job in sorted(jobs):
+        info = tracker.getJobInfo(job)
+        stages = cast("Iterable[int]", info.stageIds) if info is not None else ()
+        for stage in stages:
+            state = tracker.getStageInfo(stage)
+            if state is not None and (job in active or state.numCompletedTasks == state.numTasks):
+                progress[stage] = JobStage(state.numTasks, state.numCompletedTasks)
+                running += state.numActiveTasks
+    return list(progress.values()), running
+
 
 PAUSE = 10.0
 """Seconds without a word at the beginning, and between two sentences."""
@@ -122,14 +242,14 @@ def heard(spark: SparkSession) -> Generator[None]:
         return
     token = _HEARD.set((*sessions, spark))
     try:
-        with _registered(spark, handler) if _is_registered(spark, handler) else polled(spark, handler):
+        with _registering(spark, handler) if _is_registered(spark, handler) else polling(spark, handler):
             yield
     finally:
         _HEARD.reset(token)
 
 
 @contextmanager
-def _registered(spark: Any, handler: Progress) -> Generator[None]:
+def _registering(spark: Any, handler: Progress) -> Generator[None]:
     try:
         yield
     finally:

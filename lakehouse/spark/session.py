@@ -1,9 +1,4 @@
-"""Sessions that nothing else uses.
-
-MERGE, DELETE and CREATE TABLE AS SELECT take their transaction identifier and their mark from session settings. On a
-shared session another thread's write would carry them too, and be taken for ours; so such a statement runs in
-a session of its own, and its rows cross over as a global temporary view.
-"""
+"""Sessions that nothing else uses, the settings that each needs, and small work without compiled code."""
 
 from collections.abc import Generator
 from concurrent.futures import wait
@@ -15,9 +10,51 @@ from uuid import uuid4
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.delta.limits import limits
+from lakehouse.delta.log import Size
+from lakehouse.delta.text import quote
 from lakehouse.spark.progress import heard
-from lakehouse.spark.required import REQUIRED
-from lakehouse.sql.text import quote
+
+REQUIRED = {
+    # Spark 4.2.0 waits for ever where a plain Python function reads the columns of a scan (SPARK-58241).
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
+}
+"""All of them can be set on a running session."""
+
+
+FACTORY_MODE = "spark.sql.codegen.factoryMode"
+
+
+@contextmanager
+def interpreting(spark: SparkSession, size: Size | None) -> Generator[None]:
+    """Makes Spark interpret what happens within, if the tables are small. A user's own setting in the session stays.
+
+    Args:
+        spark: The session.
+        size: What the tables that are read or written hold together; None if that is not known.
+    """
+    little = Size(limits().interpreted_rows, limits().interpreted_bytes)
+    if size is None or not size.fits(little) or not _begun(spark):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # a session that is lost has no settings, and whose error it was is still to be seen
+            spark.conf.unset(FACTORY_MODE)
+
+
+def _begun(spark: SparkSession) -> bool:
+    """Whether Spark interprets from now on; not against a user's own setting, nor in a session that has ended.
+
+    What happens within has the error of an ended session explained; an error here would be Spark's own.
+    """
+    with suppress(PySparkException):
+        if spark.conf.get(FACTORY_MODE, None) is None:
+            spark.conf.set(FACTORY_MODE, "NO_CODEGEN")
+            return True
+    return False
+
 
 RELEASED_WITHIN = 10
 """Seconds."""
@@ -89,7 +126,7 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
         _use(own, spark)
         yield own  # stopping it would stop Spark; it goes with its last reference
         return
-    clone = _cloned(spark)
+    clone = _clone(spark)
     try:
         _use(clone, spark)  # a clone has the settings, and begins in the default catalog
         with heard(clone):
@@ -98,7 +135,7 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
         _end(clone.client)
 
 
-def _cloned(spark: Any) -> Any:
+def _clone(spark: Any) -> Any:
     """Another session of a Connect server with the settings of this one; Spark 4.0 has no `cloneSession`."""
     if hasattr(spark, "cloneSession"):
         return spark.cloneSession()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, validate
 from lakehouse.cli.main import main
 from lakehouse.conflicts.operations import Operation
-from lakehouse.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
+from lakehouse.dagster.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
 from resources.environments import PROJECT
 from tests.support.unread import UNREAD_ROWS
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Table, incremental
 from lakehouse.cli.main import main
-from lakehouse.dagster.past_checks import CHECK
+from lakehouse.dagster.definitions.past_checks import CHECK
 from tests.support.marked import append, run
 
 

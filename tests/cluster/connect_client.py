@@ -15,8 +15,7 @@ import dagster as dg
 from deltalake import DeltaTable
 
 from lakehouse import Changes, ClusterSpark, DeltaIOManager, Merge, Table
-from lakehouse.server.java import java
-from lakehouse.server.jvm import server_command
+from lakehouse.server.jvm import java, server_command
 from lakehouse.server.settings import spark_settings
 from tests.support.plain import rows
 

@@ -19,7 +19,7 @@ import lakehouse.commit.attempt
 from lakehouse import Changes, ClusterSpark, DeltaIOManager, Merge, Table
 from lakehouse.cursor.mark import Mark
 from lakehouse.dagster.code_location import table_ref, tables_of
-from lakehouse.log.location import Location
+from lakehouse.delta.location import Location
 from tests.cluster.driver import Place
 from tests.cluster.processes import until
 from tests.support.shop import GRAPH as SHOP

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from lakehouse.server.java import java
-from lakehouse.server.jvm import module_options, spark_home
+from lakehouse.server.jvm import java, module_options, spark_home
 
 
 def free_port() -> int:

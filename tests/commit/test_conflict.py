@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.commit.conflict import Conflict, ConflictKind, classify
-from lakehouse.spark.evidence import causes, first_line, message
+from lakehouse.commit.rivals import Conflict, ConflictKind, classify
+from lakehouse.spark.diagnosis import causes, first_line, message
 from tests.support.spark_errors import CONNECT, DELTA, GRPC, PY4J, SPEAKERS, TRACEBACK, py4j, raised
 
 APPEND = (

@@ -9,8 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from lakehouse.commit.conflict import ConflictKind, classify
-from lakehouse.commit.rivals import explained
+from lakehouse.commit.rivals import ConflictKind, classify, explain_error
 from lakehouse.dagster.failures import is_worth_another_try
 from lakehouse.errors import (
     ComputeError,
@@ -90,7 +89,7 @@ def test_a_condition_of_delta_is_permanent_unless_it_is_in_the_closed_list(
         assert (kind is not ConflictKind.NOT_A_CONFLICT) == (name in CONFLICTS), condition
         if name in CONFLICTS:
             continue
-        told = explained(RUN, error)
+        told = explain_error(RUN, error)
         assert is_worth_another_try(told) == (name in FILES_GONE | EXPIRED), (condition, told)
         if name in FILES_GONE:
             assert isinstance(told, MissingFileError)
@@ -114,7 +113,7 @@ def test_each_temporary_cause_is_named_in_the_sentence(meaning: Any) -> None:
         "ROWS_LOST": "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_452_0 not found! SQLSTATE: 56000",
         "ANSWER_LOST": "Connection reset by peer",
     }
-    told = explained(RUN, raised("SparkException", texts[meaning.name]))
+    told = explain_error(RUN, raised("SparkException", texts[meaning.name]))
     assert isinstance(told, ComputeError) and meaning.value in str(told) and is_worth_another_try(told)
 
 
@@ -127,7 +126,7 @@ def test_each_temporary_cause_is_named_in_the_sentence(meaning: Any) -> None:
     ],
 )
 def test_what_nobody_knows_is_neither_called_temporary_nor_blamed_on_the_asset(error: Exception) -> None:
-    told = explained(RUN, error)
+    told = explain_error(RUN, error)
     assert isinstance(told, UnexplainedError) and not is_worth_another_try(told)
     assert "temporary" not in str(told) and "run it again" not in str(told)
 
@@ -136,7 +135,7 @@ def test_what_nobody_knows_is_neither_called_temporary_nor_blamed_on_the_asset(e
 def test_what_the_asset_says_is_its_own_and_not_delta_s(name: str) -> None:
     error = SPEAKERS[name]("[DELTA_CANNOT_MODIFY_APPEND_ONLY] x")
     assert isinstance(error, Exception)
-    assert isinstance(explained(RUN, error), DeltaRefusedError if name == "a constraint" else PlanError)
+    assert isinstance(explain_error(RUN, error), DeltaRefusedError if name == "a constraint" else PlanError)
 
 
 def test_a_constraint_is_named_with_the_values_that_break_it() -> None:
@@ -144,6 +143,6 @@ def test_a_constraint_is_named_with_the_values_that_break_it() -> None:
         "org.apache.spark.sql.delta.schema.DeltaInvariantViolationException: [DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK "
         "constraint small (v < 100) violated by row with values:\n - v : 1000\n\tat org.apache.spark.Foo(Bar.scala:1)"
     )
-    told = str(explained(RUN, py4j(said)))
+    told = str(explain_error(RUN, py4j(said)))
     assert "CHECK constraint small (v < 100) violated by row with values: - v : 1000." in told
     assert "ALTER TABLE delta.`/copies` DROP CONSTRAINT <name>" in told and "Bar.scala" not in told

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
-from lakehouse.commit.conflict import ConflictKind
-from lakehouse.declare.retry import Clock
+from lakehouse.commit.rivals import ConflictKind
+from lakehouse.delta.policy import Clock
 from lakehouse.errors import ConflictError, SchemaError
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals

@@ -219,7 +219,7 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     lake.sql("RESTORE TABLE {copy} TO VERSION AS OF 0")
     from lakehouse.commit import attempt as module
 
-    run = zombie.pinned()
+    run = zombie.pinned_run()
     head = lake.ref("copy").log(lambda: lake.spark).head()
     assert head is not None
     statement = module.plan(lake.spark, run, write, head)

@@ -13,9 +13,9 @@ from lakehouse import Append, Changes, Retry, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
+from lakehouse.delta.commit_info import NO_ROWS
+from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
-from lakehouse.log.rows import NO_ROWS
-from lakehouse.sql.partitions import PartitionKey, Slice
 from tests.support.contended import KEYED, SRC, committed, copy, log, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake, cleaned
@@ -209,7 +209,7 @@ def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: 
     lake.materialize(log)
     lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'ours')")
     assert isinstance(lake.materialize(log), Unchanged)
-    monkeypatch.setattr("lakehouse.read.positions.DAY", 0)  # they span a day
+    monkeypatch.setattr("lakehouse.read.run.DAY", 0)  # they span a day
     assert_only_marked(lake, lake.materialize(log))
     assert isinstance(lake.materialize(log), Unchanged)
 

@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from lakehouse import Retry, Table
-from lakehouse.commit.conflict import ConflictKind
-from lakehouse.commit.rivals import Changed
-from lakehouse.declare.retry import Clock
+from lakehouse.commit.rivals import Changed, ConflictKind
+from lakehouse.delta.keys import KeyPredicate
+from lakehouse.delta.log import Head
+from lakehouse.delta.policy import Clock
 from lakehouse.difference import by_key as keyed
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.errors import RolledBackError
-from lakehouse.log.log import Head
-from lakehouse.sql.keys import KeyPredicate
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake

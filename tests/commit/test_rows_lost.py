@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Retry, Table
+from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import ComputeError
-from lakehouse.frames import driver_rows
-from lakehouse.limits import Limits, in_force
+from lakehouse.spark import driver_rows
 from tests.support.lake import Lake
 
 SRC = "id int, v int"

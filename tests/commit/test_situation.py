@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.changes.changes import Changes
-from lakehouse.changes.content import Nothing
-from lakehouse.code.code import Code
-from lakehouse.commit.situation import (
+from lakehouse.commit.superseded import (
     Due,
     Facts,
     Overtaken,
@@ -18,14 +15,17 @@ from lakehouse.commit.situation import (
     situation_of_append,
     situation_of_run,
 )
+from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.declare.table import Table
-from lakehouse.log.versions import VersionRange
+from lakehouse.delta.log import VersionRange
+from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
-from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.spark.table_version import TableRef, TableVersion
 
 NO_SPARK: Any = None
 SRC = TableRef.at_path("src", "/src")

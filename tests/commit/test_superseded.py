@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import GapError, OvertakenError
-from lakehouse.log.file_log import FileLog
 from lakehouse.materialization import Materialization
-from lakehouse.results.writes import Write
-from lakehouse.sql.partitions import PartitionKey, Slice
-from lakehouse.write.plan import plan
+from lakehouse.writes.plan import plan
+from lakehouse.writes.writes import Write
 from tests.support.contended import SRC, committed, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
@@ -167,7 +167,7 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
         late, its = ready(rows, landed, Table())
         if key == 3:
             committed(late.commit(its, rows.retry, NO_WAIT))
-    run, head = late.pinned(), rows.ref("landed").log(lambda: rows.spark).head()
+    run, head = late.pinned_run(), rows.ref("landed").log(lambda: rows.spark).head()
     assert head is not None
     statement = plan(rows.spark, run, its, head, rows.told.append)
     assert not isinstance(statement, Skip)

@@ -4,23 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.changes.changes import Changes
-from lakehouse.changes.content import Feed, Nothing
 from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.declare.table import Table
+from lakehouse.delta.log import VersionRange
+from lakehouse.delta.partition_keys import PartitionKey, Slice
+from lakehouse.delta.table import Table
 from lakehouse.errors import OvertakenError, RolledBackError
-from lakehouse.frames.driver_rows import Local
-from lakehouse.log.versions import VersionRange
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Feed, Nothing
 from lakehouse.read.decide import Reconcile
-from lakehouse.read.request import UserRequest
 from lakehouse.read.run import Run
-from lakehouse.results.writes import Merge, Overwrite
-from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.writes.writes import Merge, Overwrite
 from tests.support.commits import History, cursor, known, read_to
 from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
 

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Table
-from lakehouse.commit.conflict import ConflictKind
 from lakehouse.commit.outcome import AlreadyApplied
+from lakehouse.commit.rivals import ConflictKind
+from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
-from lakehouse.sql.partitions import PartitionKey, Slice
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake

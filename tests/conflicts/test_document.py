@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lakehouse.conflicts.databricks import MATRICES, PAIRS, Group
 from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Operation
-from lakehouse.conflicts.rules import foresee
-from lakehouse.declare.isolation import Isolation
+from lakehouse.conflicts.rules import MATRICES, PAIRS, Group, foresee
+from lakehouse.delta.table import Isolation
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "conflicts.md"
 SHORT = {

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakehouse.conflicts.operations import Engine, Operation, Verdict
 from lakehouse.conflicts.pairs import FOREIGN, ConflictPair, Writer, conflict_pairs, pool_name, pools, warnings
-from lakehouse.declare.table import Table
+from lakehouse.delta.table import Table
 
 FLIGHTS, BY_DAY = "/lake/flights", "/lake/by_day"
 flights = Writer("flights", FLIGHTS, Table(key="id"), Operation.CHANGE)

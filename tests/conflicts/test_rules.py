@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.commit.conflict import classify
-from lakehouse.conflicts.databricks import GROUP, MATRICES, Documented, row_level
+from lakehouse.commit.rivals import classify
 from lakehouse.conflicts.operations import TRAITS, ConcurrentWrite, Engine, Foreseen, Layout, Limit, Operation, Verdict
-from lakehouse.conflicts.rules import foresee
-from lakehouse.declare.isolation import Isolation
+from lakehouse.conflicts.rules import GROUP, MATRICES, Documented, foresee, row_level
+from lakehouse.delta.table import Isolation
 
 SEVERITY = list(Verdict)
 APPEND, READ, DELETE = "ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException"

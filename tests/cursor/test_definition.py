@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.cursor.definition import LONGEST, definition, left_out, read_in, why_redefined
-from lakehouse.declare.read import Read
-from lakehouse.declare.table import Table
-from lakehouse.sql.partitions import PartitionKey, Slice, Window
+from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

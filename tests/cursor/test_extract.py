@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.extract import ExtractVersion
+from lakehouse.cursor.extract_version import ExtractVersion
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 zones = st.none() | st.integers(-23, 23).map(lambda hours: dt.timezone(dt.timedelta(hours=hours)))

@@ -9,11 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Fresh, Known, Lost
-from lakehouse.cursor.each import cursor_of_each
-from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.mark import Mark, Position, application_id
-from lakehouse.log.rows import NO_ROWS
-from lakehouse.log.versions import NOTHING_READ
+from lakehouse.delta.commit_info import NO_ROWS
+from lakehouse.delta.log import NOTHING_READ
 from tests.support.commits import WHOLE, History
 
 OVERWRITE = {"mode": "Overwrite"}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.code.code import Code
-from lakehouse.cursor.extract import ExtractVersion
+from lakehouse.cursor.code import Code
+from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)

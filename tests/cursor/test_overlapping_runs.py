@@ -10,22 +10,22 @@ from random import Random
 
 import pytest
 
-from lakehouse.changes.changes import Changes
-from lakehouse.changes.content import Everything, Feed, Nothing
 from lakehouse.commit.superseded import refuse_concurrent, superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.walk import may_concern
-from lakehouse.declare.table import Table
+from lakehouse.delta.log import NOTHING_READ, VersionRange
+from lakehouse.delta.partition_keys import PartitionKey, Slice
+from lakehouse.delta.table import Table
 from lakehouse.errors import StaleInputsError
-from lakehouse.frames.driver_rows import Local
-from lakehouse.log.versions import NOTHING_READ, VersionRange
 from lakehouse.read.asset import Asset
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Everything, Feed, Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
-from lakehouse.results.writes import Merge
-from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.writes.writes import Merge
 from tests.conftest import EXAMPLES
 from tests.support.commits import History
 from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lakehouse.cursor.cursor import Fresh, Known, Lost
-from lakehouse.cursor.each import cursor_of_each
-from lakehouse.cursor.find import newest_covering
+from lakehouse.cursor.find import cursor_of_each, newest_covering
 from lakehouse.cursor.walk import may_concern
 from tests.support.commits import History, cursor, known, read_to
 

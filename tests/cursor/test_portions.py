@@ -9,20 +9,19 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.declare.read import Read
-from lakehouse.declare.table import Table
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.delta.log import NOTHING_READ, VersionRange
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 from lakehouse.errors import GapError, StartError
-from lakehouse.feed.archive import Archived
-from lakehouse.feed.source import Source
-from lakehouse.limits import Limits, in_force
-from lakehouse.log.commit_info import Commit
-from lakehouse.log.versions import NOTHING_READ, VersionRange
+from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
-from lakehouse.read.batch import capped, pending
 from lakehouse.read.decide import Continue, Reconcile, SourceState, decision_for_input
+from lakehouse.read.feed_trust import Source
+from lakehouse.read.ranges import cap, pending, start_version
 from lakehouse.read.resolve import Reader, _from_archive, read_changes
-from lakehouse.read.start import start_version
-from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 
 REF = TableRef.at_path("asset", "/asset")
@@ -39,7 +38,7 @@ def compaction(version: int) -> Commit:
 
 
 def read(commits: tuple[Commit, ...], limits: Read, furthest: int = NOTHING_READ) -> list[int]:
-    return [commit.version for commit in capped(commits, limits, furthest)]
+    return [commit.version for commit in cap(commits, limits, furthest)]
 
 
 MIXED = (compaction(1), write(2), compaction(3), write(4, 25), compaction(5), write(6))
@@ -109,7 +108,7 @@ def test_a_portion_is_the_same_however_few_of_the_pending_commits_are_read(
         some = pending(history, ref, position, head, limits, furthest)
     assert everything is not None and some is not None
     assert everything[: len(some)] == some
-    assert capped(some, limits, furthest) == capped(everything, limits, furthest)
+    assert cap(some, limits, furthest) == cap(everything, limits, furthest)
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import dagster as dg
 import pytest
 
-from lakehouse.dagster.drivers import refuse_second_driver
+from lakehouse.dagster.failures import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER
 from lakehouse.errors import SecondDriverError
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
 
 S3 = TableRef.at_path("written", "s3a://lake/written")
 

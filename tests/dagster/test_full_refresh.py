@@ -6,7 +6,7 @@ from lakehouse import Table
 from lakehouse.dagster.run_tags import request_by
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.read.asset import Asset
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
 
 FLIGHTS = Asset(
     "silver/flights", Table(key="id"), TableRef.at_path("silver/flights", "/nowhere"), appends=False, incremental=True

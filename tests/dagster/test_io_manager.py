@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Overwrite, Read, Table
-from lakehouse.commit.conflict import ConflictKind
+from lakehouse.commit.rivals import ConflictKind
 from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
 from tests.support.house import House, failure, metadata
@@ -174,7 +174,7 @@ def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     house = House(lake, [orders, slow], instance)
     monkeypatch.setattr("lakehouse.spark.progress.PAUSE", 1.5)
-    monkeypatch.setattr("lakehouse.spark.classic_progress.INTERVAL", 0.2)
+    monkeypatch.setattr("lakehouse.spark.progress.INTERVAL", 0.2)
     run = house.run("slow").run_id
     told = [entry.user_message for entry in house.instance.all_logs(run) if "Spark has been" in entry.user_message]
     sentence = (

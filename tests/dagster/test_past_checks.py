@@ -6,8 +6,8 @@ import dagster as dg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.checking.finding import DIFFERING
-from lakehouse.dagster.past_checks import (
+from lakehouse.dagster.definitions.findings import DIFFERING
+from lakehouse.dagster.definitions.past_checks import (
     CHECK,
     LEFT_OUT,
     NEVER,

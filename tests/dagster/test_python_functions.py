@@ -19,8 +19,7 @@ from pyspark.sql.types import MapType, StringType, StructField, StructType
 from lakehouse import Changes, Merge, Table
 from lakehouse.errors import ModuleMissingError, UnreadableLogError
 from lakehouse.server.versions import minor
-from lakehouse.spark.required import REQUIRED
-from lakehouse.spark.session import is_connect, prepare
+from lakehouse.spark.session import REQUIRED, is_connect, prepare
 from tests.support.house import House
 from tests.support.lake import Lake
 

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.failures import STALE_RETRIES
+from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
-from lakehouse.limits import Limits, in_force
 from tests.support.house import House, failure, metadata
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow

@@ -10,7 +10,7 @@ import pytest
 
 from lakehouse import Changes, Merge, Table
 from lakehouse.dagster import metadata as reported
-from lakehouse.log.file_log import FileLog
+from lakehouse.delta.file_log import FileLog
 from lakehouse.server.jars import DIRECTORY
 from tests.support.house import House, metadata
 from tests.support.lake import Lake

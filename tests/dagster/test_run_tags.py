@@ -20,10 +20,9 @@ from lakehouse.dagster.run_tags import (
     without_effect,
 )
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
-from lakehouse.read.asset import Asset
-from lakehouse.read.request import UserRequest
+from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.run import Run
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
 
 
 def asset(**kinds: bool) -> Asset:

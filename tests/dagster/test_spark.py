@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table
 from lakehouse.cli.shell import at_hand
-from lakehouse.dagster.fit import refuse_unfit, version_of_delta
-from lakehouse.dagster.resources import LocalSpark
-from lakehouse.server.errors import UnsafeSettingError
+from lakehouse.dagster.resources import LocalSpark, refuse_unfit, version_of_delta
 from lakehouse.server.settings import EVERYWHERE, local_settings
+from lakehouse.server.setup_errors import UnsafeSettingError
 from tests.support.lake import Lake
 
 
@@ -101,11 +100,11 @@ def test_a_session_of_the_user_s_own_is_refused_if_rows_could_be_lost_under_its_
 def test_python_functions_run_on_this_python_and_see_the_project(spark: SparkSession):
     @F.udf("string")
     def where(_):
-        import lakehouse.sql.text
+        import lakehouse.delta.text
 
-        return f"{sys.executable} {lakehouse.sql.text.__file__}"
+        return f"{sys.executable} {lakehouse.delta.text.__file__}"
 
-    import lakehouse.sql.text
+    import lakehouse.delta.text
 
     (row,) = spark.range(1).select(where("id")).collect()
-    assert row[0] == f"{sys.executable} {lakehouse.sql.text.__file__}"
+    assert row[0] == f"{sys.executable} {lakehouse.delta.text.__file__}"

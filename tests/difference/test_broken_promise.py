@@ -4,7 +4,7 @@ from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.errors import BrokenPromiseError
-from lakehouse.frames.promises import Breach, breach_text
+from lakehouse.spark.fitting import Breach, breach_text
 
 ELSEWHERE = breach_text(Breach.ELSEWHERE)
 

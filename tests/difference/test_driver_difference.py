@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.changes.touched import Touched
-from lakehouse.changes.touched_keys import SomeKeys
-from lakehouse.difference.difference import HELD, difference, promised
+from lakehouse.difference.difference import HELD, difference, with_promises
 from lakehouse.difference.driver_difference import local_difference
 from lakehouse.errors import BrokenPromiseError
-from lakehouse.frames.driver_rows import Local, collected
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import SomeKeys
+from lakehouse.spark.driver_rows import Local, collect_all
 
 pytestmark = pytest.mark.anywhere
 
@@ -38,7 +38,7 @@ table = st.lists(row, max_size=12)
 
 
 def local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str = SCHEMA) -> Local:
-    return collected(spark.createDataFrame(list(rows), schema))
+    return collect_all(spark.createDataFrame(list(rows), schema))
 
 
 def of_keys(columns: tuple[str, ...], rows: Local) -> Touched:
@@ -107,7 +107,7 @@ def test_it_is_the_difference(
     beside = ("d",) if with_held else ()
     mine, keys = local(spark, rows), by(spark)
     found = local_difference("a", mine, existing, KEY, keys, partition_columns=beside)
-    expected = difference(promised("a", mine.frame, keys), existing, KEY, partition_columns=beside)
+    expected = difference(with_promises("a", mine.frame, keys), existing, KEY, partition_columns=beside)
     assert found is not None
     assert told(found.frame) == told(expected)
     assert found.rows == len(found.arrow) == found.frame.count()

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from lakehouse import Changes, Merge, Read, Retry, Table
-from lakehouse.changes.content import Feed
-from lakehouse.changes.touched import Touched
 from lakehouse.commit.outcome import Committed, Outcome
+from lakehouse.delta.commit_info import Rows
+from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.difference import by_key as keyed
 from lakehouse.difference.driver_difference import local_difference
 from lakehouse.difference.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
 from lakehouse.errors import ConflictError
-from lakehouse.frames.driver_rows import Local
-from lakehouse.limits import MEASURED, Limits, in_force
-from lakehouse.log.rows import Rows
+from lakehouse.read.content import Feed
+from lakehouse.read.touched import Touched
+from lakehouse.spark.driver_rows import Local
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import all_but, slow
@@ -265,7 +265,7 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
         compared.append(1)
         return local_difference(*given, **named)
 
-    monkeypatch.setattr("lakehouse.difference.compared.local_difference", seen)
+    monkeypatch.setattr("lakehouse.difference.by_key.local_difference", seen)
     lake.keys["src"] = ("id",)
     lake.trust_key = True
     filled(lake)

@@ -19,7 +19,7 @@ import pytest
 
 from lakehouse import __version__
 from lakehouse.server.jars import DIRECTORY, REPOSITORY, Jar, delta_jars, fetch
-from lakehouse.server.java import find_java
+from lakehouse.server.jvm import find_java
 from tests.support.server_house import programs
 
 __all__ = ["programs"]  # a fixture

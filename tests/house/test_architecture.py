@@ -23,7 +23,7 @@ def test_a_path_is_six_files_each_about_as_long_as_the_page_says(path: list[tupl
     assert {file: lines for file, lines in path if abs(lines - real[file]) > 0.15 * lines} == {}
 
 
-COMMANDS = {"changes", "conflicts", "explain", "readers", "shell", "spark", "status"}
+COMMANDS = {"commits", "conflicts", "explain", "readers", "shell", "spark", "status"}
 PACKAGES = [path.parent for path in (ROOT / "lakehouse").glob("*/__init__.py") if path.parent.name != "errors"]
 
 

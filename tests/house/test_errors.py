@@ -12,7 +12,7 @@ import pytest
 from lakehouse import errors
 from lakehouse.dagster.failures import is_worth_another_try
 from lakehouse.errors import LakehouseError
-from lakehouse.server import errors as setup_errors
+from lakehouse.server import setup_errors
 from tests.support.sentences import reading, results, tables
 from tests.support.sentences.case import REMEDY, Case
 

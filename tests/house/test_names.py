@@ -1,6 +1,7 @@
 """A variable, a parameter and an attribute is a noun that names the thing, or says what is true of it."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,3 +77,29 @@ def test_a_class_has_a_name_of_its_own() -> None:
                 places[node.name].append(str(file.relative_to(PROJECT)))
 
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+PARTICIPLE = re.compile(r"^_?[a-z]+(?:ed|told|made|held|known|found|given|written|standing)$")
+NO_PARTICIPLES = {"feed", "need", "seed", "speed", "embed"}
+OF_USERS = {"appended", "touched"}
+"""What users say of changes: `changes.touched(...)`."""
+OF_VALUES = {"checked", "committed", "unknown"}
+"""A property, and functions within others."""
+
+
+def test_a_function_begins_with_a_verb_or_is_the_noun_of_what_it_returns() -> None:
+    """A participle is an adjective: `planned(write)` reads as a question, and returns a plan."""
+    listed = {
+        f"{file.relative_to(PROJECT)}:{node.lineno}: {node.name}"
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and PARTICIPLE.match(node.name)
+        and node.name.strip("_") not in NO_PARTICIPLES | OF_USERS | OF_VALUES
+    }
+    assert listed == set()
+
+
+def test_a_file_name_occurs_once() -> None:
+    names = [file.name for file in (PROJECT / "lakehouse").rglob("*.py") if file.name != "__init__.py"]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -9,12 +9,12 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
+from lakehouse.delta.commit_info import Rows
+from lakehouse.delta.limits import MEASURED
+from lakehouse.delta.partition_keys import PartitionKey
 from lakehouse.difference.statements import Insert, MergeRows, ReplaceMatched
 from lakehouse.errors import StaleInputsError
-from lakehouse.limits import MEASURED
-from lakehouse.log.rows import Rows
-from lakehouse.spark.codegen import FACTORY_MODE
-from lakehouse.sql.partitions import PartitionKey
+from lakehouse.spark.session import FACTORY_MODE
 from tests.support.contended import KEYED, SRC, committed, copy, ready, whole
 from tests.support.lake import NO_WAIT, Lake
 

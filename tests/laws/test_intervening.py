@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Overwrite, Table
 from lakehouse.commit.outcome import Committed
-from lakehouse.declare.retry import Retry
+from lakehouse.delta.partition_keys import PartitionKey, Slice
+from lakehouse.delta.policy import Retry
 from lakehouse.errors import OvertakenError, UnsettledError
-from lakehouse.sql.partitions import PartitionKey, Slice
 from tests.support.contended import KEYED, SRC, copy, ready, whole
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake

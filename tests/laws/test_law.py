@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from lakehouse.delta.keys import KeyPredicate
+from lakehouse.delta.limits import MEASURED, Limits, in_force
+from lakehouse.difference import by_key as compared
 from lakehouse.difference import by_key as keyed
-from lakehouse.difference import compared
-from lakehouse.feed.feed_reader import Feeds
-from lakehouse.limits import MEASURED, Limits, in_force
-from lakehouse.sql.keys import KeyPredicate
+from lakehouse.read.feed_reader import Feeds
 from tests.support.assets import CASES, Case, archive
 from tests.support.lake import Lake
 from tests.support.model import Delete, Insert, MergeRows, Model, Move, Rekey, Update, edits, rows

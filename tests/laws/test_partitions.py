@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from lakehouse import Changes, Merge, Pace, Table, change_sensor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.code_location import slice_of
+from lakehouse.dagster.follow.partitions import upstream_keys
 from lakehouse.dagster.run_tags import SENSOR
 from lakehouse.errors import WriteError
-from lakehouse.follow.partitions import upstream_keys
 from tests.support.partitioned import SHOPS, Sales, sales
 from tests.support.predicates import Test, selects
 from tests.support.ticks import requests

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, LakehouseError, Merge, Table
+from lakehouse.delta.file_log import FileLog
 from lakehouse.errors import (
     BrokenPromiseError,
     ChangeFeedDisabledError,
@@ -18,7 +19,6 @@ from lakehouse.errors import (
     SchemaError,
     UnsafeTableError,
 )
-from lakehouse.log.file_log import FileLog
 from tests.support.assets import kept
 from tests.support.lake import Lake
 from tests.support.model import SRC

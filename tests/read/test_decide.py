@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.code.code import Code
+from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.declare.policy import Policy
-from lakehouse.declare.read import Read
-from lakehouse.declare.table import Table
+from lakehouse.delta.policy import Policy
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset
 from lakehouse.read.decide import (
     Continue,
@@ -24,7 +24,7 @@ from lakehouse.read.decide import (
     decision_for_input,
     warning_of_new_code,
 )
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
 
 MERGES = Asset(
     "totals", Table(key="id"), TableRef.at_path("totals", "/totals"), appends=False, incremental=True, code_version="2"

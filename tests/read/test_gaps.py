@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from lakehouse import Append, Changes, Merge, Table
-from lakehouse.changes.content import Everything, Feed
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.cursor import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import unread
 from lakehouse.difference.statements import ReplaceRows
 from lakehouse.errors import GapError
+from lakehouse.read.content import Everything, Feed
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
 from tests.support.lake import Lake

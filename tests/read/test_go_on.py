@@ -6,15 +6,15 @@ from typing import Literal
 import pytest
 
 from lakehouse import Changes, Read, Table
-from lakehouse.changes.content import Nothing
 from lakehouse.cursor.mark import Position
+from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError, StartError
-from lakehouse.feed.source import Source
-from lakehouse.log.versions import VersionRange
 from lakehouse.read.asset import Asset
+from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Continue, Decision, Refuse
+from lakehouse.read.feed_trust import Source
 from lakehouse.read.resolve import Reader, read_changes
-from lakehouse.spark.snapshot import TableRef, TableVersion
+from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 
 APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), appends=True, incremental=True)

@@ -64,7 +64,7 @@ class Plain:
             if below is not None and commit.version > below:
                 continue
             if commit.operation == "RESTORE":
-                generation, below = generation or str(commit.version), commit.restored
+                generation, below = generation or str(commit.version), commit.restored_version
             elif commit.user_metadata:
                 mark = json.loads(commit.user_metadata)["lakehouse"]
                 at = mark["reads"][self.source]["version"]

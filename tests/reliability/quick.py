@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from lakehouse.sql.text import literal
+from lakehouse.delta.text import literal
 from tests.support.model import Row
 
 SCHEMA = pa.schema({"id": pa.int32(), "k": pa.string(), "v": pa.int32()})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.server import class_archive, jvm
-from lakehouse.server.java import java
+from lakehouse.server.jvm import java
 from lakehouse.server.settings import local_settings
 
 pytestmark = pytest.mark.slow

@@ -64,7 +64,7 @@ def test_a_process_ends_although_its_server_hangs_and_leaves_it_to_others(house:
     try:
         _, said = run.communicate(timeout=60)
         assert run.returncode == 0, said
-        used = Rendezvous(house.root).used()
+        used = Rendezvous(house.root).lock_of_users()
         assert used.take(1), "the process that has ended still has the server"
         used.let_go()
     finally:

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Table, scd
-from lakehouse.feed.archive import archived
-from lakehouse.log.versions import VersionRange
+from lakehouse.delta.log import VersionRange
+from lakehouse.read.archive import read_archive
 from tests.support.events import Event, frame, past, present, random_events, shown
 from tests.support.lake import Lake
 from tests.support.slow import slow
@@ -132,5 +132,5 @@ def test_a_key_that_is_erased_on_the_way_of_its_rows_is_in_no_table(lake: Lake):
     put(lake, [Event(2, 99, 0, "U", "r")])
     lake.materialize(archive)
     source = lake.source("bronze").at
-    assert archived(lake.ref("archive"), source, VersionRange(erased, source.version)) is not None
-    assert archived(lake.ref("archive"), source, VersionRange(0, source.version)) is None, "who is behind compares"
+    assert read_archive(lake.ref("archive"), source, VersionRange(erased, source.version)) is not None
+    assert read_archive(lake.ref("archive"), source, VersionRange(0, source.version)) is None, "who is behind compares"

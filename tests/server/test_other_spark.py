@@ -13,8 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from lakehouse.server.java import java
-from lakehouse.server.jvm import server_command
+from lakehouse.server.jvm import java, server_command
 from lakehouse.server.settings import spark_settings
 from lakehouse.server.versions import minor
 from tests.cluster.processes import free_port, running, until

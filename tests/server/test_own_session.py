@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse import Append, DeltaIOManager
-from lakehouse.server.errors import ServerError
-from lakehouse.server.own_session import _locks_here, guard
+from lakehouse.server.in_process import _locks_here, guard
 from lakehouse.server.rendezvous import Rendezvous
+from lakehouse.server.setup_errors import ServerError
 
 # Takes Java's lock as another JVM would: between processes the two are one kind.
 HOLDER = (

@@ -13,13 +13,18 @@ import pytest
 from lakehouse import DeltaIOManager, LakehouseError
 from lakehouse.dagster.resources import ClusterSpark, LocalSpark, Where, with_delta
 from lakehouse.server import in_process, jars
-from lakehouse.server.errors import NotInstalledError, ServerError, UnsafeSettingError, VariableError, VersionError
 from lakehouse.server.jars import class_path, delta_jars, fetch
-from lakehouse.server.java import java, java_problem
-from lakehouse.server.jvm import MAIN, class_archive, server_command
+from lakehouse.server.jvm import MAIN, class_archive, java, java_problem, server_command
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.safety import OF_THIS_MACHINE, RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
 from lakehouse.server.settings import DELTA, EVERYWHERE, driver_gib, local_settings
+from lakehouse.server.setup_errors import (
+    NotInstalledError,
+    ServerError,
+    UnsafeSettingError,
+    VariableError,
+    VersionError,
+)
 from lakehouse.server.versions import minor
 from resources.environments import PROJECT, environment
 

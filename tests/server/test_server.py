@@ -18,10 +18,10 @@ import pytest
 
 from lakehouse.cli.spark import status
 from lakehouse.server import supervisor
-from lakehouse.server.errors import NotInstalledError, ServerError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, stop
 from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
 from lakehouse.server.settings import local_settings
+from lakehouse.server.setup_errors import NotInstalledError, ServerError
 
 JAVA = r"""#!{python} -S
 import sys, time

@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 
 from lakehouse.dagster.resources import LocalSpark, Where
 from lakehouse.server.connect import Channel, _answers
-from lakehouse.server.errors import ServerError, ServerLostError
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.rendezvous import Rendezvous
+from lakehouse.server.setup_errors import ServerError, ServerLostError
 from tests.support.server_house import House, answer, house, programs
 
 __all__ = ["house", "programs"]  # fixtures

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import lakehouse
-from lakehouse.server.errors import OtherSparkError, VersionError
 from lakehouse.server.jars import delta_jars, s3_jars
+from lakehouse.server.setup_errors import OtherSparkError, VersionError
 from lakehouse.server.versions import (
     TESTED,
     minor,

@@ -7,14 +7,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import lakehouse.commit.attempt
-import lakehouse.feed.feed_reader
+import lakehouse.read.feed_reader
 from lakehouse import Changes, Merge, Overwrite, Table
+from lakehouse.delta.limits import MEASURED
+from lakehouse.delta.log import Size
 from lakehouse.difference.statements import Statement
-from lakehouse.frames.driver_rows import Local, small
-from lakehouse.limits import MEASURED
-from lakehouse.log.size import Size
-from lakehouse.spark.codegen import FACTORY_MODE, interpreted
-from lakehouse.spark.session import handed_over
+from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.session import FACTORY_MODE, handed_over, interpreting
 from tests.support.lake import Lake
 
 INTERPRETED, COMPILED = "NO_CODEGEN", "FALLBACK"
@@ -46,7 +45,7 @@ def test_what_is_little_is_interpreted_and_afterwards_all_is_as_before(
     undecided: SparkSession, size: Size | None, mode: str
 ) -> None:
     def fails() -> None:
-        with interpreted(undecided, size), handed_over(undecided.range(1), "a", 1, "m") as (own, _):
+        with interpreting(undecided, size), handed_over(undecided.range(1), "a", 1, "m") as (own, _):
             assert undecided.conf.get(FACTORY_MODE) == own.conf.get(FACTORY_MODE) == mode
             raise ZeroDivisionError
 
@@ -57,7 +56,7 @@ def test_what_is_little_is_interpreted_and_afterwards_all_is_as_before(
 def test_a_session_that_says_otherwise_keeps_its_word(undecided: SparkSession) -> None:
     undecided.conf.set(FACTORY_MODE, COMPILED)
     try:
-        with interpreted(undecided, Size(1, 1)):
+        with interpreting(undecided, Size(1, 1)):
             assert undecided.conf.get(FACTORY_MODE) == COMPILED
         assert undecided.conf.get(FACTORY_MODE, None) == COMPILED
     finally:
@@ -139,7 +138,7 @@ def test_the_changes_of_a_small_source_are_read_interpreted(
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))
     lake.insert("src", [(2, 20)])
-    monkeypatch.setattr(lakehouse.feed.feed_reader, "small", watched)
+    monkeypatch.setattr(lakehouse.read.feed_reader, "small", watched)
     lake.materialize(copied, Table(key="id"))
     assert seen == [INTERPRETED]
     assert lake.rows("copied") == [(1, 10), (2, 20)]

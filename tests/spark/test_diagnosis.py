@@ -6,8 +6,16 @@ from collections.abc import Callable
 import pytest
 from pyspark.errors.exceptions.connect import AnalysisException
 
-from lakehouse.spark.diagnosis import SENTENCES, TRACES, Meaning, OtherFieldsError, diagnose, said_by, why_unreadable
-from lakehouse.spark.evidence import without_jvm_trace
+from lakehouse.spark.diagnosis import (
+    SENTENCES,
+    TRACES,
+    Meaning,
+    OtherFieldsError,
+    diagnose,
+    said_by,
+    why_unreadable,
+    without_jvm_trace,
+)
 from tests.support.spark_errors import CLASSIC, CONNECT, PY4J, SPEAKERS, py4j, raised
 
 ROWS = dict((*SENTENCES, *TRACES))

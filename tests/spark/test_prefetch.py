@@ -6,12 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakehouse.materialization
-import lakehouse.spark.prefetch
+import lakehouse.spark.table_version
 from benchmarks.harness.meter import Meter
 from lakehouse import Changes, Merge, Table
 from lakehouse.commit.outcome import Committed
-from lakehouse.spark.prefetch import prefetch
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef, prefetch
 from tests.support.lake import Lake
 
 KEYED = Table(key="id")
@@ -87,7 +86,7 @@ def test_a_step_neither_waits_for_it_nor_fails_with_it(lake: Lake, monkeypatch: 
         asked.set()
         over.wait()
 
-    monkeypatch.setattr(lakehouse.spark.prefetch, "_replay", hanging)
+    monkeypatch.setattr(lakehouse.spark.table_version, "_replay", hanging)
     outcome = lake.materialize(copied, KEYED)
     assert asked.is_set()
     over.set()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.frames.driver_rows import is_empty
+from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.session import handed_over
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
 
 pytestmark = pytest.mark.anywhere
 

@@ -7,10 +7,10 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from benchmarks.harness.gateway import BUCKET, Store
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.delta.log import Log
 from lakehouse.errors import UnreadableLogError
-from lakehouse.log.file_log import FileLog
-from lakehouse.log.location import Location
-from lakehouse.log.log import Log
 
 pytestmark = pytest.mark.stores
 COMMITS = 40

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.harness.gateway import BUCKET, Store
 from lakehouse import DeltaIOManager, change_sensor
-from lakehouse.log.location import Location
+from lakehouse.delta.location import Location
 from tests.support.house import Running, failure
 from tests.support.shop import GRAPH
 from tests.support.ticks import tick

@@ -12,10 +12,9 @@ from pyspark.sql import functions as F
 import lakehouse.commit.attempt
 from benchmarks.harness.gateway import BUCKET, Store
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
-from lakehouse.log.file_log import FileLog
-from lakehouse.log.location import Location
-from lakehouse.spark.snapshot import TableRef
-from lakehouse.spark.spark_log import SparkLog
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.spark.table_version import SparkLog, TableRef
 from tests.support.house import Running, metadata
 from tests.support.shop import FIRST, GRAPH, NAMES, wrong
 from tests.support.ticks import tick

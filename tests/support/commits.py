@@ -1,4 +1,4 @@
-"""A Delta table's history in memory, by Delta's own rules, and a log of it that obeys `lakehouse.log.log.Log`."""
+"""A Delta table's history in memory, by Delta's own rules, and a log of it that obeys `lakehouse.delta.log.Log`."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.log.commit_info import Commit
-from lakehouse.log.log import FileSchema, Head, newest_first
-from lakehouse.log.size import Size
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.log import FileSchema, Head, Size, newest_first
 
 TABLE_ID = "6b1c"
 WHOLE: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from lakehouse.code.code import Code
+from lakehouse.cursor.code import Code
 from lakehouse.cursor.mark import Mark, Position
 
 

@@ -12,22 +12,21 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.changes.changes import Changes
 from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
-from lakehouse.declare.read import Read
-from lakehouse.declare.retry import Clock, Retry
-from lakehouse.declare.table import Table
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.log import Size
+from lakehouse.delta.policy import Clock, Retry
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
+from lakehouse.delta.text import literal, quote
 from lakehouse.errors import NewColumnsError
-from lakehouse.feed.source import Source
-from lakehouse.log.commit_info import Commit
-from lakehouse.log.size import Size
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.asset import Asset
-from lakehouse.read.request import UserRequest
-from lakehouse.results.writes import Append, History, Merge, Overwrite, Snapshot, Write
-from lakehouse.spark.codegen import interpreted
-from lakehouse.spark.snapshot import TableRef, TableVersion
-from lakehouse.sql.text import literal, quote
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.changes import Changes
+from lakehouse.read.feed_trust import Source
+from lakehouse.spark.session import interpreting
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.writes.writes import Append, History, Merge, Overwrite, Snapshot, Write
 from tests.support import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
@@ -110,7 +109,7 @@ class Lake:
     def sql(self, statement: str, **tables: str) -> list[Row]:
         """SQL with `{name}` for a table of the lake; interpreted, because Spark takes longer to compile it for few rows."""
         names = {p.name: self.ref(p.name).identifier for p in self.root.iterdir() if p.is_dir()} | tables
-        with interpreted(self.spark, Size(0, 0)):
+        with interpreting(self.spark, Size(0, 0)):
             return self.spark.sql(statement.format(**names)).collect()
 
     def frame(self, name: str) -> DataFrame:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lakehouse.sql.text import literal
+from lakehouse.delta.text import literal
 from tests.support.lake import Lake
 
 Row = tuple[int | None, Any, Any]

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pyspark.sql import Row, SparkSession
 
-from lakehouse.spark.snapshot import TableRef
+from lakehouse.spark.table_version import TableRef
 from tests.support.lake import Lake
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-import lakehouse.write.plan
+import lakehouse.writes.plan
 from lakehouse import Aggregate, Changes, Table
-from lakehouse.write.incremental_sums import Recompute
+from lakehouse.writes.incremental_sums import Recompute
 from tests.support.contended import SRC
 from tests.support.lake import Lake
 
@@ -35,14 +35,14 @@ def rows(lake: Lake) -> Lake:
 def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Why all sums were recomputed and compared, for each time; None if everything was read anyway."""
     found: list[str | None] = []
-    add = lakehouse.write.plan.added
+    add = lakehouse.writes.plan.added
 
     def watched(*args: Any) -> Any:
         told = add(*args)
         found.extend([told.reason] if isinstance(told, Recompute) else [])
         return told
 
-    monkeypatch.setattr("lakehouse.write.plan.added", watched)
+    monkeypatch.setattr("lakehouse.writes.plan.added", watched)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from lakehouse.changes.touched import Touched
+from lakehouse.read.touched import Touched
 
 UNREAD_ROWS: DataFrame = object.__new__(DataFrame)
 UNREAD_KEYS: Touched = object.__new__(Touched)

@@ -10,12 +10,12 @@ from uuid import uuid4
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Read, Retry, Table
-from lakehouse.commit.conflict import ConflictKind, classify
 from lakehouse.commit.outcome import Committed
-from lakehouse.declare.retry import Clock
+from lakehouse.commit.rivals import ConflictKind, classify
+from lakehouse.delta.partition_keys import PartitionKey, Slice
+from lakehouse.delta.policy import Clock
 from lakehouse.errors import StaleInputsError
-from lakehouse.results.writes import Write
-from lakehouse.sql.partitions import PartitionKey, Slice
+from lakehouse.writes.writes import Write
 from tests.support.lake import Lake
 from tests.support.serial import Rows
 

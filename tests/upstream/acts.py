@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Operation
-from lakehouse.declare.isolation import Isolation
+from lakehouse.delta.table import Isolation
 from tests.support.lake import Lake
 
 FILES = [[(1, "a", 1), (2, "a", 2), (3, "b", 3), (4, "b", 4)], [(5, "a", 5), (6, "a", 6), (7, "b", 7), (8, "b", 8)]]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from delta import exceptions
 
-from lakehouse.commit.conflict import Conflict, ConflictKind, classify
+from lakehouse.commit.rivals import Conflict, ConflictKind, classify
 from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Verdict
 from lakehouse.conflicts.rules import foresee
 from tests.support.interleave import rivals

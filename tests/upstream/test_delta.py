@@ -9,10 +9,10 @@ from delta import exceptions
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
-from lakehouse.log.file_log import FileLog
-from lakehouse.log.location import Location
-from lakehouse.log.log import Log
-from lakehouse.spark.spark_log import SparkLog
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.delta.log import Log
+from lakehouse.spark.table_version import SparkLog
 from tests.support.lake import Lake
 
 SRC = "id int, k string, v int"

@@ -8,14 +8,14 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.frames.driver_rows import small
 from lakehouse.server.jvm import module_options
 from lakehouse.server.versions import minor
+from lakehouse.spark.driver_rows import small
 
 
 @pytest.mark.skipif(minor(pyspark.__version__) in ("4.0", "4.1"), reason="Spark 4.2 has it")
 def test_an_arrow_table_with_an_empty_batch_in_the_middle_loses_the_rows_behind_it(spark: SparkSession) -> None:
-    """If this fails, Spark mended it, and lakehouse/frames/driver_rows.py need not combine the batches any more."""
+    """If this fails, Spark mended it, and lakehouse/spark/driver_rows.py need not combine the batches any more."""
     full, empty = pa.record_batch({"id": pa.array([1, 2])}), pa.record_batch({"id": pa.array([], pa.int64())})
     table = pa.Table.from_batches([full, empty, full])
     assert table.num_rows == 4

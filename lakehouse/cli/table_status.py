@@ -1,0 +1,199 @@
+"""How far each table has read its sources, by the marks in its own commits."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+
+from lakehouse.cli.new_code import NewCode, new_code
+from lakehouse.cursor.code import Code
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.find import OWNER, find_cursor
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.delta.log import Head, Log
+from lakehouse.errors import LakehouseError
+
+LOOKED_BACK = 200
+"""In so many of the newest commits a mark is looked for, if no property says whose the table is."""
+
+
+_THREADS = 16
+"""So many logs are read side by side."""
+
+
+class TableState(Enum):
+    """Where a table stands.
+
+    SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read. BY_PARTITION: each
+    partition has positions of its own, and logs do not tell which rows of a source are a partition's. UNREADABLE: its
+    log cannot be read, or the log of a source. UNKNOWN: a source is not among the tables that are looked at.
+    """
+
+    SOURCE = "source"
+    UP_TO_DATE = "up to date"
+    BEHIND = "behind"
+    BY_PARTITION = "by partition"
+    GAP = "gap"
+    UNREADABLE = "unreadable"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePosition:
+    """How far a table has read one source.
+
+    Args:
+        source: The source's name.
+        read: The version up to which it has been read.
+        newest: The version at which the source stands; None if its log is not among those that are looked at.
+        unread: How many versions that may have changed a row have not been read.
+        since: When the oldest of them was committed, in milliseconds since the epoch; None if there is none.
+        is_snapshot: Whether the source is read whole, as of each run.
+        gap: Why its changes can no longer be read; None if they can.
+        problem: Why its log cannot be read; None if it can.
+    """
+
+    source: str
+    read: int
+    newest: int | None
+    unread: int = 0
+    since: int | None = None
+    is_snapshot: bool = False
+    gap: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """Where a table stands.
+
+    Args:
+        name: Its name.
+        version: Its newest version; None if its log cannot be read.
+        written: When that was committed, in milliseconds since the epoch.
+        run: The run that last wrote it with a mark; None if no run did.
+        partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
+        reads: How far it had read each source after that run.
+        problem: Why its log cannot be read; None if it can.
+        new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
+    """
+
+    name: str
+    version: int | None
+    written: int | None
+    run: str | None = None
+    partitions: tuple[str, ...] = ()
+    reads: tuple[SourcePosition, ...] = ()
+    problem: str | None = None
+    new_code: NewCode | None = None
+
+    @property
+    def state(self) -> TableState:
+        if self.problem is not None or any(reading.problem for reading in self.reads):
+            return TableState.UNREADABLE
+        if self.run is None:
+            return TableState.SOURCE
+        followed = [reading for reading in self.reads if not reading.is_snapshot]
+        if any(reading.gap for reading in followed):
+            return TableState.GAP
+        if self.partitions and followed:
+            return TableState.BY_PARTITION
+        if any(reading.unread for reading in followed):
+            return TableState.BEHIND
+        return TableState.UNKNOWN if any(reading.newest is None for reading in followed) else TableState.UP_TO_DATE
+
+
+def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = None) -> list[TableStatus]:
+    """Where each table stands, of those that are there; a log that cannot be read hides no other.
+
+    Args:
+        logs: The log of each table by the table's name: its asset key, the parts joined by "/".
+        codes: By the same names, the code of each table that is compared if its code changed, as far as it is known.
+    """
+
+    def look(name: str) -> TableStatus | None:
+        try:
+            return table_status(name, logs, None if codes is None else codes.get(name))
+        except Exception as error:  # one log may be odd, and the others are looked at all the same
+            return TableStatus(name, None, None, problem=_in_short(error))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return [status for status in threads.map(look, logs) if status is not None]
+
+
+def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -> TableStatus | None:
+    """Where a table stands; None if there is no table.
+
+    Args:
+        name: The asset key of the table, its parts joined by "/".
+        logs: The log of each table, by the same kind of name.
+        code: The code of its asset as it is now; None if it is unknown, or if nothing is compared for it.
+
+    Raises:
+        UnreadableLogError, NewerMarkError: Its log cannot be read, or its mark cannot be understood.
+    """
+    log = logs[name]
+    head = log.head()
+    if head is None:
+        return None
+    newest = next(log.commits(head.version, head.version), None)
+    written = 0 if newest is None else newest.timestamp
+    mark = _mark(name, log, head)
+    if mark is None:
+        return TableStatus(name, head.version, written)
+    cursor = find_cursor(log, head, name, mark.partitions[:1])
+    readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
+    newest = cursor.mark if isinstance(cursor, Known) else None
+    waits = None if code is None or newest is None else new_code(name, log, head, newest, code)
+    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits)
+
+
+def readers(table: str, statuses: Iterable[TableStatus]) -> Iterator[tuple[TableStatus, SourcePosition]]:
+    """The tables that have read a table, each with how far."""
+    for status in statuses:
+        for reading in status.reads:
+            if reading.source == table:
+                yield status, reading
+
+
+def _mark(name: str, log: Log, head: Head) -> Mark | None:
+    """The newest mark of the table's own asset."""
+    commits = log.commits(head.version)
+    for commit in commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK):
+        try:
+            mark = Mark.from_json(commit.user_metadata)
+        except ValueError:
+            continue
+        if mark is not None and mark.asset == name:
+            return mark
+    return None
+
+
+def _in_short(error: Exception) -> str:
+    return error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
+    """How far the table has read a source, of which its newest mark has a position."""
+    try:
+        return _standing(source, at, cursor, logs)
+    except Exception as error:  # what the table has read is known all the same
+        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=_in_short(error))
+
+
+def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
+    log = logs.get(source)
+    head = None if log is None else log.head()
+    if log is None or head is None:
+        problem = None if log is None else "there is no table of this name any more"
+        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=problem)
+    if at.is_snapshot:
+        unread = unread_after(at, log, source, head)
+        return SourcePosition(source, at.version, head.version, unread.versions, unread.since, is_snapshot=True)
+    match backlog(cursor, log, source, head):
+        case Unbegun(reason=reason):
+            return SourcePosition(source, at.version, head.version, gap=reason)
+        case Unread(position=position, versions=versions, since=since, gap=gap):
+            return SourcePosition(source, position.version, head.version, versions, since, gap=gap)

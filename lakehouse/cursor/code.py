@@ -1,0 +1,75 @@
+"""The code behind a table, as a value: a digest of all of it, and short digests by name that say what changed."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+LONGEST = 1_000
+"""Characters of the parts in a mark, so that the code of a large project leaves a mark small."""
+NAMED = 3
+"""So many changed parts a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The code of an asset's function and of what it names.
+
+    Args:
+        kind: The format of the digest and Python's minor version. Digests of two kinds say nothing of each other.
+        digest: A digest of all the code.
+        parts: A short digest of each function, class and constant by its name, the asset's own function first; of a
+            large project only those that are nearest to that function.
+    """
+
+    kind: str
+    digest: str
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, kind: str, whole: Iterable[str], parts: Mapping[str, str]) -> "Code":
+        """The code of texts.
+
+        Args:
+            kind: The format of the digest and Python's minor version.
+            whole: Texts that decide the digest.
+            parts: The text of each part by its name.
+        """
+        short, length = dict[str, str](), 0
+        for name, text in parts.items():
+            length += len(json.dumps({name: short_hash(text, 8)}))
+            if length > LONGEST:
+                break
+            short[name] = short_hash(text, 8)
+        return cls(kind, short_hash("\n\n".join(whole), 16), short)
+
+    def is_as_in(self, before: "Code | None") -> bool:
+        """Whether a mark has this code, so that it need not be put down again."""
+        return before is not None and (before.kind, before.digest) == (self.kind, self.digest)
+
+    def why_other(self, before: "Code | None") -> str | None:
+        """Which code differs from that of a mark, as half a sentence; None if none does, or if nobody can tell.
+
+        A mark without code, or with code of another kind, is believed once.
+        """
+        if before is None or before.kind != self.kind or before.digest == self.digest:
+            return None
+        function = next(iter(self.parts), "its function")
+        names = [*self.parts, *(name for name in before.parts if name not in self.parts)]
+        others = [name for name in names if before.parts.get(name) != self.parts.get(name) and name != function]
+        if before.parts.get(function) != self.parts.get(function):
+            return f"the code of {function} changed{_enumeration(others, ', and of')}"
+        return f"the code that {function} names changed{_enumeration(others, ':')}"
+
+
+def short_hash(text: str, length: int) -> str:
+    """So many hexadecimal digits that are others for another text."""
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:length]
+
+
+def _enumeration(names: list[str], word: str) -> str:
+    if not names:
+        return ""
+    more = [f"{len(names) - NAMED} more"] * (len(names) > NAMED)
+    *most, last = [*names[:NAMED], *more]
+    return f"{word} " + (" and ".join([", ".join(most), last]) if most else last)

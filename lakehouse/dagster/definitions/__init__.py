@@ -1,0 +1,7 @@
+"""What the definitions of a code location get: refusals at load, pools, checks, steps that end early, `explain`.
+
+In: `dg.Definitions`. Out: the same definitions, complete; asset checks with a finding each; forecasts.
+Law: what can be known when a code location loads is refused then; a check without an answer is a warning, never a pass.
+Read: definitions, validation, pools, steps; then checks, making_checks, checked, findings, lateness, recompute,
+comparison, past_checks, nightly; then explaining.
+"""

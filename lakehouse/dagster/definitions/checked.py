@@ -1,0 +1,254 @@
+"""One table as its checks see it: its log, its sources' logs, and its rows where a check needs them."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.find import find_cursor, newest_own
+from lakehouse.cursor.unread import Unread, unread
+from lakehouse.dagster.code_location import changes_of, table_ref
+from lakehouse.dagster.definitions import findings as archive
+from lakehouse.dagster.definitions import findings as feed
+from lakehouse.dagster.definitions import findings as keys
+from lakehouse.dagster.definitions import findings as schema
+from lakehouse.dagster.definitions import lateness as lag
+from lakehouse.dagster.definitions import lateness as staleness
+from lakehouse.dagster.definitions.findings import Drift, Finding, Grade
+from lakehouse.dagster.definitions.lateness import without_position, worst_off
+from lakehouse.dagster.definitions.past_checks import CHECK, MadeCheck, made
+from lakehouse.dagster.definitions.recompute import keeps_history
+from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource
+from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.table import Table
+from lakehouse.read.archive import COMMIT_VERSION, is_untouched
+from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.table_version import TableRef, TableVersion
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A table, and what its asset reads.
+
+    Args:
+        asset: The asset; None for a table that no asset makes.
+        ref: Its table.
+        table: What it declares.
+        sources: The table behind each input.
+        followed: The table with the sources whose changes it follows; None if it follows none.
+        io_manager: Writes the table, or would.
+        instance: Knows when checks were made before.
+        now: Milliseconds since the epoch.
+    """
+
+    asset: dg.AssetsDefinition | None
+    ref: TableRef
+    table: Table
+    sources: Mapping[str, TableRef]
+    followed: Followed | None
+    io_manager: DeltaIOManager
+    instance: dg.DagsterInstance
+    now: int = field(default_factory=lambda: int(time.time() * 1000))
+
+    @classmethod
+    def of(
+        cls,
+        key: dg.AssetKey,
+        asset: dg.AssetsDefinition | None,
+        tables: Mapping[dg.AssetKey, Table],
+        partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None],
+        managers: Mapping[dg.AssetKey, Any],
+        instance: dg.DagsterInstance,
+    ) -> "Checked":
+        """An asset's table, where the managers say.
+
+        Args:
+            key: The asset's key.
+            asset: The asset; None for a table that no asset makes.
+            tables: What each table declares.
+            partitions: The partitions of each asset.
+            managers: The IO manager of the table and of each table that it reads; if one is of another kind, the
+                source counts as below the table's own root.
+            instance: Knows when checks were made before.
+        """
+        own = managers[key]
+        assert isinstance(own, DeltaIOManager), f"{key.to_user_string()} is written by no DeltaIOManager"
+
+        def ref_of(table_key: dg.AssetKey) -> TableRef:
+            manager = managers.get(table_key)
+            root = manager.location if isinstance(manager, DeltaIOManager) else own.location
+            return table_ref(root, table_key, tables.get(table_key, Table()))
+
+        inputs = dict[str, dg.AssetKey]() if asset is None else asset.keys_by_input_name
+        refs = {name: ref_of(source) for name, source in inputs.items()}
+        changes = () if asset is None else [inputs[name] for name in changes_of(asset)]
+        sources = tuple(
+            FollowedSource(source, ref_of(source), tables.get(source, Table()), partitions.get(source))
+            for source in changes
+        )
+        followed = None if asset is None or not sources else Followed(asset, ref_of(key), tables[key], sources)
+        return cls(asset, ref_of(key), tables[key], refs, followed, own, instance)
+
+    def lag(self, most: timedelta) -> Finding:
+        backlogs, worst = self._backlogs, self._worst_off
+        if isinstance(backlogs, Finding):
+            return backlogs
+        if isinstance(worst, Finding):
+            return worst
+        unbegun = without_position(self._follows, backlogs, self._standing)
+        return lag.lag(self.name, (*worst, *self._snapshot_inputs()), most, self.now, unbegun)
+
+    def staleness(self, margin: timedelta) -> Finding:
+        worst = self._worst_off
+        return worst if isinstance(worst, Finding) else staleness.staleness(self.name, worst, margin, self.now)
+
+    def feed(self) -> Finding:
+        worst = self._worst_off
+        return worst if isinstance(worst, Finding) else feed.feed(self.name, worst)
+
+    def schema(self) -> Finding:
+        head = self.head
+        if head is None:
+            return self._no_table
+        columns = self.log.file_schema(head.version)
+        if columns is None:
+            return Finding.unavailable(f"The columns of '{self.name}' are unknown: only Spark can read its log.")
+        declared = [column for column in self.table.descriptions if column.lower() not in columns.types]
+        newest = newest_own(self.log, head, self.name)
+        if newest is None:
+            return schema.schema(self.name, declared, None, (), len(columns.types))
+        own = _drift(self.ref, self.log, newest.version, head)
+        drifts = [
+            drift
+            for ref in self.sources.values()
+            if (position := newest.reads.get(ref.name)) is not None
+            and (source := (log := ref.log(self.session)).head()) is not None
+            and source.table_id == position.table
+            and (drift := _drift(ref, log, position.version, source)) is not None
+        ]
+        return schema.schema(self.name, declared, own, drifts, len(columns.types))
+
+    def keys(self) -> Finding:
+        if self.head is None:
+            return self._no_table
+        doing(f"checking the key of {self.name}")
+        with heard(self.session()):
+            return keys.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
+
+    def archive(self) -> Finding:
+        cursor, head = self.cursor, self.head
+        if head is None or not isinstance(cursor, Known):
+            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
+        begins = cursor.mark.log_after
+        if begins is None or len(cursor.reads) != 1:
+            return archive.no_archive(self.name)
+        if not is_untouched(cursor, self.log, head):
+            return archive.finding_of_edit(self.name, cursor.version)
+        ((source, position),) = cursor.reads.items()
+        (ref,) = (ref for ref in self.sources.values() if ref.name == source)
+        source_log = ref.log(self.session)
+        source_head = source_log.head()
+        if source_head is None or source_head.table_id != position.table:
+            return Finding.unavailable(f"The table of '{source}' that '{self.name}' archives is gone.")
+        commits = tuple(source_log.commits(position.version, begins + 1))
+        oldest = min((commit.version for commit in commits), default=position.version + 1)
+        doing(f"counting the rows of {self.name}")
+        with heard(self.session()):
+            rows = TableVersion.of(self.session(), self.ref, head).rows()
+            counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
+        return archive.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
+
+    @property
+    def name(self) -> str:
+        return self.ref.name
+
+    def session(self) -> SparkSession:
+        return self.io_manager.session()
+
+    @cached_property
+    def log(self) -> Log:
+        return self.ref.log(self.session)
+
+    @cached_property
+    def head(self) -> Head | None:
+        return self.log.head()
+
+    @cached_property
+    def cursor(self) -> Cursor:
+        return find_cursor(self.log, self.head, self.name)
+
+    @property
+    def _row_key(self) -> tuple[str, ...]:
+        """The columns that identify a row: the declared key, and of a history also the start, as its mark says."""
+        if self.asset is not None and keeps_history(self.asset) and isinstance(self.cursor, Known):
+            return self.cursor.mark.key or self.table.key_columns
+        return self.table.key_columns
+
+    @property
+    def past(self) -> Iterator[MadeCheck]:
+        """The comparisons with a recompute that were made before, the newest first."""
+        return made(self.instance, dg.AssetCheckKey(dg.AssetKey(self.name.split("/")), CHECK))
+
+    @property
+    def _no_table(self) -> Finding:
+        return Finding.unavailable(f"'{self.name}' has no table yet at {self.ref.location}.")
+
+    @property
+    def _follows(self) -> Followed:
+        assert self.followed is not None, "a table that no asset makes follows nothing"
+        return self.followed
+
+    @cached_property
+    def _backlogs(self) -> Backlogs | Finding:
+        """What the table has not read of each source that it follows; the finding that says why no log says so."""
+        backlogs = self._follows.backlogs(self._standing)
+        if isinstance(backlogs, Backlogs):
+            return backlogs
+        grade = Grade.FAILED if backlogs.missing else Grade.WARNS
+        return Finding(grade, f"What '{self.name}' has not read is not known: {backlogs.reason}.")
+
+    @property
+    def _worst_off(self) -> tuple[Unread, ...] | Finding:
+        """What the partition that is worst off has not read of each source; the finding that says why that is unknown.
+
+        A table without partitions is one partition.
+        """
+        backlogs, of_sources = self._backlogs, list[Unread]()
+        if isinstance(backlogs, Finding):
+            return backlogs
+        for place, source in enumerate(self._follows.sources):
+            worst = worst_off(backlogs, place)
+            if worst is None:
+                return Finding.unavailable(f"'{self.name}' has not read '{source.ref.name}' yet.")
+            of_sources.append(worst)
+        return tuple(of_sources)
+
+    def _snapshot_inputs(self) -> Iterator[Unread]:
+        """What came since the last run in each input that is read whole; nothing, if the table is partitioned."""
+        followed = set[str]() if self.followed is None else {source.ref.name for source in self.followed.sources}
+        if not isinstance(self.cursor, Known):
+            return
+        for ref in self.sources.values():
+            position = self.cursor.reads.get(ref.name)
+            if position is not None and ref.name not in followed:
+                unread_part = unread(ref.log(self.session), ref.name, position)
+                if unread_part is not None:
+                    yield unread_part
+
+    def _standing(self, ref: TableRef) -> tuple[Log, Head | None]:
+        log = ref.log(self.session)
+        return log, log.head()
+
+
+def _drift(ref: TableRef, log: Log, since: int, head: Head) -> Drift | None:
+    """What became of a table's columns since a version; None if the log cannot tell."""
+    before, after = log.file_schema(since), log.file_schema(head.version)
+    return None if before is None or after is None else Drift.between(ref.name, since, before, after)

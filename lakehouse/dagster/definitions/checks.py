@@ -1,0 +1,210 @@
+"""Asset checks: what `lakehouse.checking` can say of each table, a line for all of them."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeGuard
+
+import dagster as dg
+
+from lakehouse.dagster.code_location import (
+    changes_of,
+    is_function,
+    manager_keys,
+    partitions_of,
+    tables_of,
+    writes_nothing,
+)
+from lakehouse.dagster.definitions.making_checks import (
+    EXPENSIVE,
+    MARGIN,
+    MAX_LAG,
+    NAMES,
+    CheckedTable,
+    CheckLimits,
+    CheckName,
+    finding_of,
+    id_of,
+    left_out,
+    shown,
+)
+from lakehouse.dagster.definitions.past_checks import last_compared, last_made
+from lakehouse.dagster.definitions.recompute import Sample, may_be_archive, why_not_recomputed
+from lakehouse.dagster.run_tags import CHECKS
+from lakehouse.errors import DefinitionError
+from lakehouse.spark.progress import telling
+
+_DESCRIPTIONS: Mapping[CheckName, str] = {
+    "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
+    "lag": "No change of a source has waited for longer than the limit.",
+    "staleness": "Every change that is not read yet will still be there for the next runs.",
+    "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
+    "keys": "The declared key identifies each row: no value twice, none NULL.",
+    "archive": "An archive of a source's feed has, of each commit, as many rows as the commit wrote to the feed.",
+    "feed": "The next run can read on from where the table stands, commit by commit.",
+}
+
+
+def checks(
+    assets: Iterable[Any],
+    *names: CheckName,
+    sample: Sample = None,
+    max_lag: timedelta = MAX_LAG,
+    margin: timedelta = MARGIN,
+) -> Sequence[dg.AssetChecksDefinition]:
+    """The checks of these names for every asset that each can be made of; "recompute" if none is named.
+
+    `recompute`: the table equals a full recompute of the versions that it has read, so the check is right also while
+    the sources move on. Of a table with partitions it compares one: the partition whose check is oldest. Left out are
+    assets whose table need not equal a recompute: they append or take extracts, have a snapshot input, read some
+    partitions of a source without having any, start late or leave commits out, or need more than their inputs.
+    `keys`: of each table that declares a key. `lag`, `staleness`, `feed`: of each asset that reads `Changes`; of its
+    partitions the one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `archive`:
+    of each asset without partitions that appends what it makes of all changes of one source.
+
+    `recompute` and `keys` read the whole table, `archive` a column of it. A run that also materializes the asset leaves
+    them out, unless its tag `lakehouse/checks` is "true". It says so of a check that was never made, or that failed
+    when it was made last. `incremental(nightly_checks=...)` makes them.
+
+    Args:
+        assets: The asset definitions, and the specs of tables that no asset makes.
+        names: Of "recompute", "lag", "staleness", "schema", "keys", "feed", "archive".
+        sample: Recompute only so many keys, about, or a share of them (a float up to 1.0), of the tables with a key;
+            other keys each time, until each has come. None: all rows, and of a table of more than ten million rows
+            about a million keys.
+        max_lag: How long a change may wait before it is read.
+        margin: How long before a source's retention ends `staleness` warns.
+
+    Raises:
+        DefinitionError: There is no check of a name, a limit is not positive, or a share is above one.
+    """
+    wanted = names or ("recompute",)
+    for name in wanted:
+        if name not in NAMES:
+            raise DefinitionError(f"There is no check '{name}'. There are: {', '.join(NAMES)}.")
+    return _made(list(assets), wanted, CheckLimits(sample, max_lag, margin))
+
+
+def checks_beside(own: Collection[dg.AssetCheckKey], assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
+    """Every check that can be made of each asset, except those that are there already.
+
+    Args:
+        own: The checks that are there.
+        assets: The asset definitions, and the specs of tables that no asset makes.
+    """
+    return _made(list(assets), NAMES, CheckLimits(), own)
+
+
+def _made(
+    listed: Sequence[Any], wanted: Collection[CheckName], limits: CheckLimits, own: Collection[dg.AssetCheckKey] = ()
+) -> Sequence[dg.AssetChecksDefinition]:
+    made = list[dg.AssetChecksDefinition]()
+    for key, table in checked_tables(listed).items():
+        possible: list[CheckName] = [name for name in NAMES if _can_be_made(name, table)]
+        names: tuple[CheckName, ...] = tuple(
+            name for name in possible if name in wanted and dg.AssetCheckKey(key, id_of(name)) not in own
+        )
+        # A table may have several such steps, and Dagster wants a name of its own for each.
+        step = f"{'checks' if len(names) == len(possible) else '_'.join(names)}_of_{key.to_python_identifier()}"
+        if names:
+            made.append(_checks_of(table, names, step, limits))
+    return made
+
+
+def checked_tables(listed: Sequence[Any]) -> dict[dg.AssetKey, CheckedTable]:
+    """The tables of which checks can be made.
+
+    Args:
+        listed: The asset definitions, and the specs of tables that no asset makes.
+    """
+    tables, managers, partitions = tables_of(listed), manager_keys(listed), partitions_of(listed)
+    checked = dict[dg.AssetKey, CheckedTable]()
+    for key, asset in _subjects(listed):
+        made_by = None if isinstance(asset, dg.AssetSpec) else asset
+        resources = {key: managers[key]} | ({} if made_by is None else _readers(made_by, managers))
+        checked[key] = CheckedTable(key, made_by, tables, partitions, resources)
+    return checked
+
+
+def _subjects(listed: Sequence[Any]) -> Iterator[tuple[dg.AssetKey, dg.AssetsDefinition | dg.AssetSpec]]:
+    """The tables: of assets that one function computes, and of specs that declare one."""
+    for asset in listed:
+        if isinstance(asset, dg.AssetSpec) or _is_table(asset):
+            yield asset.key, asset
+
+
+def _is_table(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
+    return is_function(asset) and len(list(asset.keys)) == 1 and not writes_nothing(asset)
+
+
+def _can_be_made(name: CheckName, table: CheckedTable) -> bool:
+    asset, declared = table.asset, table.tables[table.key]
+    if name == "keys":
+        return bool(declared.key_columns)
+    if asset is None:
+        return False
+    match name:
+        case "recompute":
+            return why_not_recomputed(asset) is None
+        case "schema":
+            return bool(changes_of(asset) or len(declared))
+        case "lag" | "staleness" | "feed":
+            return bool(changes_of(asset))
+        case "archive":
+            return may_be_archive(asset)
+
+
+def _checks_of(
+    table: CheckedTable, made: tuple[CheckName, ...], step: str, limits: CheckLimits
+) -> dg.AssetChecksDefinition:
+    """One step for all checks of a table, any of which can be asked for."""
+
+    @dg.multi_asset_check(
+        name=step,
+        specs=[
+            dg.AssetCheckSpec(id_of(name), asset=table.key, description=_DESCRIPTIONS[name], metadata=limits.metadata)
+            for name in made
+        ],
+        can_subset=True,
+        required_resource_keys=set(table.resources.values()),
+    )
+    def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        selected = {check.name for check in context.selected_asset_check_keys}
+        omitted = EXPENSIVE if _materializes(context, table.asset) else frozenset[str]()
+        checked = table.checked(context.resources, context.instance)
+        with telling(context.log.info), dg.partition_loading_context(dynamic_partitions_store=context.instance):
+            for name in made:
+                if id_of(name) not in selected:
+                    continue
+                answer = (
+                    _left_out(context, table.key, name) if name in omitted else shown(finding_of(name, checked, limits))
+                )
+                if answer is not None:
+                    yield dg.AssetCheckResult(asset_key=table.key, check_name=id_of(name), **answer)
+
+    return checks_of_table
+
+
+def _left_out(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: CheckName) -> dict[str, Any] | None:
+    context.log.info(f"{id_of(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
+    last = (
+        last_compared(context.instance, key)
+        if name == "recompute"
+        else last_made(context.instance, dg.AssetCheckKey(key, id_of(name)))
+    )
+    return left_out(name, key.to_user_string(), last)
+
+
+def _readers(asset: dg.AssetsDefinition, managers: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
+    """The resource that reads each table which is an input of the asset."""
+    return {
+        key: input_.input_manager_key or managers.get(key, "io_manager")
+        for input_ in asset.op.input_defs
+        if (key := asset.keys_by_input_name.get(input_.name)) is not None and key != asset.key
+    }
+
+
+def _materializes(context: dg.AssetCheckExecutionContext, asset: dg.AssetsDefinition | None) -> bool:
+    """Whether the run also materializes the asset, and was not asked to make its expensive checks all the same."""
+    if asset is None or context.run.tags.get(CHECKS, "").lower() == "true":
+        return False
+    return any(node.definition.name == asset.node_def.name for node in context.job_def.nodes)

@@ -1,0 +1,201 @@
+"""The check "recompute" of one table: which of its rows are compared, and with which versions of its sources."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.definition import digest, partitions
+from lakehouse.cursor.find import cursor_of_each, find_cursor
+from lakehouse.cursor.mark import Position
+from lakehouse.dagster.code_location import maps_partitions, slice_of
+from lakehouse.dagster.definitions.checked import Checked
+from lakehouse.dagster.definitions.findings import Finding, Grade
+from lakehouse.dagster.definitions.past_checks import PART, PARTITION, differing, longest_waiting
+from lakehouse.dagster.definitions.recompute import Part, Sample, parts, recompute, rows_to_compare, whole
+from lakehouse.dagster.follow.followed import FollowedSource
+from lakehouse.dagster.follow.partitions import SourcePartitions, upstream_keys
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.text import fold
+from lakehouse.read.changes import Changes
+from lakehouse.spark.diagnosis import why_unreadable
+from lakehouse.spark.fitting import fit
+from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.table_version import TableVersion
+from lakehouse.spark.types import column_types
+
+_DAY = 86_400_000
+
+
+def compare(checked: Checked, sample: Sample) -> Finding:
+    """The table holds what a full recompute gives: all of it, or the partition whose check is oldest; or some keys.
+
+    A partition, or a part of the keys, that differed is compared again until it is right, so that none hides another.
+
+    Args:
+        checked: The table of an asset that can be recomputed.
+        sample: How many keys are compared.
+    """
+    asset = checked.asset
+    assert asset is not None, "a table that no asset makes cannot be recomputed"
+    if asset.partitions_def is None:
+        return _Comparison(checked, asset, None, checked.cursor).finding(sample)
+    past, keys = list(checked.past), list(map(str, asset.partitions_def.get_partition_keys()))
+    cursors = cursor_of_each(checked.log, checked.head, checked.name, keys)
+    wrong = next((key for key in differing(past) if key in cursors), None)
+    partition = wrong or longest_waiting([key for key in keys if isinstance(cursors[key], Known)], past)
+    if partition is None:
+        return Finding.unavailable(f"No partition of '{checked.name}' has read its inputs yet.")
+    cursor = find_cursor(checked.log, checked.head, checked.name, (partition,))
+    finding = _Comparison(checked, asset, partition, cursor).finding(sample)
+    if partition == wrong and finding.grade is Grade.WARNS:
+        sentence = f"Partition {partition} differed when it was last compared. {finding.sentence}"
+        finding = replace(finding, grade=Grade.FAILED, sentence=sentence)
+    return replace(finding, figures={PARTITION: partition, **finding.figures})
+
+
+@dataclass(frozen=True)
+class _Input:
+    """A source, and how far the rows that are compared have read it.
+
+    Args:
+        source: The source.
+        at: The position.
+        slice: The source's partitions that a run reads; None for all of it.
+    """
+
+    source: FollowedSource
+    at: Position
+    slice: Slice | None
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The rows of a table that are compared.
+
+    Args:
+        checked: The table.
+        asset: Its asset.
+        partition: The partition; None for a table without partitions.
+        cursor: How far the table, or the partition, has read.
+    """
+
+    checked: Checked
+    asset: dg.AssetsDefinition
+    partition: str | None
+    cursor: Cursor
+
+    def finding(self, sample: Sample) -> Finding:
+        """What the comparison finds, or why it cannot be made now."""
+        cursor, name = self.cursor, self.checked.name
+        sources = {} if self.checked.followed is None else {s.key: s for s in self.checked.followed.sources}
+        names = {source.ref.name for source in sources.values()}
+        if self.checked.head is None or not isinstance(cursor, Known) or not names <= cursor.reads.keys():
+            return Finding.unavailable(f"'{name}' has not read all its inputs yet.")
+        if cursor.stale_base:
+            return Finding.unavailable(
+                f"'{name}' was written beside a rival's commit: its next run looks at that again."
+            )
+        inputs = {
+            input_name: _Input(source, cursor.reads[source.ref.name], self._slice(source))
+            for input_name, key in self.asset.keys_by_input_name.items()
+            if (source := sources.get(key)) is not None
+        }
+        for read in inputs.values():
+            reason = self._why_other(read)
+            if reason is not None:
+                return Finding.unavailable(f"There is nothing to compare with any more: {reason}.")
+        versions = ", ".join(f"{source} at {at.version}" for source, at in sorted(cursor.reads.items()))
+        try:
+            return self._compare(inputs, versions, sample)
+        except Exception as error:
+            reason = why_unreadable(error)
+            if reason is None:
+                raise
+            return Finding.unavailable(
+                f"There is nothing to compare with any more: not all of {versions} can be read. {reason}"
+            )
+
+    def _why_other(self, read: _Input) -> str | None:
+        """Why the source is no longer what was read, as a clause; None if it is."""
+        source, name = read.source.ref, self.checked.name
+        head = source.log(self.checked.session).head()
+        if head is not None and head.table_id != read.at.table:
+            return f"another table has replaced '{source.name}' since '{name}' read it"
+        mapped = None if read.slice is None else digest(partitions(read.slice))
+        if mapped != read.at.mapped:
+            return (
+                f"partition {self.partition} of '{name}' had read other partitions of '{source.name}' than it would now"
+            )
+        return None
+
+    def _compare(self, inputs: dict[str, _Input], versions: str, sample: Sample) -> Finding:
+        checked, spark, head = self.checked, self.checked.session(), self.checked.head
+        assert head is not None
+        read = {name: self._read(input_) for name, input_ in inputs.items()}
+        rows, table = rows_to_compare(self.asset, read, TableVersion.of(spark, checked.ref, head).rows())
+        if checked.table.policy.within(checked.io_manager.policy).new_columns == "ignore":
+            rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
+        expected = fit(checked.ref, rows, table.schema, may_add=False)
+        doing(f"comparing {checked.name} with a full recompute")
+        with heard(spark):
+            of, key, own = "", checked.table.key_columns, self._own_slice
+            if own is not None:
+                where = own.predicate(column_types(table.schema))
+                expected, table, of = expected.where(where), table.where(where), f" of partition {self.partition}"
+            part = self._part(table, sample) if key else Part()
+            if part.is_all:
+                return recompute(checked.name, expected, table, key, versions, of)
+            holds, of = part.holds(key, table.schema), f"{of} (part {part} of the keys)"
+            finding = recompute(checked.name, expected.where(holds), table.where(holds), key, versions, of)
+            return replace(finding, figures={PART: str(part), **finding.figures})
+
+    def _part(self, table: DataFrame, sample: Sample) -> Part:
+        """The part of the keys whose turn it is, by which part was compared last."""
+        head = self.checked.head
+        live = None if head is None or self.partition is not None else self.checked.log.live_rows(head.version)
+        of = parts(table.count() if live is None else live, sample)
+        if of == 1:
+            return Part()
+        for check in self.checked.past:
+            text = check.text(PART) if check.text(PARTITION) == self.partition else None
+            last = None if text is None else Part.parse(text)
+            if last is not None:
+                return last.again(of) if check.differs else last.following(of)
+        return Part(self.checked.now // _DAY % of, of)
+
+    @property
+    def _own_slice(self) -> Slice | None:
+        definition = self.asset.partitions_def
+        if definition is None or self.partition is None:
+            return None
+        return slice_of(self.checked.name, self.checked.table, definition, [self.partition])
+
+    def _slice(self, source: FollowedSource) -> Slice | None:
+        """The partitions of a source that a run of the partition reads; None if it reads all of it."""
+        definition, declared = source.partitions_def, source.declared
+        if definition is None or not declared.partition_columns or not maps_partitions(self.asset, source.key):
+            return None
+        keys = upstream_keys(self.asset, source.key, definition, self.partition)
+        return slice_of(source.ref.name, declared, definition, keys)
+
+    def _read(self, read: _Input) -> Changes:
+        source, partition = read.source, self.partition
+        log = source.ref.log(self.checked.session)
+        head = log.head()
+        if read.slice is None or partition is None or head is None or not isinstance(log, FileLog):
+            return whole(self.checked.session(), source.ref, read.at, read.slice)
+        own = frozenset((partition,))
+        of_partition = SourcePartitions.of(
+            self.asset, own, source.key, source.partitions_def, source.declared, log, head
+        )
+
+        def concerning(commits: Sequence[Commit]) -> Sequence[Commit]:
+            changed = of_partition.changed_by(commits)
+            return commits if changed is None else changed.get(partition, ())
+
+        return whole(self.checked.session(), source.ref, read.at, read.slice, concerning)

@@ -1,0 +1,250 @@
+"""What a check finds out: whether a table's keys, columns, feed and archive are what they should be."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Self, TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakehouse.cursor.unread import Unread
+from lakehouse.delta.commit_info import Commit, count_of
+from lakehouse.delta.log import FileSchema
+from lakehouse.delta.text import quote
+
+Figure: TypeAlias = str | int | float
+DIFFERING = "differing"
+"""The figure of a comparison with a recompute: how many keys or rows differ."""
+SHOWN = 20
+"""At most so many records of a kind are shown, be they keys, commits or partitions."""
+
+
+class Grade(Enum):
+    """How a check ended. WARNS: something is to be looked at, or could not be told. FAILED: something is wrong."""
+
+    PASSED = "passed"
+    WARNS = "warns"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check of one table.
+
+    Args:
+        grade: How it ended.
+        sentence: What was found, in one sentence or a few.
+        figures: Numbers and short texts by name; numbers are plotted over time.
+        records: A table of details, each record with the same columns; empty where there are none.
+    """
+
+    grade: Grade
+    sentence: str
+    figures: Mapping[str, Figure] = field(default_factory=dict[str, Figure])
+    records: tuple[Mapping[str, Figure], ...] = ()
+
+    @classmethod
+    def unavailable(cls, why: str) -> Self:
+        """The finding of a check that cannot be made now."""
+        return cls(Grade.WARNS, why)
+
+
+def lasting(seconds: float) -> str:
+    """A duration in its largest unit: "40 seconds", "3 hours", "12 days"."""
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return count_of(int(seconds // size), unit)
+    return count_of(max(0, int(seconds)), "second")
+
+
+def feed(asset: str, sources: Sequence[Unread]) -> Finding:
+    """The feed of a source is contiguous when it is kept and each commit after the position is there.
+
+    Args:
+        asset: The asset's name.
+        sources: What it has not read of each source that it reads as changes.
+    """
+    problems = {source.source: why for source in sources if (why := _broken(source)) is not None}
+    versions = sum(source.versions for source in sources)
+    if problems:
+        listed = "; ".join(f"'{source}': {why}" for source, why in problems.items())
+        sentence = (
+            f"The next run of '{asset}' cannot read on by the feed ({listed}). It compares everything instead, or "
+            "fails and says what to do if it may not."
+        )
+    else:
+        sentence = f"Every commit that '{asset}' has not read is there ({count_of(versions, 'version')} with rows)."
+    return Finding(
+        Grade.FAILED if problems else Grade.PASSED,
+        sentence,
+        {"sources with a gap": len(problems)},
+        tuple({"source": source.source, "feed": problems.get(source.source, "contiguous")} for source in sources),
+    )
+
+
+def _broken(source: Unread) -> str | None:
+    if source.gap is None and not source.head.keeps_feed:
+        return "its change data feed was switched off"
+    return source.gap
+
+
+def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
+    """A key holds if no two rows have the same. NULL in a column of the key is worth a warning.
+
+    Args:
+        asset: The asset's name.
+        rows: The table's rows.
+        key: The columns of its key, at least one.
+    """
+    columns = [F.col(quote(column)) for column in key]
+    counts = rows.groupBy(*columns).agg(F.count("*").alias("__rows"))
+    incomplete = F.greatest(*(column.isNull().cast("int") for column in columns), F.lit(0)) == 1
+    wrong = (F.col("__rows") > 1) | incomplete
+    (totals,) = counts.agg(
+        F.coalesce(F.sum("__rows"), F.lit(0)).alias("rows"),
+        F.count_if(F.col("__rows") > 1).alias("repeated"),
+        F.count_if(incomplete).alias("incomplete"),
+    ).collect()
+    figures = {"rows": totals["rows"], "keys repeated": totals["repeated"], "keys with NULL": totals["incomplete"]}
+    name = ", ".join(key)
+    if not totals["repeated"] and not totals["incomplete"]:
+        return Finding(
+            Grade.PASSED, f"The key ({name}) identifies every row: {count_of(totals['rows'], 'row')}.", figures
+        )
+    shown = [column.cast("string").alias(name) for column, name in zip(columns, key, strict=True)]
+    repeated = counts.where(wrong).orderBy(F.col("__rows").desc()).limit(SHOWN).select(*shown, "__rows").collect()
+    if totals["repeated"]:
+        grade = Grade.FAILED
+        sentence = (
+            f"The key ({name}) of '{asset}' does not identify its rows: {count_of(totals['repeated'], 'key')} in more "
+            f"than one row, {count_of(totals['incomplete'], 'key')} with NULL. Declare a finer key, or correct the "
+            "rows: what is read by the key is otherwise read wrong."
+        )
+    else:
+        grade = Grade.WARNS
+        sentence = (
+            f"NULL stands in {count_of(totals['incomplete'], 'key')} ({name}) of '{asset}', each of one row. A run "
+            "takes NULL for a key like any other. Other programs may not: in SQL, NULL equals nothing."
+        )
+    records = tuple(
+        {**{n: "NULL" if row[n] is None else row[n] for n in key}, "rows": row["__rows"]} for row in repeated
+    )
+    return Finding(grade, sentence, figures, records)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How the columns of one table differ from an earlier version's.
+
+    Args:
+        table: The table.
+        since: The version that it is compared with.
+        differences: What became of each column that differs, by its name.
+    """
+
+    table: str
+    since: int
+    differences: Mapping[str, str]
+
+    @classmethod
+    def between(cls, table: str, since: int, before: FileSchema, after: FileSchema) -> "Drift":
+        """The drift of a table from one version's columns to another's."""
+        added = {name: "added" for name in after.types if name not in before.types}
+        dropped = {name: "dropped or renamed" for name in before.types if name not in after.types}
+        retyped = {
+            name: f"{_plain(before.types[name])} became {_plain(kind)}"
+            for name, kind in after.types.items()
+            if before.types.get(name, kind) != kind
+        }
+        return cls(table, since, {**added, **dropped, **retyped})
+
+
+def _plain(kind: str) -> str:
+    """A type without the quotes in which the log has its name."""
+    return kind.strip('"')
+
+
+def schema(
+    asset: str, declared: Collection[str], own: Drift | None, sources: Collection[Drift], columns: int
+) -> Finding:
+    """A schema drifts when a column that is declared is not there, or somebody changed columns since the last run.
+
+    Args:
+        asset: The asset's name.
+        declared: Columns that `Table(columns=...)` describes and the table lacks.
+        own: The table's drift since its asset last wrote; None if the log cannot tell.
+        sources: Each source's drift since the table last read it, where the log can tell.
+        columns: How many columns the table has.
+    """
+    records = [
+        {"table": asset, "column": name, "what": "is described in Table(columns=...) but not in the table"}
+        for name in declared
+    ] + [
+        {"table": drift.table, "column": name, "what": f"{what} since version {drift.since}"}
+        for drift in ([] if own is None else [own]) + list(sources)
+        for name, what in drift.differences.items()
+    ]
+    if not records:
+        note = " Its own earlier columns are unknown: its log does not tell." if own is None else ""
+        return Finding(
+            Grade.PASSED, f"'{asset}' and its sources have the columns they had.{note}", {"columns": columns}
+        )
+    first = records[0]
+    sentence = (
+        f"Columns differ: {first['column']} of '{first['table']}' {first['what']}"
+        f"{f', and {len(records) - 1} more' if len(records) > 1 else ''}. If the asset should follow, change its code "
+        "and its code_version; if not, put the column back."
+    )
+    return Finding(Grade.WARNS, sentence, {"columns": columns, "columns that differ": len(records)}, tuple(records))
+
+
+def archive(asset: str, source: str, begins: int, commits: Sequence[Commit], rows: Mapping[int, int]) -> Finding:
+    """An archive is whole if it has, of each commit of its source, as many rows as the commit says that its feed has.
+
+    Args:
+        asset: The archive's name.
+        source: The source's name.
+        begins: The version of the source after which the archive holds every change, as its mark says.
+        commits: The commits of the source after that version which the archive has read, and the log still has.
+        rows: How many rows the archive has, by version of the source.
+    """
+    counts = {commit.version: commit.rows.images for commit in commits}
+    wrong = {version: count for version, count in counts.items() if count is not None and rows.get(version, 0) != count}
+    figures = {"commits": sum(count is not None for count in counts.values()), "commits that differ": len(wrong)}
+    if not wrong:
+        return Finding(
+            Grade.PASSED,
+            f"'{asset}' holds every change of '{source}' after version {begins}: "
+            f"{count_of(figures['commits'], 'commit')} counted.",
+            figures,
+        )
+    sentence = (
+        f"'{asset}' and the feed of '{source}' differ in the number of rows of {count_of(len(wrong), 'commit')}. "
+        f"A table that reads '{asset}' in place of the feed would be wrong. Keep another archive, while the feed is "
+        f"there."
+    )
+    shown = sorted(wrong.items())[:SHOWN]
+    records = tuple(
+        {"version": version, "rows of the commit": count, "rows here": rows.get(version, 0)} for version, count in shown
+    )
+    return Finding(Grade.FAILED, sentence, figures, records)
+
+
+def finding_of_edit(asset: str, since: int) -> Finding:
+    """The finding about an archive whose rows somebody else has changed.
+
+    Args:
+        asset: The archive's name.
+        since: The version of the archive's last own commit.
+    """
+    return Finding(
+        Grade.WARNS,
+        f"Somebody else has changed rows of '{asset}' since its own commit of version {since}. What reads it in place "
+        f"of a feed can do so only for the changes that its next runs append.",
+    )
+
+
+def no_archive(asset: str) -> Finding:
+    """The finding about a table that keeps something else than the whole feed of one source."""
+    return Finding(Grade.PASSED, f"'{asset}' is no archive: it appends something else than the whole feed of a source.")

@@ -1,0 +1,244 @@
+"""How far a table is behind its sources, in versions and time, and until when it must have read them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from lakehouse.cursor.unread import Unbegun, Unread
+from lakehouse.dagster.definitions.findings import SHOWN, Figure, Finding, Grade, lasting
+from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, Logs
+from lakehouse.dagster.follow.partitions import SourcePartitions
+from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, feed_retention
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutPosition:
+    """A partition that has no position of a source, so that its next run reads all of its rows there.
+
+    Args:
+        source: The source's name.
+        partition: The partition key.
+        head: Where the source stands.
+        reason: Why it has no position, as the second half of a sentence.
+        since: When the oldest change of its rows was committed, in milliseconds since the epoch; None if the log of the
+            source does not say.
+    """
+
+    source: str
+    partition: str
+    head: Head
+    reason: str
+    since: int | None = None
+
+
+def lag(
+    asset: str, sources: Sequence[Unread], most: timedelta, now: int, unbegun: Sequence[WithoutPosition] = ()
+) -> Finding:
+    """A table is behind if the oldest change that it has not read is older than a limit.
+
+    Args:
+        asset: The asset's name.
+        sources: What it has not read of each source; of a partitioned table, the partition that is worst off.
+        most: How old a change may be before it is read.
+        now: Milliseconds since the epoch.
+        unbegun: The partitions that have no position of a source, the worst first.
+    """
+    ages = {source.source: _age(source, now) for source in sources}
+    waiting = [source for source in sources if source.versions or source.gap is not None]
+    longest = max([*ages.values(), *(_seconds_waited(partition, now) for partition in unbegun)], default=0.0)
+    late = longest > most.total_seconds()
+    clauses = list[str]()
+    if waiting:
+        clauses.append(f"has not read {', '.join(_unread(source, ages[source.source]) for source in waiting)}")
+    names = dict.fromkeys(partition.source for partition in unbegun)
+    clauses += [_clause([partition for partition in unbegun if partition.source == name], now) for name in names]
+    sentence = f"'{asset}' {'. It '.join(clauses or ['has read every change of its sources'])}."
+    if late:
+        sentence += f" The limit is {lasting(most.total_seconds())}: materialize it, or see why its runs fail."
+    warns = bool(unbegun) or any(source.gap for source in waiting)
+    figures = {"versions behind": sum(source.versions for source in sources), "seconds behind": round(longest)}
+    return Finding(
+        Grade.FAILED if late else Grade.WARNS if warns else Grade.PASSED,
+        sentence,
+        figures | ({"partitions without a position": len(unbegun)} if unbegun else {}),
+        (
+            *(_record(source, ages[source.source]) for source in sources),
+            *(_record_without(partition, now) for partition in unbegun[:SHOWN]),
+        ),
+    )
+
+
+def _record(source: Unread, age: float) -> dict[str, Figure]:
+    return {
+        "source": source.source,
+        "read": source.position.version,
+        "newest": source.head.version,
+        "unread versions": source.versions,
+        "seconds behind": round(age),
+    }
+
+
+def _record_without(partition: WithoutPosition, now: int) -> dict[str, Figure]:
+    return {
+        "source": f"{partition.source}, partition {partition.partition}",
+        "read": "no position",
+        "newest": partition.head.version,
+        "unread versions": "all",
+        "seconds behind": "unknown" if partition.since is None else round(_seconds_waited(partition, now)),
+    }
+
+
+def _clause(partitions: Sequence[WithoutPosition], now: int) -> str:
+    """The partitions that have no position of one source, as a clause that names the worst."""
+    worst, others = partitions[0], len(partitions) - 1
+    more = f" and {others:,} more" if others else ""
+    why = (
+        f"{worst.reason}, and no log says since when it has rows"
+        if worst.since is None
+        else f"oldest change {lasting(_seconds_waited(worst, now))} ago: {worst.reason}"
+    )
+    return f"has no position of '{worst.source}' for partition {worst.partition}{more} ({why})"
+
+
+def _seconds_waited(partition: WithoutPosition, now: int) -> float:
+    """Seconds since the oldest change of the partition's rows was committed; 0 if no log says when."""
+    return 0.0 if partition.since is None else max(0.0, (now - partition.since) / 1000)
+
+
+def _unread(source: Unread, age: float) -> str:
+    if source.gap is not None and source.commits is not None:
+        return f"'{source.source}' since {source.gap}"
+    return f"{count_of(source.versions, 'version')} of '{source.source}' (oldest {lasting(age)} ago)"
+
+
+def _age(source: Unread, now: int) -> float:
+    """Seconds since the oldest unread change was committed; where the log has lost it, what it was kept for."""
+    if source.commits is None:
+        return feed_retention(source.head).total_seconds()
+    return 0.0 if source.since is None else max(0.0, (now - source.since) / 1000)
+
+
+REMEDY = (
+    f"Materialize it before that, or let the source keep more ({LOG_RETENTION}, {FILE_RETENTION}); afterwards a run "
+    "compares everything, or fails if it may not."
+)
+
+
+def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int) -> Finding:
+    """A table is stale when a source's retention has passed a change that it has not read.
+
+    Args:
+        asset: The asset's name.
+        sources: What it has not read of each source that it reads as changes.
+        margin: How long before the deadline to warn.
+        now: Milliseconds since the epoch.
+    """
+    deadlines = {source.source: _deadline(source) for source in sources}
+    removed = [source.source for source in sources if source.commits is None]
+    remaining = {name: (at - now) / 1000 for name, at in deadlines.items() if at is not None}
+    passed = [name for name, seconds in remaining.items() if seconds <= 0]
+    near = [name for name, seconds in remaining.items() if 0 < seconds <= margin.total_seconds()]
+    grade = Grade.FAILED if removed or passed else Grade.WARNS if near else Grade.PASSED
+    if removed:
+        sentence = f"'{asset}' has not read changes of '{removed[0]}' that its log no longer has. {REMEDY}"
+    elif passed:
+        sentence = f"'{asset}' has not read changes of '{passed[0]}' that its next cleanup may remove. {REMEDY}"
+    elif near:
+        time = lasting(remaining[near[0]])
+        sentence = f"'{asset}' has {time} left to read '{near[0]}' before its retention ends. {REMEDY}"
+    else:
+        sentence = f"Nothing that '{asset}' has not read is about to be removed from its sources."
+    figures = {"hours left": round(min(remaining.values()) / 3600, 1)} if remaining else {}
+    records = tuple(
+        {
+            "source": source.source,
+            "kept for": lasting(feed_retention(source.head).total_seconds()),
+            "unread versions": source.versions,
+            "read it before": "" if (at := deadlines[source.source]) is None else _shown(at),
+        }
+        for source in sources
+    )
+    return Finding(grade, sentence, figures, records)
+
+
+def _deadline(source: Unread) -> int | None:
+    """When the oldest unread change may be removed, in milliseconds since the epoch; None if all of them are read."""
+    if source.since is None:
+        return None
+    return source.since + int(feed_retention(source.head).total_seconds() * 1000)
+
+
+def _shown(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="minutes")
+
+
+def worst_off(backlogs: Backlogs, place: int) -> Unread | None:
+    """What the partition that is worst off has not read of one source, of those that have a position of the source.
+
+    Args:
+        backlogs: What each partition has not read.
+        place: Which of the sources, in their order.
+
+    Returns:
+        What is unread, with the partition in the name of the source; None if no partition has a position.
+    """
+    begun = [
+        (partition, backlog)
+        for partition, of_sources in backlogs.by_partition.items()
+        if isinstance(backlog := of_sources[place], Unread)
+    ]
+    if not begun:
+        return None
+    partition, worst = min(begun, key=lambda pair: _urgency(pair[1]))
+    return worst if partition is None else replace(worst, source=f"{worst.source}, partition {partition}")
+
+
+def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[WithoutPosition, ...]:
+    """The partitions that have no position of a source, those whose rows have waited longest first.
+
+    Args:
+        table: The table and its sources.
+        backlogs: What each of its partitions has not read.
+        logs: The logs of the tables.
+    """
+    partitions = list[WithoutPosition]()
+    for place, source in enumerate(table.sources):
+        unbegun = {
+            partition: backlog
+            for partition, of_sources in backlogs.by_partition.items()
+            if partition is not None and isinstance(backlog := of_sources[place], Unbegun)
+        }
+        since = _oldest_changes(table, frozenset(map(str, backlogs.by_partition)), source, logs) if unbegun else {}
+        partitions += [
+            WithoutPosition(backlog.source, partition, backlog.head, backlog.reason, since.get(partition))
+            for partition, backlog in unbegun.items()
+        ]
+    return tuple(sorted(partitions, key=_since))
+
+
+def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource, logs: Logs) -> dict[str, int]:
+    """When the oldest change of each partition's rows was committed, as far as the source's log goes back.
+
+    Empty if the log does not say to which partitions the rows belong.
+    """
+    log, head = logs(source.ref)
+    if not isinstance(log, FileLog) or head is None:
+        return {}
+    partitions = SourcePartitions.of(table.asset, own, source.key, source.partitions_def, source.declared, log, head)
+    commits = list(log.commits(head.version))[::-1]
+    changed = partitions.changed_by(commit for commit in commits if not commit.is_quiet)
+    if changed is None or not commits:
+        return {}
+    present = dict.fromkeys(partitions.present(), commits[0].timestamp)  # the commits that wrote them may be cleaned up
+    return present | {partition: of_rows[0].timestamp for partition, of_rows in changed.items()}
+
+
+def _urgency(backlog: Unread) -> tuple[bool, float]:
+    """What sorts the worst first: a gap, then the oldest unread change."""
+    return backlog.gap is None, float("inf") if backlog.since is None else backlog.since
+
+
+def _since(partition: WithoutPosition) -> tuple[float, str]:
+    return float("inf") if partition.since is None else partition.since, partition.partition

@@ -1,0 +1,183 @@
+"""The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import dagster as dg
+from dagster import DagsterRunStatus
+
+from lakehouse.cursor.definition import digest
+from lakehouse.dagster.definitions.findings import Finding, lasting
+from lakehouse.dagster.definitions.making_checks import (
+    EXPENSIVE,
+    NAMES,
+    CheckedTable,
+    CheckLimits,
+    CheckName,
+    finding_of,
+    id_of,
+    shown,
+)
+from lakehouse.dagster.definitions.past_checks import last_made
+from lakehouse.dagster.follow.tick import silence
+from lakehouse.dagster.run_tags import NIGHT, NIGHTS_OF
+from lakehouse.delta.commit_info import count_of
+from lakehouse.errors import DefinitionError
+from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.progress import telling
+
+NIGHTLY = "nightly_checks"
+"""The name of the job, of its op and of the schedule."""
+_SILENT = 3600.0
+"""Seconds without an event after which a run counts as dead. A check tells every few seconds how far it is."""
+_UNDER_WAY = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Nightly:
+    """When the checks run, and for how long a night starts further ones.
+
+    Args:
+        cron_schedule: When a night begins, as Dagster's schedules say it: "0 3 * * *".
+        limit: How long after that a check is still started. A check that has started is made to its end.
+        timezone: The time zone of the cron schedule; None for UTC.
+
+    Raises:
+        DefinitionError: The limit is not positive.
+    """
+
+    cron_schedule: str
+    limit: timedelta = timedelta(hours=2)
+    timezone: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit <= timedelta():
+            raise DefinitionError("The limit of Nightly(...) is positive. Correct it.")
+
+
+@dataclass(frozen=True)
+class _Check:
+    """A check that a night may make."""
+
+    table: CheckedTable
+    name: CheckName
+    limits: CheckLimits
+
+    @property
+    def key(self) -> dg.AssetCheckKey:
+        return dg.AssetCheckKey(self.table.key, id_of(self.name))
+
+
+def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], night: Nightly) -> dg.Definitions:
+    """The job that makes the library's checks, those that have waited longest first, and the schedule that starts it.
+
+    Args:
+        checks: The checks of the definitions. Those that are not the library's are left to others.
+        tables: The tables of which checks can be made.
+        night: When.
+    """
+    listed = list(_library_checks(checks, tables))
+    of = {NIGHTS_OF: digest(sorted(check.key.to_user_string() for check in listed))}
+
+    @dg.op(
+        name=NIGHTLY,
+        out={},
+        required_resource_keys={name for check in listed for name in check.table.resources.values()},
+        description="Makes the checks of tables, those that have waited longest first; starts none after the limit.",
+    )
+    def make_checks(context: dg.OpExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
+        yield from _made(context, longest_waiting_first(listed, context.instance), night.limit)
+
+    @dg.job(name=NIGHTLY, tags=of, description="The checks of tables that no run of their assets makes.")
+    def job() -> None:
+        make_checks()
+
+    @dg.schedule(
+        name=NIGHTLY,
+        cron_schedule=night.cron_schedule,
+        execution_timezone=night.timezone,
+        job=job,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description="Compares tables with full recomputes, and makes the other checks of tables, at night.",
+    )
+    def begin(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        last = _under_way(context.instance, of)
+        if last is not None:
+            return dg.SkipReason(f"Run {last.run_id[:8]} of an earlier night is still under way.")
+        return dg.RunRequest(tags={NIGHT: context.scheduled_execution_time.isoformat()})
+
+    return dg.Definitions(jobs=[job], schedules=[begin])
+
+
+def longest_waiting_first(checks: Sequence[_Check], instance: dg.DagsterInstance) -> list[_Check]:
+    """The checks in the order in which a night makes them: never made, then long ago; of these the cheap ones first."""
+
+    def waiting(check: _Check) -> tuple[float, bool]:
+        last = last_made(instance, check.key)
+        return 0.0 if last is None else last.at, check.name in EXPENSIVE
+
+    return sorted(checks, key=waiting)
+
+
+def _library_checks(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable]) -> Iterator[_Check]:
+    names: Mapping[str, CheckName] = {id_of(name): name for name in NAMES}
+    for definition in checks:
+        for spec in definition.check_specs if isinstance(definition, dg.AssetChecksDefinition) else ():
+            limits, table = CheckLimits.of(spec), tables.get(spec.asset_key)
+            if limits is not None and table is not None:
+                yield _Check(table, names[spec.name], limits)
+
+
+def _made(
+    context: dg.OpExecutionContext, checks: Sequence[_Check], limit: timedelta
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What each check finds, until the limit is reached.
+
+    Raises:
+        Failure: Checks ended with an error. The others have been made all the same.
+    """
+    until, errors = _began(context) + limit.total_seconds(), list[str]()
+    dynamic_keys = dg.partition_loading_context(dynamic_partitions_store=context.instance)
+    with telling(context.log.info), dynamic_keys:
+        for place, check in enumerate(checks):
+            if time.time() >= until:
+                context.log.warning(
+                    f"The night's limit of {lasting(limit.total_seconds())} is reached: "
+                    f"{count_of(len(checks) - place, 'check')} were not started and come first in the next night."
+                )
+                break
+            try:
+                finding = finding_of(check.name, check.table.checked(context.resources, context.instance), check.limits)
+            except Exception as error:  # other checks are made all the same
+                named = f"{check.key.name} of {check.key.asset_key.to_user_string()}"
+                context.log.exception(f"{named} ended with an error.")
+                errors.append(named)
+                finding = Finding.unavailable(f"This check ended with an error: {first_line(error)}")
+            yield dg.AssetCheckEvaluation(
+                asset_key=check.key.asset_key, check_name=check.key.name, blocking=False, **shown(finding)
+            )
+    if errors:
+        raise dg.Failure(f"These checks ended with an error: {', '.join(errors)}.", allow_retries=False)
+
+
+def _began(context: dg.OpExecutionContext) -> float:
+    """When the night began, in seconds since the epoch: as the schedule says, or now if the run repeats another."""
+    at = context.run.tags.get(NIGHT)
+    return time.time() if at is None or context.run.parent_run_id else datetime.fromisoformat(at).timestamp()
+
+
+def _under_way(instance: dg.DagsterInstance, of: Mapping[str, str]) -> dg.DagsterRun | None:
+    """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
+    for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, tags=dict(of), statuses=_UNDER_WAY)):
+        if silence(instance, record, time.time()) <= _SILENT:
+            return record.dagster_run
+    return None

@@ -1,0 +1,311 @@
+"""A table against a full recompute of what it has read: all of it, or the rows of some keys."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from inspect import signature
+from math import ceil
+from typing import Any, Self, TypeAlias, cast
+
+import dagster as dg
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.cursor.mark import Position
+from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, result_annotation, writes_nothing
+from lakehouse.dagster.definitions.findings import DIFFERING, SHOWN, Finding, Grade
+from lakehouse.dagster.definitions.past_checks import CHECK
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit, count_of
+from lakehouse.delta.log import NOTHING_READ, Log, VersionRange, commits_between
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.text import fold, quote
+from lakehouse.errors import FULL_REFRESH
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Everything
+from lakehouse.spark.driver_rows import MORE, bag_difference
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.spark.types import column_types, comparable
+from lakehouse.writes.aggregate import Aggregate
+from lakehouse.writes.history_rows import Shape
+from lakehouse.writes.writes import Append, History, Snapshot, Stated
+
+Sample: TypeAlias = int | float | None
+"""How many keys a check compares, about; or the share of them; None: all keys of a table that is not large."""
+LARGE = 10_000_000
+"""Rows above which a table is compared by a sample, if nobody said how large the sample is."""
+OF_LARGE = 1_000_000
+"""About so many keys of a large table are compared at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts into which a hash of the key divides all keys, those that no table has among them.
+
+    The part is a predicate on the key alone. Whatever an asset computes, the rows of its result that satisfy the
+    predicate are therefore all the rows that the table must hold of the keys in the part.
+
+    Args:
+        number: Which part, from 0.
+        of: How many parts there are.
+    """
+
+    number: int = 0
+    of: int = 1
+
+    def following(self, of: int) -> Self:
+        """The part that is compared after this one was right: so many checks in a row compare each key once.
+
+        Args:
+            of: How many parts there are now.
+        """
+        return replace(self, number=(self.number + 1) % of, of=of)
+
+    def again(self, of: int) -> Self:
+        """The part that is compared after this one was wrong: the same, for as long as there are as many parts."""
+        return replace(self, number=self.number % of, of=of)
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """What `str` gave; None for another text."""
+        number, _, of = text.partition(" of ")
+        return cls(int(number) - 1, int(of)) if number.isdecimal() and of.isdecimal() and int(of) else None
+
+    @property
+    def is_all(self) -> bool:
+        return self.of == 1
+
+    def holds(self, key: Iterable[str], schema: StructType) -> Column:
+        """The condition that a row's key is in the part.
+
+        Equal keys have equal hashes on both sides of a comparison if both have these types.
+
+        Args:
+            key: The key's columns.
+            schema: The columns of the table, and of the result that was fitted to them.
+        """
+        texts = {name.lower(): text for name, text in comparable(schema).items()}
+        columns = [F.expr(texts[column]) for column in sorted(fold(key))]
+        return F.pmod(F.xxhash64(*columns), F.lit(self.of)) == self.number
+
+    def __str__(self) -> str:
+        return f"{self.number + 1} of {self.of}"
+
+
+def parts(rows: int, sample: Sample) -> int:
+    """Into how many parts the keys of a table are divided.
+
+    By a number of keys the parts are a power of two, so that a growing table keeps them for as long as possible: each
+    key comes after as many checks as there are parts.
+
+    Args:
+        rows: How many rows the table has.
+        sample: How many keys are compared at once, or their share.
+    """
+    match sample:
+        case float():
+            return ceil(1 / sample)
+        case int():
+            return _power_of_two(rows / sample)
+        case None:
+            return _power_of_two(rows / OF_LARGE) if rows > LARGE else 1
+
+
+def _power_of_two(least: float) -> int:
+    return 1 << max(0, ceil(least) - 1).bit_length()
+
+
+_DUE, _EXTRA = "__due", "__extra"
+
+
+def recompute(
+    asset: str, expected: DataFrame, table: DataFrame, key: Sequence[str], versions: str, of: str = ""
+) -> Finding:
+    """A table is right when it holds, row for row, what a recompute of the same versions of its sources gives.
+
+    Args:
+        asset: The asset's name.
+        expected: The recomputed rows, in the table's columns and types.
+        table: The table's rows.
+        key: The columns of its key: differing keys are shown, never other columns. Empty if it has none.
+        versions: The versions of its sources, as the end of a sentence.
+        of: Which rows of the table these are, as a clause after "rows"; empty if they are all.
+    """
+    differing = bag_difference(expected, table)
+    if key:
+        more = F.col(MORE)
+        due, extra = F.sum(F.greatest(more, F.lit(0))), F.sum(F.greatest(-more, F.lit(0)))
+        differing = differing.groupBy(*map(quote, key)).agg(due.alias(_DUE), extra.alias(_EXTRA))
+    count, rows = differing.count(), table.count()
+    figures = {"rows": rows, DIFFERING: count}
+    against = f"{count_of(rows, 'row')}{of} against a full recompute of {versions}"
+    if not count:
+        return Finding(Grade.PASSED, against, figures)
+    sentence = (
+        f"{against}: {count_of(count, 'key' if key else 'row')} differ{'s' if count == 1 else ''}. Something wrote to "
+        f"'{asset}' beside its runs, its result does not follow from its inputs alone, or a source has two rows of a "
+        f"key that it declares. A run with the tag {FULL_REFRESH}=true sets it right."
+    )
+    return Finding(Grade.FAILED, sentence, figures, _examples(differing, key) if key else ())
+
+
+def _examples(by_key: DataFrame, key: Sequence[str]) -> tuple[dict[str, str], ...]:
+    shown = [F.col(quote(column)).cast("string").alias(column) for column in key]
+    examples = by_key.orderBy(*map(quote, key)).limit(SHOWN).select(*shown, _DUE, _EXTRA).collect()
+    return tuple(
+        {
+            **{column: "NULL" if row[column] is None else row[column] for column in key},
+            "what": _what(row[_DUE], row[_EXTRA]),
+        }
+        for row in examples
+    )
+
+
+def _what(due: int, extra: int) -> str:
+    if not extra:
+        return "missing from the table"
+    return "other values" if due else "not in the recompute"
+
+
+PROOF = "full_recompute"
+"""Definition metadata: when the table is compared with a full recompute, or why it cannot be."""
+Concerning: TypeAlias = Callable[[Sequence[Commit]], Collection[Commit]]
+Returned: TypeAlias = Stated | Aggregate | History | DataFrame
+
+
+def keeps_history(asset: dg.AssetsDefinition) -> bool:
+    """Whether the asset writes a `History`, whose rows are identified by the declared key and their start."""
+    return result_annotation(asset) is History
+
+
+def may_be_archive(asset: dg.AssetsDefinition) -> bool:
+    """Whether the asset appends what it makes of the changes of one source and no other; only a run shows the rest."""
+    appends = result_annotation(asset) is Append
+    changes = changes_of(asset)
+    alone = len(changes) == 1 == len(asset.op.input_defs)
+    return appends and alone and asset.partitions_def is None and all(read.is_whole for read in changes.values())
+
+
+def why_not_recomputed(asset: Any) -> str | None:
+    """Why an asset's table need not hold what a full recompute of its sources gives, as a clause; None if it must.
+
+    Of a `History` that is said of its current rows.
+    """
+    if not is_function(asset) or writes_nothing(asset):
+        return "no function of it returns a table"
+    if result_annotation(asset) is Append:
+        return "it appends: what was added stays, whatever became of its sources since"
+    if result_annotation(asset) is Snapshot:
+        return "it takes extracts, and earlier extracts are not kept"
+    inputs = {input_.name for input_ in asset.op.input_defs}
+    more = sorted(set(signature(_function(asset)).parameters) - inputs)
+    if more:
+        return f"its function takes more than tables: {', '.join(more)}"
+    if not inputs:
+        return "its function reads no table"
+    return _why_partial(asset, inputs)
+
+
+def _why_partial(asset: dg.AssetsDefinition, inputs: Collection[str]) -> str | None:
+    """Why the versions of its sources that a table has read do not say what it must hold; None if they do."""
+    changes = changes_of(asset)
+    for name in sorted(inputs):
+        if name not in changes:
+            return f"'{name}' is a snapshot input: rows that were written already do not follow its changes"
+        if not changes[name].is_whole:
+            return f"its input '{name}' starts late or leaves commits out"
+        if asset.partitions_def is None and maps_partitions(asset, asset.keys_by_input_name[name]):
+            return f"it reads only some partitions of '{name}'"
+    return None
+
+
+def whole(
+    spark: SparkSession,
+    source: TableRef,
+    at: Position,
+    slice_: Slice | None = None,
+    concerning: Concerning | None = None,
+) -> Changes:
+    """A source as of a position, presented as inserts.
+
+    Args:
+        spark: The session.
+        source: The source.
+        at: How far the table, or the partition, has read it.
+        slice_: The partitions of the source that a run reads; None for all rows.
+        concerning: Says which of some commits may have changed a row of those partitions; None: any may.
+    """
+    version = _last_alike(source.log(lambda: spark), source.name, at.version, concerning)
+    rows = TableVersion(lambda: spark, source, at.table, version)
+    if slice_ is not None:
+        rows = replace(rows, where=slice_.predicate(column_types(rows.rows().schema)), mapped=at.mapped)
+    return Changes(rows, VersionRange(NOTHING_READ, version), Everything())
+
+
+def rows_to_compare(
+    asset: dg.AssetsDefinition, inputs: Mapping[str, Changes], table: DataFrame
+) -> tuple[DataFrame, DataFrame]:
+    """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them.
+
+    A `History` keeps what its source no longer tells. What can be recomputed are its current rows: those of the source.
+
+    Args:
+        asset: The asset.
+        inputs: Its sources, each presented as inserts.
+        table: The rows of its table.
+    """
+    result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
+    match result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result:
+        case History(changes=changes) as history:
+            own = Shape((), history.start_at, history.end_at).own
+            current = table.where(F.col(quote(history.end_at)).isNull())
+            source = changes.source if isinstance(changes, Changes) else changes.rows
+            past = [name for name in table.columns if name.lower() in own or name.lower() not in fold(source.columns)]
+            return source, current.drop(*past)
+        case DataFrame() as rows:
+            return rows, table
+        case stated:
+            return stated.rows, table
+
+
+def _last_alike(log: Log, source: str, version: int, concerning: Concerning | None) -> int:
+    """The last version with the same rows: Delta reads the newest at any time, others while their files are kept."""
+    head = log.head()
+    commits = commits_between(log, source, version, version if head is None else head.version) or ()
+    changing = [commit for commit in commits if not commit.is_quiet]
+    stops = {commit.version for commit in (changing if concerning is None else concerning(changing))}
+    for commit in commits:
+        if commit.version in stops or commit.operation in SCHEMA_CHANGES | {"ADD COLUMNS"}:
+            break
+        version = commit.version
+    return version
+
+
+def _function(asset: dg.AssetsDefinition) -> Any:
+    compute = cast("Any", asset.op).compute_fn
+    return getattr(compute, "decorated_fn", compute)
+
+
+def with_proof(asset: dg.AssetsDefinition, cron_schedule: str | None) -> dg.AssetsDefinition:
+    """The asset that says when its table is compared with a full recompute.
+
+    Args:
+        asset: An asset that writes a table.
+        cron_schedule: That of the nightly checks; None if there are none.
+    """
+    metadata = {PROOF: proof(asset, cron_schedule)}
+    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))
+
+
+def proof(asset: dg.AssetsDefinition, cron_schedule: str | None) -> str:
+    """When the asset's table is compared with a full recompute, or why it is not."""
+    reason = why_not_recomputed(asset)
+    if reason is not None:
+        return f"Never compared with a recompute: {reason}."
+    of = " Of its partitions one is compared each time." * (asset.partitions_def is not None)
+    of += " Its current rows are compared: its sources no longer have the past." * keeps_history(asset)
+    if cron_schedule is None:
+        return (
+            f"Never compared with a recompute, unless somebody runs the check {CHECK}: the definitions name no "
+            f'schedule, as incremental(definitions, nightly_checks="0 3 * * *") does.{of}'
+        )
+    return f"Compared with a recompute at night ({cron_schedule}) by the check {CHECK}.{of}"

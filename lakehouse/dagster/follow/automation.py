@@ -1,0 +1,265 @@
+"""An automation condition whose truth is a state: a table has changes to read.
+
+Dagster's own conditions go by events, which are lost if a run fails or an upstream moved before the first tick. What is
+unread stands in the logs (`lakehouse.dagster.follow.watch`), by the same answer as the sensor's.
+"""
+
+import json
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard, cast
+
+import dagster as dg
+from dagster import AutomationContext, AutomationResult
+
+from lakehouse.dagster.failures import SILENT
+from lakehouse.dagster.follow.followed import LeftOut, can_follow
+from lakehouse.dagster.follow.requests import digest_of
+from lakehouse.dagster.follow.tick import silence
+from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch, by_manager
+from lakehouse.dagster.remake import with_parts
+from lakehouse.errors import DefinitionError
+
+SENSOR_NAME = "lakehouse_automation"
+"""The sensor that evaluates the conditions, in the code server; off until it is switched on."""
+FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
+"""Seconds after which a run is requested again for the same unread changes; twice as many after each further one."""
+WHOLE = ""
+"""In the cursor: a table without partitions."""
+
+
+def automation() -> dg.AutomationCondition[Any]:
+    """A condition that requests a run of a table with unread changes, and of the tables that follow in the same run.
+
+    It is true while a source holds changes that the table has not read, and no run of the table is in progress; a run
+    without an event for an hour counts as dead, and is not waited for. Commits that changed no row request nothing,
+    unless log cleanup could otherwise reach a position.
+    After a failed run it requests another after a pause of one minute, then two, up to an hour. Of a partitioned asset
+    it requests the partitions whose rows changed; each has a pause of its own.
+
+    `validate` gives it the tables, and adds a sensor that evaluates it in the code server.
+    """
+    return ~(dg.AutomationCondition.in_progress() & RunAlive()) & ChangesUnread()
+
+
+class RunAlive(dg.AutomationCondition[dg.AssetKey]):
+    """True unless the last run that was to materialize a table, or a partition, has not ended and is not heard of."""
+
+    @property
+    def name(self) -> str:
+        return "run_alive"
+
+    @property
+    def description(self) -> str:
+        return "The run in progress has been heard of within the last hour."
+
+    def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
+        candidates: Any = context.candidate_subset
+        view: Any = context.asset_graph_view
+        now = context.evaluation_time.timestamp()
+        if candidates.is_empty:
+            return AutomationResult(context, candidates)
+        if context.partitions_def is None:
+            dead = _is_dead(view.instance, context.key, None, now)
+            return AutomationResult(context, context.get_empty_subset() if dead else candidates)
+        keys = candidates.expensively_compute_partition_keys()
+        alive = {key for key in keys if not _is_dead(view.instance, context.key, key, now)}
+        return AutomationResult(context, candidates.compute_intersection_with_partition_keys(alive))
+
+
+def _is_dead(instance: Any, key: dg.AssetKey, partition: str | None, now: float) -> bool:
+    """Whether the last run that was to materialize a table, or a partition of it, has not ended and is not heard of."""
+    planned = instance.get_latest_planned_materialization_info(key, partition)
+    record = None if planned is None else instance.get_run_record_by_id(planned.run_id)
+    return record is not None and not record.dagster_run.is_finished and silence(instance, record, now) > SILENT
+
+
+@dataclass
+class Glances:
+    """Looks at the tables of a code location, one for each evaluation of all conditions."""
+
+    watch: Watch
+    _at: float = field(init=False, default=-1.0)
+    _looks: Looks | None = field(init=False, default=None)
+
+    def at(self, tick: float, instance: dg.DagsterInstance) -> Mapping[dg.AssetKey, Look]:
+        """What each table has not read, the same for all that ask in one tick (its time in seconds)."""
+        if self._looks is None or tick != self._at:
+            self._at, self._looks = tick, self.watch.look(instance)
+        return self._looks.tables
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """For which unread changes a run of a table, or of a partition, was requested last.
+
+    Args:
+        state: The state of what was unread, in short: a condition keeps one for each partition that is behind.
+        at: When, in seconds since the epoch.
+        times: How often for the same state.
+    """
+
+    state: str = ""
+    at: float = 0.0
+    times: int = 0
+
+    def allows(self, state: str, now: float) -> bool:
+        """Whether a run may be requested for a state: at once if it is another, else after a pause."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
+        return state != self.state or now - self.at >= pause
+
+    def again(self, state: str, now: float) -> "Requests":
+        """The cursor once a run is requested."""
+        return Requests(state, now, self.times + 1 if state == self.state else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """The cursor of a condition: each partition has a pause of its own, so that one that fails delays no other.
+
+    Args:
+        requests: Those of each partition that is behind, by its key; of a table without partitions, by `WHOLE`.
+    """
+
+    requests: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
+
+    def allow(self, states: Mapping[str, str], now: float) -> set[str]:
+        """Those whose pause allows a run, given the state of each."""
+        return {
+            key for key, state in states.items() if self.requests.get(key, Requests()).allows(digest_of(state), now)
+        }
+
+    def again(self, states: Mapping[str, str], requested: Collection[str], now: float) -> "Pauses":
+        """The cursor once runs of some are requested; what is no longer behind is left out."""
+        previous = {key: self.requests[key] for key in states if key in self.requests}
+        new = {key: previous.get(key, Requests()).again(digest_of(states[key]), now) for key in requested}
+        return Pauses(previous | new)
+
+    def to_text(self) -> str:
+        return json.dumps({key: [each.state, each.at, each.times] for key, each in self.requests.items()})
+
+    @classmethod
+    def from_text(cls, text: str | None) -> "Pauses":
+        """The cursor of a text; a text of an earlier version, a list of one state for all partitions, says nothing."""
+        requests: dict[str, list[Any]] | list[Any] = json.loads(text) if text else {}
+        return cls({key: Requests(*each) for key, each in requests.items()} if isinstance(requests, dict) else {})
+
+
+class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
+    """True while the table has changes to read; `glances` is None until the definitions are complete."""
+
+    def __init__(self, glances: Glances | None = None) -> None:
+        self.glances = glances
+
+    @property
+    def name(self) -> str:
+        return "changes_unread"
+
+    @property
+    def description(self) -> str:
+        return "A source holds changes that the table has not read."
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ChangesUnread) and other.glances is self.glances
+
+    def __hash__(self) -> int:
+        return hash((ChangesUnread, id(self.glances)))
+
+    def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
+        pauses, now = Pauses.from_text(context.cursor), context.evaluation_time.timestamp()
+        nothing = context.get_empty_subset()
+        if self.glances is None:
+            raise DefinitionError(
+                f"The condition automation() of '{context.key.to_user_string()}' does not know where its tables are. "
+                f"Pass the definitions through validate(...)."
+            )
+        if context.candidate_subset.is_empty:
+            return AutomationResult(context, nothing, cursor=pauses.to_text())
+        table = self.glances.watch.tables.get(context.key)
+        view: Any = context.asset_graph_view
+        look = self.glances.at(now, view.instance).get(context.key)
+        if table is None or look is None:
+            why = self.glances.watch.left_out.get(context.key, "it reads no changes")
+            context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
+            return AutomationResult(context, nothing, cursor=pauses.to_text())
+        requested = _sources_in_this_tick(context, table.source_keys)
+        match look:
+            case Behind(partitions=states) if context.partitions_def is not None:
+                wanted = _subset(context, pauses.allow(states, now))
+                cursor = pauses.again(states, wanted.expensively_compute_partition_keys(), now)
+                return AutomationResult(context, wanted, cursor=cursor.to_text())
+            case Behind(state=state) if pauses.allow({WHOLE: state}, now):
+                cursor = pauses.again({WHOLE: state}, {WHOLE}, now)
+                return AutomationResult(context, context.candidate_subset, cursor=cursor.to_text())
+            case LeftOut(reason=reason) if not can_follow(look, requested):
+                context.log.warning(f"{context.key.to_user_string()} is left out: {reason.rstrip('.')}.")
+            case _ if context.partitions_def is None and requested:
+                return AutomationResult(context, context.candidate_subset, cursor=pauses.to_text())
+            case _:
+                pass
+        return AutomationResult(context, nothing, cursor=pauses.to_text())
+
+
+def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]) -> Any:
+    """Those of some partitions that are candidates: a partition whose run is in progress is none."""
+    view: Any = context.asset_graph_view
+    wanted = view.get_subset_from_partition_keys(context.key, context.partitions_def, set(partitions))
+    return context.candidate_subset.compute_intersection(wanted)
+
+
+def _sources_in_this_tick(
+    context: AutomationContext[dg.AssetKey], sources: Collection[dg.AssetKey]
+) -> frozenset[dg.AssetKey]:
+    """The sources of which this tick requests a run: the table then reads in the same run what it wrote."""
+    subsets = cast("Any", context).request_subsets_by_key
+    each = {key: subsets[key] for key in sources if key in subsets}
+    return frozenset(key for key, subset in each.items() if not subset.is_empty and subset.partitions_def is None)
+
+
+def automate(definitions: dg.Definitions) -> dg.Definitions:
+    """The same definitions, whose conditions `automation()` know the tables, and with a sensor that evaluates them.
+
+    No sensor is added if the definitions have an `AutomationConditionSensorDefinition` of their own.
+    """
+    assets = list(definitions.assets or [])
+    targets = [asset.key for asset in filter(_is_automated, assets)]
+    if not targets:
+        return definitions
+    glances = Glances(Watch(assets, by_manager(assets, definitions.resources or {})))
+    sensors = list(definitions.sensors or [])
+    if not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in sensors):
+        sensors.append(_sensor(targets))
+    bound = [_bound(asset, glances) if _is_automated(asset) else asset for asset in assets]
+    return with_parts(definitions, assets=bound, sensors=sensors)
+
+
+def _is_automated(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
+    return isinstance(asset, dg.AssetsDefinition) and any(
+        map(_holds, cast("Any", asset).automation_conditions_by_key.values())
+    )
+
+
+def _holds(condition: Any) -> bool:
+    return isinstance(condition, ChangesUnread) or any(map(_holds, condition.children))
+
+
+def _bound(asset: dg.AssetsDefinition, glances: Glances) -> dg.AssetsDefinition:
+    def bound(spec: dg.AssetSpec) -> dg.AssetSpec:
+        condition = cast("Any", spec).automation_condition
+        if condition is None or not _holds(condition):
+            return spec
+        return spec.replace_attributes(automation_condition=condition.replace(ChangesUnread(), ChangesUnread(glances)))
+
+    return asset.map_asset_specs(bound)
+
+
+def _sensor(targets: Sequence[dg.AssetKey]) -> dg.AutomationConditionSensorDefinition:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)  # evaluation in the code server is beta; nothing else can
+        return dg.AutomationConditionSensorDefinition(
+            SENSOR_NAME,
+            target=dg.AssetSelection.assets(*targets),
+            description="Requests runs of the tables whose automation condition is true.",
+            use_user_code_server=True,
+        )

@@ -1,0 +1,279 @@
+"""What the tables of a code location have not read, by their logs alone: for the sensor and the automation condition.
+
+No row is read and no Spark is needed, so a table whose log only Spark can read is left out, with the reason.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
+
+import dagster as dg
+
+from lakehouse.cursor.unread import WEEK, Backlog, Unread
+from lakehouse.dagster.code_location import (
+    changes_of,
+    is_function,
+    manager_keys,
+    partitions_of,
+    table_ref,
+    tables_of,
+    writes_nothing,
+)
+from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
+from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
+from lakehouse.dagster.io_manager import managers_of
+from lakehouse.dagster.metadata import LOCATIONS
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.table import Table
+from lakehouse.errors import LakehouseError
+from lakehouse.spark.table_version import TableRef
+
+THREADS = 32
+"""Logs that are opened at once: on an object store each costs a few round trips."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A table has changes to read.
+
+    Args:
+        state: A text that changes when what is unread does, by the ids and versions of the tables.
+        partitions: The partitions that have, the newest first, and the state of each; none for a table without
+            partitions.
+        oldest: When the oldest of the changes was committed, in milliseconds since the epoch; None: not known.
+        newest: When the newest was.
+        note: What is worth knowing beside that, as a sentence.
+    """
+
+    state: str
+    partitions: Mapping[str, str] = field(default_factory=dict[str, str])
+    oldest: int | None = None
+    newest: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """A table has read every change of its sources."""
+
+
+Look: TypeAlias = Behind | UpToDate | LeftOut
+
+
+def by_manager(assets: Iterable[Any], resources: Mapping[str, Any]) -> Callable[[dg.AssetKey], Location | None]:
+    """Where the tables of each asset's manager are.
+
+    Args:
+        assets: The asset definitions, and the specs of tables that no asset makes.
+        resources: Those of the definitions.
+    """
+    keys, own = manager_keys(assets), managers_of(resources)
+
+    def place(key: dg.AssetKey) -> Location | None:
+        manager = own.get(keys.get(key, "io_manager"))
+        return None if manager is None else manager.location
+
+    return place
+
+
+class Watch:
+    """The incremental tables of a code location, and what each has not read.
+
+    Args:
+        assets: Asset definitions, and the specs of tables that no asset makes.
+        place: Where the tables of an asset's manager are; None: no `DeltaIOManager` has it.
+    """
+
+    def __init__(self, assets: Iterable[Any], place: Callable[[dg.AssetKey], Location | None]) -> None:
+        listed = list(assets)
+        self._declared = tables_of(listed)
+        self._partitions = partitions_of(listed)
+        self._specs = {asset.key for asset in listed if isinstance(asset, dg.AssetSpec)}
+        self.tables: dict[dg.AssetKey, Followed] = {}
+        self.left_out: dict[dg.AssetKey, str] = {}
+        for asset in listed:
+            if not is_function(asset) or writes_nothing(asset):
+                continue
+            sources = [asset.keys_by_input_name[name] for name in changes_of(asset)]
+            if sources:
+                self._add(asset, sources, place)
+
+    def _add(
+        self,
+        asset: dg.AssetsDefinition,
+        sources: Iterable[dg.AssetKey],
+        place: Callable[[dg.AssetKey], Location | None],
+    ) -> None:
+        refs = dict[dg.AssetKey, TableRef]()
+        for key in (asset.key, *sources):
+            root = place(key)
+            if root is None:
+                self.left_out[asset.key] = f"{key.to_user_string()} is no table of a DeltaIOManager"
+                return
+            refs[key] = table_ref(root, key, self._declared.get(key, Table()))
+        own = refs.pop(asset.key)
+        followed = tuple(
+            FollowedSource(key, ref, self._declared.get(key, Table()), self._partitions.get(key))
+            for key, ref in refs.items()
+        )
+        table = Followed(asset, own, self._declared[asset.key], followed)
+        named = any(ref.files is None for ref in table.refs)
+        why = None if named else table.why_out_of_reach()
+        if why is None:
+            self.tables[asset.key] = table
+        else:
+            self.left_out[asset.key] = why
+
+    def look(self, instance: dg.DagsterInstance) -> "Looks":
+        """What each table has not read now; each log is opened once.
+
+        Args:
+            instance: Knows the keys of dynamic partitions, and where the last run of a table found the tables that have
+                a catalog name.
+        """
+        logs, tables = _Logs(), {key: _found_at(table, instance) for key, table in self.tables.items()}
+        reachable = [table for table in tables.values() if table.why_out_of_reach() is None]
+        foreign = {
+            source.key: source.ref for table in reachable for source in table.sources if source.key in self._specs
+        }
+        refs = {ref for table in reachable for ref in table.refs}
+
+        def look_at(table: Followed) -> Look:
+            with dg.partition_loading_context(dynamic_partitions_store=instance):  # each thread has its own
+                return _look_at(table, logs)
+
+        with ThreadPoolExecutor(THREADS) as readers:
+            list(readers.map(logs.open, refs))
+            looks = list(readers.map(look_at, tables.values()))
+            versions = list(readers.map(logs.data_version, foreign.values()))
+        data_versions = {key: version for key, version in zip(foreign, versions, strict=True) if version is not None}
+        return Looks(dict(zip(self.tables, looks, strict=True)), data_versions)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What one look showed.
+
+    Args:
+        tables: Of each incremental table.
+        data_versions: Of each source that no asset makes, its id and the last version that changed a row.
+    """
+
+    tables: Mapping[dg.AssetKey, Look]
+    data_versions: Mapping[dg.AssetKey, str]
+
+
+@dataclass
+class _Logs:
+    """The logs that one look has opened."""
+
+    opened: dict[str, tuple[FileLog, Head | Exception | None]] = field(
+        default_factory=dict[str, tuple[FileLog, Head | Exception | None]]
+    )
+
+    def open(self, ref: TableRef) -> None:
+        assert ref.files is not None
+        log = FileLog(ref.files, ref.name)
+        try:
+            head: Head | Exception | None = log.head()
+        except Exception as error:  # it is that of the tables that read this log
+            head = error
+        self.opened[ref.location] = (log, head)
+
+    def __call__(self, ref: TableRef) -> tuple[Log, Head | None]:
+        """The log of a table, and where it stands.
+
+        Raises:
+            Exception: The log cannot be read.
+        """
+        log, head = self.opened[ref.location]
+        if isinstance(head, Exception):
+            raise head
+        return log, head
+
+    def data_version(self, ref: TableRef) -> str | None:
+        """The table's id and its last version that changed a row; None if no log says."""
+        log, head = self.opened[ref.location]
+        if not isinstance(head, Head):
+            return None
+        try:
+            changing = (c.version for c in log.commits(head.version) if c.is_first or not c.is_quiet)
+            return f"{head.table_id}@{next(changing, head.version)}"
+        except Exception:  # the look at a table that reads this log says what is wrong with it
+            return None
+
+
+def _found_at(table: Followed, instance: dg.DagsterInstance) -> Followed:
+    """The table with the addresses that its last run noted for catalog names."""
+    if all(ref.files is not None for ref in table.refs):
+        return table
+    event = instance.get_latest_materialization_event(table.asset.key)
+    noted = None if event is None else cast("Any", event).asset_materialization.metadata.get(LOCATIONS)
+    return table if noted is None else table.found_at(cast("Mapping[str, str]", noted.value))
+
+
+def _look_at(table: Followed, logs: _Logs) -> Look:
+    why = table.why_out_of_reach()
+    if why is not None:
+        return LeftOut(why)
+    try:
+        all_of = table.backlogs(logs)
+        if isinstance(all_of, LeftOut):
+            return all_of
+        due = _due(all_of, _waits)
+        if not due and not table.is_partitioned:
+            due = _due(all_of, _expires)
+        if not due and all_of.own_mark_since is not None and _now() - all_of.own_mark_since > WEEK:
+            due = _due(all_of, lambda _: True)
+        return _behind(table, due, *logs(table.ref), all_of.note) if due else UpToDate()
+    except LakehouseError as error:
+        return LeftOut(str(error))
+    except Exception as error:  # one table may be odd, and all the others wait for this look
+        return LeftOut(error_in_short(error))
+
+
+def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str | None, list[Span]]:
+    """What is unread of the sources that want a run, for the table or for each of its partitions."""
+    now = _now()
+    each = {
+        partition: [
+            Span.of(of, newest, now)
+            for of, newest in zip(backlogs, all_of.newest[partition], strict=True)
+            if wanted(of)
+        ]
+        for partition, backlogs in all_of.by_partition.items()
+    }
+    return {partition: spans for partition, spans in each.items() if spans}
+
+
+def _behind(
+    table: Followed, due: Mapping[str | None, Sequence[Span]], log: Log, head: Head | None, note: str
+) -> Behind:
+    times = [commit.timestamp for spans in due.values() for span in spans for commit in span.commits]
+    own = standing_for_all(log, head, table.ref.name) if table.is_partitioned else standing(head)
+    declaration = table.declaration
+    states = {partition: state_of(spans, declaration, own) for partition, spans in due.items()}
+    partitions = {partition: state for partition, state in states.items() if partition is not None}
+    state = states[None] if None in states else digest_of(*partitions.items())
+    return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
+
+
+def _waits(backlog: Backlog) -> bool:
+    """Whether there is something to read: all of a source, or commits that may have changed a row."""
+    return not reads_on(backlog) or bool(backlog.changes)
+
+
+def _expires(backlog: Backlog) -> bool:
+    """Whether commits without rows are behind a position that has to be put down again, before log cleanup.
+
+    It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
+    """
+    return isinstance(backlog, Unread) and backlog.passed_commits_are_old(_now())
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,101 @@
+"""Which table an input of Dagster's means, which of its partitions the run reads, and when its rows are read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.cursor.definition import digest, partitions
+from lakehouse.dagster.code_location import maps_partitions, slice_of, table_ref
+from lakehouse.dagster.contexts import step_context
+from lakehouse.delta.location import Location
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.table import Table
+from lakehouse.errors import SourceMissingError
+from lakehouse.read.feed_trust import Source
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.spark.types import as_struct, column_types
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A table at its pinned version, before Spark is asked for it.
+
+    Args:
+        read: Returns its rows.
+    """
+
+    read: Callable[[], DataFrame]
+
+
+def _is_frame(_: Any, value: Any) -> bool:
+    return isinstance(value, DataFrame | Postponed)
+
+
+POSTPONED = dg.DagsterType(_is_frame, name="PostponedDataFrame", typing_type=DataFrame)
+"""The type of an input whose step may find that it has nothing to do."""
+
+
+def source_of(
+    context: dg.InputContext,
+    location: Location,
+    session: Callable[[], SparkSession],
+    reader: str,
+) -> Source:
+    """The table of an input, pinned at its newest version: all of it, unless who reads it asks for partitions.
+
+    Args:
+        context: The input.
+        location: The root of the manager that keeps the table.
+        session: Returns the session of the manager that writes; called only if rows are read.
+        reader: The asset that reads, for messages.
+
+    Raises:
+        SourceMissingError: There is no table.
+    """
+    upstream = context.upstream_output
+    table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
+    ref = table_ref(location, context.asset_key, table)
+    log = ref.log(session)
+    head = log.head()
+    if head is None:
+        raise SourceMissingError(reader, ref.name, ref.location)
+    slice_ = None
+    if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
+        slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
+    return pin_source(session, ref, table, log, head, slice_)
+
+
+def _asks_for_partitions(context: dg.InputContext) -> bool:
+    """Whether somebody asks for partitions of a source: the step, by its partitions or a mapping, or a loader.
+
+    Of a step that asks for none Dagster names all partitions that it knows, and the table may have rows of others.
+    """
+    step = step_context() if context.has_input_name else None
+    return step is None or (step.has_assets_def and maps_partitions(step.assets_def, context.asset_key))
+
+
+def pin_source(
+    session: Callable[[], SparkSession], ref: TableRef, table: Table, log: Log, head: Head, slice_: Slice | None
+) -> Source:
+    """A source at one version: all of it, or only the partitions that a run reads.
+
+    Args:
+        session: Returns the session that reads rows; called only if rows are read.
+        ref: Where the source is.
+        table: What it declares.
+        log: Its log.
+        head: The version.
+        slice_: The partitions that Dagster maps to the run; None for all rows.
+    """
+    at = TableVersion(session, ref, head.table_id, head.version)
+    if slice_ is not None:
+        schema = log.file_schema(head.version)
+        where = slice_.predicate(column_types(at.rows().schema if schema is None else as_struct(schema)))
+        at = replace(at, where=where, mapped=digest(partitions(slice_)))
+    # A key may be in several of the asset's partitions, whether or not Delta knows of them.
+    key = () if table.partition_columns else table.key_columns
+    return Source(at, log, head, key, table.trust_key)

@@ -1,0 +1,247 @@
+"""The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
+
+Reads metadata only, where the table stands through the `deltalake` package; rows always go through Spark (deltalake
+misreads some table features' rows, never their log: ADR 3). What a commit says of itself is read from its own file:
+deltalake's history lists the log's directory first, so it costs the more the longer the history is (ADR 9). Files of
+this machine and of an object store are read alike (ADR 34).
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.growth import Entry, growths
+from lakehouse.delta.limits import limits
+from lakehouse.delta.location import Location, Storage
+from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Size
+from lakehouse.delta.log_files import Opened, files_of, newest
+from lakehouse.errors import UnknownFeatureError, UnreadableLogError
+
+_FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>|^\s+\d+: .*$|^\s+at \S+:\d+:\d+$", re.MULTILINE)
+"""What deltalake puts between the causes of an error, and the frames of its own stack after them."""
+_COLLATED = "string collate UTF8_BINARY"
+_COLLATED_PROBLEM = (
+    f"its schema has the type '{_COLLATED}', which Delta's protocol does not know. A client of Spark Connect has "
+    "written the text of a Python function, or of cast(StringType()), into a new column"
+)
+_COLLATED_REMEDY = "Write the table again, with CAST(column AS STRING) in SQL text, mode overwrite and overwriteSchema."
+_FEATURE = re.compile(r"Feature '([^']+)' is not supported|(catalog-managed) table")
+"""How deltalake names a table feature that it does not know."""
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+"""How S3 names what is wrong."""
+
+
+class FileLog:
+    """The log of the Delta table at a location that this process can read.
+
+    Args:
+        location: Where the table's directory is.
+        table: The table's name in messages.
+    """
+
+    def __init__(self, location: Location, table: str) -> None:
+        self._location = location
+        self._files = files_of(location)
+        self._table = table
+        self._newest: DeltaTable | None = None
+
+    def head(self) -> Head | None:
+        self._newest = delta = self._open()
+        if delta is None:
+            return None
+        metadata = delta.metadata()
+        return Head(
+            version=delta.version(),
+            table_id=str(metadata.id),
+            properties={str(key): str(value) for key, value in metadata.configuration.items()},
+            partition_columns=tuple(metadata.partition_columns),
+        )
+
+    def size(self) -> Size | None:
+        opened = self._open_at()
+        return Size(0, 0) if opened is None else opened.size
+
+    def live_rows(self, version: int) -> int | None:
+        delta = self._at(version)
+        if delta is None:
+            return None
+        counts = pa.table(delta.get_add_actions()).column("num_records")
+        written = int(pc.sum(counts).as_py() or 0)
+        if counts.null_count or written > limits().vector_rows:
+            return None
+        try:
+            vectors = pa.table(delta.deletion_vectors())
+        except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
+            return None
+        selection: Any = pc.list_flatten(vectors.column("selection_vector"))
+        return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
+
+    def file_schema(self, version: int) -> FileSchema | None:
+        try:
+            delta = self._table_at(version)
+            fields: list[dict[str, Any]] = json.loads(delta.schema().to_json())["fields"]
+            partition_columns = tuple(delta.metadata().partition_columns)
+        except (DeltaError, OSError, ValueError):
+            return None
+        return FileSchema(partition_columns, tuple(fields))
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        version = newest
+        for page in self._pages(newest, oldest):
+            for commit in page:
+                if commit is None:
+                    # The oldest were cleaned up, or one is missing: the reader sees which by what else is there.
+                    present = self._present(oldest, version)
+                    yield from (commit for v in present if (commit := self._commit(v)) is not None)
+                    return
+                yield commit
+                version -= 1
+
+    def partition_values(self) -> list[Mapping[str, str | None]]:
+        """The values of the partition columns that the table has rows of now: each combination once, in no order."""
+        delta = self._newest or self._open()
+        return [] if delta is None else [*delta.partitions()]
+
+    def partition_values_in(self, version: int) -> list[Mapping[str, str | None]]:
+        """The values of the partition columns whose rows a commit may have changed, each combination once.
+
+        Raises:
+            UnreadableLogError: The commit cannot be read.
+        """
+        values = dict[tuple[tuple[str, str | None], ...], None]()
+        try:
+            for line in self._files.lines(f"{version:020}.json"):
+                if "partitionValues" in line:
+                    actions: dict[str, Any] = json.loads(line)
+                    for action in actions.values():
+                        named: dict[str, str | None] = action.get("partitionValues") or {}
+                        values[tuple(named.items())] = None
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        return [dict(combination) for combination in values]
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        return growths(versions, self._entries, self._written_at)
+
+    def epoch(self, application_id: str, version: int) -> int | None:
+        # As of the version whose marks the cursor reads: a concurrent run may have committed since.
+        delta = self._at(version)
+        return 0 if delta is None else delta.transaction_version(application_id) or 0
+
+    def _pages(self, newest: int, oldest: int) -> Iterator[Iterator[Commit | None]]:
+        """The commits from `newest` down to `oldest` in growing pages, each asked for at once; mostly the first do."""
+        page = 1
+        while newest >= oldest:
+            versions = range(newest, max(oldest - 1, newest - page), -1)
+            if len(versions) == 1:
+                yield iter([self._commit(newest)])
+            else:
+                with ThreadPoolExecutor(len(versions)) as readers:
+                    yield iter(list(readers.map(self._commit, versions)))
+            newest, page = versions[-1] - 1, min(4 * page, self._files.at_once)
+
+    def _commit(self, version: int) -> Commit | None:
+        """A commit by its own file; None if there is none."""
+        try:
+            info, path = self._info_and_path(version)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        identity = info.get("txnId") or path
+        return Commit.of(version, int(info.get("inCommitTimestamp") or info.get("timestamp") or 0), info, identity)
+
+    def _info_and_path(self, version: int) -> tuple[dict[str, Any], str | None]:
+        """The `commitInfo` of a commit, and the path of its first file; the path only if there is no transaction id."""
+        info, path = dict[str, Any](), None
+        for line in self._files.lines(f"{version:020}.json"):
+            if "commitInfo" not in line and (path is not None or '"path"' not in line):
+                continue
+            action: dict[str, Any] = json.loads(line)
+            info = action.get("commitInfo", info)
+            path = path or next((of.get("path") for of in action.values() if "path" in of), None)
+            if info and ("txnId" in info or path is not None):
+                break
+        return info, path
+
+    def _entries(self, versions: Collection[int]) -> Iterator[Entry]:
+        """The files of some commits, as many at once as are worth it; a file that is gone is left out."""
+        listed, at_once = list(versions), self._files.at_once
+        for first in range(0, len(listed), at_once):
+            page = listed[first : first + at_once]
+            if len(page) == 1:
+                read = [self._lines(page[0])]
+            else:
+                with ThreadPoolExecutor(len(page)) as readers:
+                    read = list(readers.map(self._lines, page))
+            yield from ((version, lines) for version, lines in zip(page, read, strict=True) if lines is not None)
+
+    def _lines(self, version: int) -> list[str] | None:
+        try:
+            return list(self._files.lines(f"{version:020}.json"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+
+    def _written_at(self, version: int) -> Mapping[str, int]:
+        """How many rows are in each file of a version, if statistics say so; nothing if the version is gone."""
+        try:
+            files = pa.table(self._table_at(version).get_add_actions())
+        except (DeltaError, OSError, ValueError):
+            return {}
+        listed: Any = zip(files.column("path").to_pylist(), files.column("num_records").to_pylist(), strict=True)
+        return {path: rows for path, rows in listed if rows is not None}  # a path is as the log writes it
+
+    def _present(self, oldest: int, below: int) -> list[int]:
+        """The versions in `[oldest, below)` that have a file, newest first."""
+        names = (name.removesuffix(".json") for name in self._files.names() if name.endswith(".json"))
+        return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
+
+    def _at(self, version: int) -> DeltaTable | None:
+        """The table at a version, opened once more only if the log has last opened another version."""
+        if self._newest is None or self._newest.version() != version:
+            self._newest = self._open(version)
+        return self._newest
+
+    def _open(self, version: int | None = None) -> DeltaTable | None:
+        opened = self._open_at(version)
+        return None if opened is None else opened.delta
+
+    def _open_at(self, version: int | None = None) -> Opened | None:
+        try:
+            if not self._files.is_there():
+                return None
+            if version is None and self._location.storage is Storage.FILES:
+                return newest(self._location.path)
+            return Opened(self._table_at(version), None)
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _table_at(self, version: int | None) -> DeltaTable:
+        if self._location.storage is Storage.FILES:
+            return DeltaTable(self._location.path, version=version)
+        return DeltaTable(self._location.address, version=version, storage_options=self._location.store_options)
+
+    def _unreadable(self, error: Exception) -> UnreadableLogError:
+        feature = _FEATURE.search(str(error))
+        if feature is not None:
+            return UnknownFeatureError(self._table, self._location.address, feature.group(1) or "catalogManaged")
+        if "gap" in str(error) or "contiguous" in str(error):
+            return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
+        if _COLLATED in str(error):
+            return UnreadableLogError(self._table, _COLLATED_PROBLEM, _COLLATED_REMEDY)
+        causes = " ".join(_FRAMING.sub(" ", str(error)).split())
+        code = _CODE.search(causes)
+        answer = "" if code is None else f"the store answers {code.group(1)}: "
+        return UnreadableLogError(self._table, answer + causes[:300], READ_IT_LATER)

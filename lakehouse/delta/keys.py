@@ -1,0 +1,214 @@
+"""A set of keys as a literal predicate on a table's columns.
+
+Literal, because only that prunes: Delta leaves out files by comparing their minimum and maximum with literals, a
+list (`IN`) counts there only with its own minimum and maximum, and a join with the keys prunes nothing. So near
+keys become a range each, and the ranges stand beside the list. Delta looks at a condition of its statements as
+it is written, not optimized: a literal of another type than its column, or a BETWEEN, would leave out no file.
+"""
+
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from heapq import nlargest
+from itertools import count, islice, pairwise
+from math import isnan
+
+from lakehouse.delta.limits import limits
+from lakehouse.delta.text import Literal, literal, quote
+
+LITERALS = frozenset(
+    {
+        *("tinyint", "smallint", "int", "bigint", "float", "double", "boolean"),
+        *("string", "binary", "date", "timestamp", "timestamp_ntz"),
+    }
+)
+"""Types whose values stand in SQL text exactly as they are."""
+_BOUNDS = {
+    kind: (-(1 << bits - 1), (1 << bits - 1) - 1)
+    for kind, bits in {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}.items()
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPredicate:
+    """A condition that holds for every row with one of the keys.
+
+    Args:
+        sql: The condition.
+        is_exact: Whether it holds for no other row; if not, the rows have to be joined with the keys as well.
+    """
+
+    sql: str
+    is_exact: bool
+
+
+def is_literal(column_type: str) -> bool:
+    """Whether values of a type (`DataType.simpleString()`) have literals."""
+    return column_type in LITERALS or column_type.startswith("decimal(")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Distinct keys of some columns, for conditions on any relation with these columns.
+
+    Args:
+        columns: The key's columns.
+        keys: The keys, a value a column.
+        values: The distinct values of each column.
+    """
+
+    columns: Sequence[str]
+    keys: Sequence[tuple[Literal, ...]]
+    values: Sequence["_Values"]
+
+    @classmethod
+    def of(cls, columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], types: Sequence[str] = ()) -> "KeySet":
+        """Distinct keys.
+
+        Args:
+            columns: The key's columns, each of a type that `is_literal`.
+            keys: The keys, a value a column.
+            types: The columns' types (`DataType.simpleString()`); none if the condition is for Spark, which finds them.
+        """
+        kinds = types or [""] * len(columns)
+        return cls(columns, keys, [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(kinds)])
+
+    def predicate(self, prefix: str = "") -> KeyPredicate:
+        """The condition that a row has one of the keys; two NULLs are the same key.
+
+        Args:
+            prefix: What stands before each column name ("t." for example).
+        """
+        if not self.keys:
+            return KeyPredicate("FALSE", is_exact=True)
+        names = [prefix + quote(column) for column in self.columns]
+        if len(names) == 1:
+            return self.values[0].predicate(names[0])
+        near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))
+        if len(self.keys) > limits().listed_keys_together:
+            return KeyPredicate(near, is_exact=False)
+        kinds = [values.kind for values in self.values]
+        whole = " OR ".join(f"({' AND '.join(map(_is, names, key, kinds))})" for key in self.keys)
+        return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The distinct values of one column: the values that are not NULL in Spark's order, and a few ranges over them."""
+
+    not_null: Sequence[Literal]
+    ranges: Sequence[tuple[Literal, Literal]]
+    are_whole: bool
+    """Whether the ranges hold no other value, as for consecutive days or numbers, or for few values."""
+    null: bool
+    kind: str
+
+    @classmethod
+    def of(cls, values: Iterable[Literal], kind: str) -> "_Values":
+        distinct = set(values)
+        not_null = sorted(distinct - {None}, key=_order)
+        whole = _whole_ranges(not_null)
+        ranges = [_round_ends(*ends, kind) for ends in _wide_ranges(not_null)] if whole is None else whole
+        return cls(not_null, ranges, whole is not None, None in distinct, kind)
+
+    def predicate(self, name: str) -> KeyPredicate:
+        if self.are_whole:
+            return KeyPredicate(self.within(name), is_exact=True)
+        if len(self.not_null) <= limits().listed_keys:
+            return KeyPredicate(f"({self.within(name)}) AND ({self.literal_list(name)})", is_exact=True)
+        return KeyPredicate(self.within(name), is_exact=False)
+
+    def within(self, name: str) -> str:
+        return self._or_null(
+            name,
+            (
+                _is(name, low, self.kind)
+                if low is high or low == high
+                else f"({name} >= {literal(low, self.kind)} AND {name} <= {literal(high, self.kind)})"
+                for low, high in self.ranges
+            ),
+        )
+
+    def literal_list(self, name: str) -> str:
+        return self._or_null(name, [f"{name} IN ({', '.join(literal(value, self.kind) for value in self.not_null)})"])
+
+    def _or_null(self, name: str, terms: Iterable[str]) -> str:
+        return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
+
+
+def _is(name: str, value: Literal, kind: str) -> str:
+    return f"{name} IS NULL" if value is None else f"{name} = {literal(value, kind)}"
+
+
+def _whole_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]] | None:
+    """The ranges that hold exactly these sorted values; None if they are more than `key_ranges`."""
+    ends = (i for i, (low, high) in enumerate(pairwise(values), 1) if not _are_neighbours(low, high))
+    cuts = list(islice(ends, limits().key_ranges))
+    return _ranges(values, cuts) if len(cuts) < limits().key_ranges else None
+
+
+def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
+    """At most `key_ranges` ranges over sorted values, separated at the widest gaps between neighbours.
+
+    A gap that is narrow beside the range around it separates nothing. All such gaps together would leave out few rows.
+    """
+    numbers = [_number(value) for value in values]
+    # Two texts are apart, and how far is unknown; so the first texts are cut off.
+    gaps = (2.0 if low is None or high is None else high - low for low, high in pairwise(numbers))
+    cuts: list[int] = []
+    for gap, index in nlargest(limits().key_ranges - 1, zip(gaps, count(-1, -1), strict=False)):
+        place = bisect(cuts, -index)
+        low = numbers[cuts[place - 1] if place else 0]
+        high = numbers[(cuts[place] if place < len(cuts) else len(values)) - 1]
+        if low is None or high is None or gap * limits().gap_parts >= high - low:
+            cuts.insert(place, -index)
+    return _ranges(values, cuts)
+
+
+def _ranges(values: Sequence[Literal], cuts: Sequence[int]) -> list[tuple[Literal, Literal]]:
+    """The first and the last value of each part."""
+    ends = [0, *cuts, len(values)] if values else []
+    return [(values[start], values[end - 1]) for start, end in pairwise(ends)]
+
+
+def _round_ends(low: Literal, high: Literal, kind: str) -> tuple[Literal, Literal]:
+    """A range of numbers with ends that are rounded, so that sets of scattered keys mostly have the same range.
+
+    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 13).
+    """
+    if not (isinstance(low, int) and isinstance(high, int)) or low == high:
+        return low, high
+    step = 1 << max(0, ((high - low) // limits().end_parts).bit_length())
+    least, most = _BOUNDS.get(kind, _BOUNDS["bigint"])
+    return max(least, low // step * step), min(most, (high // step + 1) * step - 1)
+
+
+def _are_neighbours(low: Literal, high: Literal) -> bool:
+    """Whether no value of their type lies between the two."""
+    if isinstance(low, datetime) or isinstance(high, datetime):
+        return False
+    if isinstance(low, date) and isinstance(high, date):
+        return high.toordinal() - low.toordinal() == 1
+    return isinstance(low, int) and isinstance(high, int) and high - low == 1
+
+
+def _number(value: Literal) -> float | None:
+    match value:
+        case datetime():
+            return (value.replace(tzinfo=value.tzinfo or UTC) - _EPOCH).total_seconds()
+        case date():
+            return value.toordinal()
+        case int() | float() | Decimal():
+            return float(value)
+        case _:
+            return None
+
+
+def _order(value: Literal) -> tuple[bool, object]:
+    """Spark's order: numbers, times and binaries by value, NaN after all others, texts by their UTF-8 bytes."""
+    if isinstance(value, float) and isnan(value):
+        return True, 0.0
+    return False, value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

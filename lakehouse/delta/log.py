@@ -1,0 +1,284 @@
+"""The log of a Delta table: where it stands, its commits, how much it holds, how long it keeps what readers need."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol, Self
+
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.text import fold
+from lakehouse.errors import UnreadableLogError
+
+NOTHING_READ = -1
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The versions `(after, upto]` of one table: `after` exclusive, `upto` inclusive, never open-ended.
+
+    Args:
+        after: The last version read before; `NOTHING_READ` if nothing was read.
+        upto: The last version of this range, pinned before anything is read.
+
+    Raises:
+        ValueError: The range ends before it starts, or starts before the first possible version.
+    """
+
+    after: int
+    upto: int
+
+    def __post_init__(self) -> None:
+        if self.after < NOTHING_READ:
+            raise ValueError(f"A range starts after version {NOTHING_READ} or later, not after {self.after}.")
+        if self.upto < self.after:
+            raise ValueError(f"The range ({self.after}, {self.upto}] ends before it starts.")
+
+    @property
+    def is_empty(self) -> bool:
+        return self.upto == self.after
+
+    def __len__(self) -> int:
+        return self.upto - self.after
+
+    def __str__(self) -> str:
+        return f"({self.after}, {self.upto}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What the files of a table hold, with the rows that deletion vectors hide."""
+
+    rows: int
+    bytes: int
+    files: int = 0
+
+    def __add__(self, other: "Size") -> "Size":
+        return Size(self.rows + other.rows, self.bytes + other.bytes, self.files + other.files)
+
+    def fits(self, most: "Size") -> bool:
+        """Whether neither rows nor bytes exceed `most`."""
+        return self.rows <= most.rows and self.bytes <= most.bytes
+
+
+def total(sizes: Sequence[Size | None]) -> Size | None:
+    """The sum of the sizes; None if there are none, or if one of them is not known."""
+    present = [size for size in sizes if size is not None]
+    return sum(present, Size(0, 0)) if present and len(present) == len(sizes) else None
+
+
+BRING_IT_BACK = "Restore the missing files of _delta_log from a backup, or recreate the table."
+"""The remedy if commits are missing."""
+READ_IT_LATER = "Run it again when the log can be read: see to the files' rights, or to the storage's credentials."
+"""The remedy if commits cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a table stands, all of it read from one snapshot.
+
+    Args:
+        version: The latest version.
+        table_id: The id in the table's metadata; a recreated table has another.
+        properties: The table's properties.
+        partition_columns: The columns its files are partitioned by.
+    """
+
+    version: int
+    table_id: str
+    properties: Mapping[str, str]
+    partition_columns: tuple[str, ...]
+
+    @property
+    def maps_columns(self) -> bool:
+        """Whether columns can be dropped and renamed, because their names in the files are others."""
+        return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
+
+    @property
+    def widens_types(self) -> bool:
+        """Whether any write may give a column a wider type."""
+        return self.properties.get("delta.enableTypeWidening", "false").lower() == "true"
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether a row can be deleted without rewriting its file."""
+        return self.properties.get("delta.enableDeletionVectors", "false").lower() == "true"
+
+    @property
+    def keeps_feed(self) -> bool:
+        return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+
+NO_TABLE = -1
+"""The version of a table that does not exist: its first commit has the next version."""
+
+
+def version_of(head: Head | None) -> int:
+    """The version of a table; `NO_TABLE` if it does not exist."""
+    return NO_TABLE if head is None else head.version
+
+
+@dataclass(frozen=True, slots=True)
+class FileSchema:
+    """What is needed to read the files of one version of a table.
+
+    Args:
+        partition_columns: What it is partitioned by.
+        fields: The columns as Delta's log writes them: `name`, `type`, `nullable`, `metadata`.
+    """
+
+    partition_columns: tuple[str, ...]
+    fields: tuple[Mapping[str, Any], ...]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each column, as Delta's log writes it; names in lower case."""
+        return {field["name"].lower(): json.dumps(field["type"]) for field in self.fields}
+
+    @property
+    def fillings(self) -> dict[str, str]:
+        """How Delta itself fills a column that a writer leaves out, as half a sentence; names in lower case."""
+        words = {field["name"].lower(): _filling_of(field.get("metadata") or {}) for field in self.fields}
+        return {name: how for name, how in words.items() if how is not None}
+
+    def reads_as(self, older: Self) -> bool:
+        """Whether files of the older version have the same meaning if they are read with this schema."""
+        now, then = (fold(of.partition_columns) for of in (self, older))
+        return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
+
+
+def _filling_of(metadata: Mapping[str, Any]) -> str | None:
+    """Delta: PROTOCOL.md, "Generated Columns", "Identity Columns", "Default Columns"."""
+    if "delta.generationExpression" in metadata:
+        expression = metadata["delta.generationExpression"]
+        return f"which Delta generates as {expression}: add it to the result with this expression"
+    if "delta.identity.start" in metadata:
+        return (
+            "an identity column, whose numbers no recompute gives again: drop it from the table, and number the rows "
+            "by their key in the asset, for example xxhash64(...)"
+        )
+    if "CURRENT_DEFAULT" in metadata:
+        default = metadata["CURRENT_DEFAULT"]
+        return f"whose default {default} is for INSERT statements: add it to the result, for example as {default}"
+    return None
+
+
+class Log(Protocol):
+    """The log of a table. No row is read: the cost depends on the commits read, and for `size` on the files."""
+
+    def head(self) -> Head | None:
+        """Where the table stands now; None if there is no Delta table."""
+        ...
+
+    def size(self) -> Size | None:
+        """How much the table holds now, nothing if there is none. None: this log does not know."""
+        ...
+
+    def live_rows(self, version: int) -> int | None:
+        """How many rows the table holds at a version; None: this log cannot say, or only by reading much."""
+        ...
+
+    def file_schema(self, version: int) -> FileSchema | None:
+        """How the files of a version are read. None: this log does not know, or no longer knows."""
+        ...
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        """The commits from `newest` down to `oldest`, lazily; fewer if older commits were cleaned up."""
+        ...
+
+    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
+        """By how many rows the table grew in each commit that tells its changes itself, of those that are asked for.
+
+        None: no statistics say it. A log that does not know which commits tell their changes answers None for all.
+
+        Raises:
+            UnreadableLogError: A commit cannot be read.
+        """
+        ...
+
+    def epoch(self, application_id: str, version: int) -> int | None:
+        """The highest `txnVersion` of an application id at a version; 0 if there is none, None if unknown."""
+        ...
+
+
+def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:
+    """The commits `(after, upto]` in order; None if the oldest of them were cleaned up.
+
+    Raises:
+        UnreadableLogError: A commit in the middle is missing. Delta itself only logs this (`CDCReader`), and the
+            changes of that commit would be lost.
+    """
+    if after >= upto:
+        return ()
+    commits = sorted(log.commits(upto, after + 1), key=lambda commit: commit.version)
+    versions = [commit.version for commit in commits]
+    if not versions or versions[-1] != upto or versions != list(range(versions[0], upto + 1)):
+        present = set(versions)
+        missing = [v for v in range(versions[0] if versions else after + 1, upto + 1) if v not in present]
+        more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+        raise UnreadableLogError(
+            table,
+            f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
+            BRING_IT_BACK,
+        )
+    return tuple(commits) if versions[0] == after + 1 else None
+
+
+def commit_at(log: Log, version: int) -> Commit | None:
+    """The commit of a version; None if it was cleaned up."""
+    return next(log.commits(version, version), None)
+
+
+def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: int) -> Iterator[Commit]:
+    """The commits from `newest` down to `oldest`, in pages of the latest commits that `read` returns.
+
+    The first page is small, because the cursor is nearly always near. The pages grow, so that the cost of a long walk
+    stays linear.
+    """
+    oldest_read, page = newest + 1, 32
+    while oldest_read > oldest:
+        batch = read(page)
+        for commit in sorted(batch, key=lambda commit: -commit.version):
+            if oldest <= commit.version < oldest_read:
+                oldest_read = commit.version
+                yield commit
+        if len(batch) < page:
+            return
+        page *= 8
+
+
+LOG_RETENTION, FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
+_UNITS = {
+    "microsecond": timedelta(microseconds=1),
+    "millisecond": timedelta(milliseconds=1),
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+_PART = re.compile(r"(-?\d+)\s+([a-z]+?)s?\b")
+
+
+def interval(text: str) -> timedelta | None:
+    """A duration as Delta writes one ("interval 30 days"); None if it is not written so.
+
+    Delta: `DeltaConfigs.parseCalendarInterval`; months and years are refused there.
+    """
+    body = text.strip().lower().removeprefix("interval").strip()
+    parts = _PART.findall(body)
+    if not parts or _PART.sub("", body).strip() or any(unit not in _UNITS for _, unit in parts):
+        return None
+    return sum((int(number) * _UNITS[unit] for number, unit in parts), timedelta())
+
+
+def feed_retention(head: Head) -> timedelta:
+    """For how long after its commit a change can be read: the log and the files of the change must both be there.
+
+    A cleanup may come late, never early. Delta's defaults are 30 days for the log and 7 days for files that VACUUM
+    may remove, change files among them.
+    """
+    log = interval(head.properties.get(LOG_RETENTION, "")) or timedelta(days=30)
+    files = interval(head.properties.get(FILE_RETENTION, "")) or timedelta(days=7)
+    return min(log, files)

@@ -1,0 +1,165 @@
+"""The files of a log, on this machine or in an object store, and the tables that this process has opened."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import FileSelector
+
+from lakehouse.delta.location import Location, Storage
+from lakehouse.delta.log import Size, total
+
+LOG = "_delta_log"
+
+
+class LogFiles(Protocol):
+    """The directory `_delta_log` of one table."""
+
+    at_once: int
+    """How many files are worth asking for at once: one where a file costs no round trip."""
+
+    def is_there(self) -> bool:
+        """Whether there can be a log at all; where that costs as much as opening it, yes."""
+        ...
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines of a file, lazily.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        ...
+
+    def names(self) -> list[str]:
+        """The names of the files that are there."""
+        ...
+
+
+class LocalFiles:
+    """A log on this machine."""
+
+    at_once = 1
+
+    def __init__(self, path: str) -> None:
+        self._directory = Path(path) / LOG
+
+    def is_there(self) -> bool:
+        return self._directory.is_dir()
+
+    def lines(self, name: str) -> Iterator[str]:
+        with (self._directory / name).open(encoding="utf-8") as lines:
+            yield from lines
+
+    def names(self) -> list[str]:
+        return [file.name for file in self._directory.glob("*")]  # of a directory that is gone: none
+
+
+class StoredFiles:
+    """A log in an object store, read over the store that `deltalake` brings."""
+
+    at_once = 32
+
+    def __init__(self, location: Location) -> None:
+        self._store = DeltaStorageHandler(location.address, location.store_options)
+
+    def is_there(self) -> bool:
+        return True
+
+    def lines(self, name: str) -> Iterator[str]:
+        with self._store.open_input_file(f"{LOG}/{name}") as file:
+            content = file.read()
+        # Not `splitlines`: a text within JSON may hold characters that end a line to Python (U+0085, U+2028).
+        yield from filter(None, content.decode().split("\n"))
+
+    def names(self) -> list[str]:
+        listed = self._store.get_file_info_selector(FileSelector(LOG, allow_not_found=True))
+        return [info.base_name for info in listed]
+
+
+def files_of(location: Location) -> LogFiles:
+    """The log's files at a location that this process can read."""
+    return LocalFiles(location.path) if location.storage is Storage.FILES else StoredFiles(location)
+
+
+KEPT = 16
+"""Tables that stay open: those of a run, and of a sensor's tick."""
+_Stamp: TypeAlias = tuple[int, ...]
+"""When the log's directory changed, and which file its newest commit is."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table as its log had it.
+
+    Args:
+        delta: The table, which nobody moves to another version.
+        stamp: What its log was like then; None if the log moved meanwhile.
+    """
+
+    delta: DeltaTable
+    stamp: _Stamp | None
+
+    @cached_property
+    def size(self) -> Size | None:
+        """What its files hold, as `Log.size` says it."""
+        files = pa.table(self.delta.get_add_actions())
+        counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
+        each = (None if rows is None else Size(rows, size or 0, 1) for rows, size in zip(counts, sizes, strict=True))
+        return total([Size(0, 0), *each])
+
+
+_tables: OrderedDict[str, Opened] = OrderedDict()
+_lock = Lock()
+
+
+def newest(path: str) -> Opened:
+    """The newest version of the table in a directory.
+
+    Raises:
+        TableNotFoundError: There is none.
+        DeltaError, OSError: Its log cannot be read.
+    """
+    with _lock:
+        opened = _tables.get(path)
+    if opened is not None and opened.stamp is not None and opened.stamp == _stamp(path, opened.delta.version()):
+        return opened
+    before = _directory(path)
+    delta = DeltaTable(path)
+    stamp = _stamp(path, delta.version())
+    opened = Opened(delta, stamp if stamp is not None and stamp[0] == before else None)
+    with _lock:
+        _tables[path] = opened
+        _tables.move_to_end(path)
+        while len(_tables) > KEPT:
+            _tables.popitem(last=False)
+    return opened
+
+
+def _stamp(path: str, version: int) -> _Stamp | None:
+    """What changes whenever a commit is added, removed or replaced; None if the version is not the newest.
+
+    The next commit's file is looked for as well: a file system may give two changes of a directory one time.
+    """
+    log = Path(path) / "_delta_log"
+    directory = _directory(path)
+    try:
+        commit = (log / f"{version:020}.json").stat()
+    except OSError:
+        return None
+    if directory is None or (log / f"{version + 1:020}.json").exists():
+        return None
+    return (directory, commit.st_ino, commit.st_mtime_ns, commit.st_size)
+
+
+def _directory(path: str) -> int | None:
+    try:
+        return (Path(path) / "_delta_log").stat().st_mtime_ns
+    except OSError:
+        return None

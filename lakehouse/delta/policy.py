@@ -1,0 +1,112 @@
+"""What a run may do, and how often it tries again: policies as values."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, Self, TypeAlias, get_args
+
+OnNewColumns: TypeAlias = Literal["add", "ignore", "fail"]
+OnNewCode: TypeAlias = Literal["compare", "warn", "ignore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a run may do. A field that is not given has the manager's value, then the word that stands first here.
+
+    Args:
+        on_new_columns: What to do if a result has a column that the table lacks: `"add"` the column to the table,
+            `"ignore"` the column, or `"fail"`.
+        on_new_code: What to do if the code of the asset's function changed and no `code_version` is given: `"compare"`
+            everything once and write the rows that differ, `"warn"` and go on, or `"ignore"` it.
+
+    Raises:
+        ValueError: Another word than these.
+    """
+
+    on_new_columns: OnNewColumns | None = None
+    on_new_code: OnNewCode | None = None
+
+    def __post_init__(self) -> None:
+        for name, words in _WORDS.items():
+            given = getattr(self, name)
+            if given is not None and given not in words:
+                raise ValueError(f"{name} is {' or '.join(map(repr, words))}, not {given!r}.")
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Self:
+        """The policy of fields by name, as metadata holds them."""
+        return cls(**given)  # pyright: ignore[reportArgumentType]  (checked where it is made)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The fields that are given."""
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+    def within(self, outer: "Policy") -> "Policy":
+        """This policy, where it is not given the outer policy."""
+        return Policy.of({**outer.given, **self.given})
+
+    @property
+    def new_columns(self) -> OnNewColumns:
+        return "add" if self.on_new_columns is None else self.on_new_columns
+
+    @property
+    def new_code(self) -> OnNewCode:
+        return "compare" if self.on_new_code is None else self.on_new_code
+
+
+_WORDS = {"on_new_columns": get_args(OnNewColumns), "on_new_code": get_args(OnNewCode)}
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance as arguments, so that tests neither sleep nor guess."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+REAL_CLOCK = Clock()
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Exponential back-off with jitter, bounded by attempts and by a deadline.
+
+    Args:
+        attempts: How many times a commit is tried in all, at least 1. 1 means: fail at the first conflict.
+        wait_initial: Seconds before the second attempt, before jitter.
+        wait_max: The longest wait in seconds, before jitter.
+        deadline: Seconds after which no further attempt starts.
+        jitter: The share of each wait that is random, from 0 (none) to 1 ("full jitter": M. Brooker,
+            "Exponential Backoff and Jitter", AWS Architecture Blog, 2015).
+
+    Raises:
+        ValueError: A policy without attempts, or with a negative time.
+    """
+
+    attempts: int = 8
+    wait_initial: float = 0.2
+    wait_max: float = 10.0
+    deadline: float = 300.0
+    jitter: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"A commit is tried at least once: attempts={self.attempts}.")
+        for name in ("wait_initial", "wait_max", "deadline"):
+            if not getattr(self, name) >= 0:  # NaN is neither below nor above.
+                raise ValueError(f"{name} is a number of seconds from 0, not {getattr(self, name)}.")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter is a share from 0 to 1, not {self.jitter}.")
+
+    def wait(self, attempt: int, random: Callable[[], float]) -> float:
+        """Seconds to wait after `attempt` (from 1) was lost; `random` draws from [0, 1)."""
+        full = min(self.wait_max, self.wait_initial * 2 ** min(attempt - 1, 60))
+        return full * (1 - self.jitter * random())
+
+    def allows(self, attempt: int, elapsed: float) -> bool:
+        """Whether another attempt may start after `attempt` attempts and `elapsed` seconds."""
+        return attempt < self.attempts and elapsed < self.deadline

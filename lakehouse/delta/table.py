@@ -1,0 +1,246 @@
+"""What an asset says about its Delta table, in the form in which Dagster keeps it: metadata."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import Enum
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+
+from lakehouse.delta.location import scheme_of
+from lakehouse.delta.log import Head
+from lakehouse.delta.policy import Policy
+from lakehouse.delta.text import fold, name_parts
+
+
+class Isolation(Enum):
+    """The levels that `delta.isolationLevel` names; open-source Delta creates tables with the first one only."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+
+
+class Declared(Mapping[str, Any]):
+    """A frozen dataclass that is its own metadata: what differs from the defaults, each under a prefix of its own."""
+
+    __slots__ = ()
+    _PREFIX: ClassVar[str]
+    _stored: Mapping[str, Any]
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
+        """The declaration in an asset's metadata. What is not declared has its default."""
+        options = {f.name for f in fields(cast("Any", cls)) if f.init}
+        declared = {
+            name.removeprefix(cls._PREFIX): getattr(value, "value", value)
+            for name, value in metadata.items()
+            if name.startswith(cls._PREFIX)
+        }
+        return cls(**{name: value for name, value in declared.items() if name in options})
+
+    def _keep(self) -> None:
+        """Stores the fields that differ from their defaults. Call it in the last line of `__post_init__`."""
+        values = [(f, getattr(self, f.name)) for f in fields(cast("Any", self)) if f.init]
+        stored = {self._PREFIX + f.name: _plain(value) for f, value in values if value not in (f.default, (), {})}
+        object.__setattr__(self, "_stored", stored)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Policy):
+        return value.given
+    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+
+
+RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
+"""Names of the change data feed's own columns; a table that keeps a feed cannot hold them."""
+
+UNSAFE_PROPERTIES = {
+    "delta.setTransactionRetentionDuration": (
+        "transaction identifiers would expire, and with them the proof that a change was applied once"
+    ),
+}
+
+FEED, VECTORS = "delta.enableChangeDataFeed", "delta.enableDeletionVectors"
+Columns: TypeAlias = str | tuple[str, ...] | list[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Declared):
+    """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
+
+    Args:
+        key: The column or columns that identify a row (of a `History`: an entity). Every write but `Append` and
+            `Overwrite` needs a key.
+        partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
+            columns that hold its partition keys.
+        cluster_by: The column or columns of liquid clustering; not together with `partition_by`.
+        properties: Delta table properties, set when the table is created. The change data feed is on, and with a
+            key deletion vectors are, unless they are switched off here.
+        name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root; a part that has
+            dots of its own stands in backticks.
+        path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`).
+        on_gap: What to do if the changes of a source can no longer be read: `"reconcile"` compares the full
+            result with the table and writes the difference; `"fail"` leaves the decision to you.
+        on_same_rows: What to do if an attempt was lost to another program that changed the same rows (those of touched
+            keys, or of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
+        statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
+            shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
+            post-images.
+        ignore_config: Fields of the asset's config that decide no row: another value of them is no reason to compare
+            everything.
+        show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
+            and post-images. None by default: Dagster's event log keeps for ever what it was given, personal data too.
+        columns: Descriptions by column, kept as comments in the table and shown in Dagster.
+        policy: What a run of this table may do; a field that is not given is the IO manager's.
+        trust_key: Of a table that another program writes: whether its readers believe that the key identifies a row.
+            The change feed then gives the rows of touched keys, and a key in two rows gives wrong results. By default
+            the rows are read from the table.
+
+    Raises:
+        ValueError: A combination that no Delta table can have.
+        TypeError: Names of columns that are no texts, or a policy that is no `Policy`.
+    """
+
+    _PREFIX: ClassVar[str] = "lakehouse/"
+    key: Columns = None
+    partition_by: Columns = None
+    cluster_by: Columns = None
+    properties: Mapping[str, str] | None = None
+    name: str | None = None
+    path: str | None = None
+    on_gap: Literal["reconcile", "fail"] = "reconcile"
+    on_same_rows: Literal["retry", "fail"] = "retry"
+    statement: Literal["auto", "merge"] = "auto"
+    ignore_config: Columns = None
+    show_rows: int = 0
+    columns: Mapping[str, str] | None = None
+    policy: Policy = Policy()
+    trust_key: bool = False
+    _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("key", "partition_by", "cluster_by"):
+            object.__setattr__(self, name, _columns(name, getattr(self, name)))
+        object.__setattr__(self, "ignore_config", _names("ignore_config", self.ignore_config))
+        object.__setattr__(self, "properties", dict(self.properties or {}))
+        object.__setattr__(self, "columns", dict(self.columns or {}))
+        object.__setattr__(self, "policy", _policy(self.policy))
+        if self.trust_key and not self.key:
+            raise ValueError("trust_key is about the declared key: give key.")
+        if self.partition_by and self.cluster_by:
+            raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
+        if self.on_gap not in ("reconcile", "fail"):
+            raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
+        if self.on_same_rows not in ("retry", "fail"):
+            raise ValueError(f"on_same_rows is 'retry' or 'fail', not {self.on_same_rows!r}.")
+        if self.statement not in ("auto", "merge"):
+            raise ValueError(f"statement is 'auto' or 'merge', not {self.statement!r}.")
+        for unsafe, why in UNSAFE_PROPERTIES.items():
+            if unsafe.lower() in self.properties_in_lower_case:
+                raise ValueError(f"Table property {unsafe} is refused: {why}.")
+        _isolation(self.properties_in_lower_case)
+        if self.name is not None and not name_parts(self.name):
+            raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
+        if self.path is not None and scheme_of(self.path) is None and not self.path.startswith("/"):
+            raise ValueError(f"path is absolute or has a scheme, such as s3a://bucket/orders, not {self.path!r}.")
+        if self.path is not None and self.name is not None:
+            raise ValueError("A table has a catalog name or a path: give name or path.")
+        if self.show_rows < 0:
+            raise ValueError(f"show_rows is a number of rows from 0, not {self.show_rows}.")
+        self._keep()
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.key)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.partition_by)
+
+    def partitioned_by(self, head: Head | None) -> tuple[str, ...]:
+        """The partition columns of the existing table, or of the table that will be created."""
+        return self.partition_columns if head is None else head.partition_columns
+
+    @property
+    def cluster_columns(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.cluster_by)
+
+    @property
+    def all_properties(self) -> dict[str, str]:
+        """The properties of a new table: as declared, else with a feed and, with a key, deletion vectors (ADR 15)."""
+        defaults = {FEED: "true"} | ({VECTORS: "true"} if self.key else {})
+        declared = self.properties_in_lower_case
+        return {name: on for name, on in defaults.items() if name.lower() not in declared} | dict(self.properties or {})
+
+    @property
+    def maps_columns(self) -> bool:
+        """Whether a new table maps its columns to other names in its files, so that any text can be a column's name."""
+        return self.properties_in_lower_case.get("delta.columnmapping.mode", "none").lower() != "none"
+
+    @property
+    def properties_in_lower_case(self) -> dict[str, str]:
+        """The declared properties under their names in lower case, because Delta ignores the case."""
+        return {name.lower(): value for name, value in (self.properties or {}).items()}
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """The declared isolation level; None leaves the level to the engine."""
+        return _isolation(self.properties_in_lower_case)
+
+    @property
+    def ignored_config(self) -> tuple[str, ...]:
+        return cast("tuple[str, ...]", self.ignore_config)
+
+    @property
+    def descriptions(self) -> dict[str, str]:
+        return dict(self.columns or {})
+
+
+def _isolation(properties: Mapping[str, str]) -> Isolation | None:
+    declared = properties.get("delta.isolationlevel")
+    for level in Isolation:
+        if declared is not None and declared.lower() == level.value.lower():
+            return level
+    if declared is not None:
+        levels = " or ".join(level.value for level in Isolation)
+        raise ValueError(
+            f"delta.isolationLevel is {levels}, not {declared!r}; open-source Delta has Serializable only."
+        )
+    return None
+
+
+def _policy(value: Any) -> Policy:
+    """The policy that was given, or that metadata holds by its fields."""
+    if isinstance(value, Mapping):
+        return Policy.of(cast("Mapping[str, str]", value))
+    if not isinstance(value, Policy):
+        raise TypeError(f"policy is a Policy(...), not {value!r}.")
+    return value
+
+
+def _names(argument: str, value: Any) -> tuple[str, ...]:
+    names = () if value is None else cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument} is a name or a tuple of names, not {value!r}.")
+    return tuple(names)
+
+
+def _columns(argument: str, value: Any) -> tuple[str, ...]:
+    columns = _names(argument, value)
+    if any(not column for column in columns):
+        raise ValueError(f"{argument} names a column without a name.")
+    if len(fold(columns)) < len(columns):
+        raise ValueError(f"{argument} names a column twice: {', '.join(columns)}.")
+    for reserved in RESERVED_COLUMNS & fold(columns):
+        raise ValueError(f"{argument} names {reserved}, a column of Delta's change data feed; rename it in the asset.")
+    return columns

@@ -1,0 +1,235 @@
+"""The changes of a pinned source's range as rows: by its feed, or by comparing two versions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.cursor.mark import is_mark
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.limits import limits
+from lakehouse.delta.log import Log
+from lakehouse.delta.text import quote
+from lakehouse.read.changes import LOG_NAMES
+from lakehouse.read.content import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Feed, Nothing
+from lakehouse.read.feed_trust import Contradicted, Telling, find_contradiction, images_of, telling
+from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
+from lakehouse.spark.driver_rows import MORE, Local, bag_difference, is_empty, small
+from lakehouse.spark.fitting import conform
+from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.session import interpreting
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.spark.types import field_names, padding_like
+
+
+def replaced_within(commits: tuple[Commit, ...]) -> str | None:
+    """A condition that every removed or added row of the commits fulfils; None if none is known.
+
+    Args:
+        commits: The commits, of one schema.
+    """
+    predicates = [_predicate(commit) for commit in commits if not commit.is_quiet]
+    terms = [f"({predicate})" for predicate in predicates if predicate is not None]
+    return " OR ".join(terms) if terms and len(terms) == len(predicates) <= limits().replaced_predicates else None
+
+
+def _predicate(commit: Commit) -> str | None:
+    """Only for our own commits: in another program's predicate a value may depend on the session or its time zone."""
+    predicate = commit.parameters.get("predicate")
+    if not is_mark(commit.user_metadata) or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
+        return None
+    return None if predicate in (None, "", "[]", "true") or "TIMESTAMP" in predicate else predicate
+
+
+def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
+    """The feed of a range of versions, each read by itself. A version whose feed fails is compared with the one before.
+
+    Args:
+        at: The table, pinned at the end of the range.
+        commits: The range.
+        first: The oldest version to read.
+        last: The newest, under the same schema.
+    """
+    with_rows = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
+    return at.unite([_feed_of(at, commit) for commit in with_rows])
+
+
+def _feed_of(at: TableVersion, commit: Commit) -> DataFrame:
+    feed = at.feed(commit.version, commit.version)
+    try:
+        is_empty(feed)
+    except Exception as error:
+        if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
+            raise
+        return _compare(at, commit)
+    return feed
+
+
+def _compare(at: TableVersion, commit: Commit) -> DataFrame:
+    """The rows by which a version differs from the version before; an update shows as a delete and an insert."""
+    after, before = (
+        replace(at, version=version, where=None).rows() for version in (commit.version, commit.version - 1)
+    )
+    differing = bag_difference(after, conform(before, after.schema))
+    change = f"IF({MORE} > 0, '{INSERT}', '{DELETE}') AS {CHANGE}"
+    columns = [quote(name) for name in after.columns]
+    each = differing.selectExpr(*columns, change, f"explode(sequence(1L, abs({MORE}))) AS __n")
+    return each.drop("__n").withColumns(
+        {VERSION: F.lit(commit.version).cast("bigint"), TIMESTAMP: F.timestamp_millis(F.lit(commit.timestamp))}
+    )
+
+
+_Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
+"""A table, its id, the version whose schema the rows have, a predicate, and the commits."""
+_Read: TypeAlias = Callable[[int, int], DataFrame]
+"""The feed of the versions from one to another."""
+_Piece: TypeAlias = tuple[int, int, Mapping[str, str]]
+"""The first and the last version of a piece, and the columns that were renamed after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    range: _Range
+    schema: StructType
+    arrow: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _FeedPlan:
+    """How the feed of a range is read.
+
+    Args:
+        at: The table, pinned at the end of the range.
+        pieces: The pieces of the range.
+        within: A condition that every row of them fulfils; None if none is known.
+        weighed: The commits whose changes are weighed.
+    """
+
+    at: TableVersion
+    pieces: Sequence[_Piece]
+    within: str | None
+    weighed: Sequence[Telling]
+
+    def read(self, feed: _Read) -> Local | DataFrame | Contradicted:
+        """The rows, at the driver if they are few; or why they are not believed."""
+        frame = self._frame(feed)
+        local = small(frame)
+        rows = frame if local is None else local
+        if not self.weighed:
+            return rows
+        types = rows if isinstance(rows, Local) and self.at.where is None else self._types(feed)
+        return find_contradiction(self.weighed, images_of(types)) or rows
+
+    def _frame(self, feed: _Read) -> DataFrame:
+        """The rows, by today's names: a piece may have a column by another one."""
+        today = self.at.rows()
+        fits = [fit(feed(first, last), renames, today) for first, last, renames in self.pieces]
+        for where in filter(None, (self.at.where, self.within)):
+            fits = [frame.where(where) for frame in fits]
+        return self.at.unite(fits)
+
+    def _types(self, feed: _Read) -> DataFrame:
+        """The version and the type of each row of the whole table, without its values."""
+        return self.at.unite([feed(first, last).select(VERSION, CHANGE) for first, last, _ in self.pieces])
+
+
+@dataclass(slots=True)
+class Feeds:
+    """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
+
+    _feeds: list[_Held] = field(default_factory=list[_Held])
+
+    def read(
+        self, at: TableVersion, commits: tuple[Commit, ...], log: Log, *, stable: bool
+    ) -> Feed | Nothing | Contradicted:
+        """What the commits did to rows.
+
+        Args:
+            at: The source, pinned at the end of the range.
+            commits: The commits.
+            log: The log of the source.
+            stable: Whether the schema is the same in all of them and at the head of the table.
+        """
+        pieces = _pieces(commits)
+        if not pieces:
+            return Nothing()
+        via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
+        range_ = (at.ref, at.table_id, at.version, at.where, commits)
+        for feed in self._feeds:
+            if feed.range == range_:  # for this session; the one that read it may be another
+                return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
+        plan = _FeedPlan(at, pieces, replaced_within(commits) if stable else None, telling(log, commits))
+        doing(f"reading the changes of {at.ref.name}")
+        with heard(at.spark), interpreting(at.spark, log.size()):
+            try:
+                rows = plan.read(at.feed)
+            except Exception as error:
+                if Meaning.VECTORS_TOO_LARGE not in diagnose(error):
+                    raise
+                rows = plan.read(partial(feed_by_commit, at, commits))
+                via = "two versions compared, where the feed fails"
+        if isinstance(rows, Contradicted):
+            return rows
+        if isinstance(rows, Local):
+            self._keep(_Held(range_, rows.schema, rows.arrow))
+        return Feed(rows, via, commits)
+
+    def _keep(self, feed: _Held) -> None:
+        self._feeds.append(feed)
+        while sum(feed.arrow.nbytes for feed in self._feeds) > limits().kept_feed_bytes:
+            self._feeds.pop(0)
+
+
+def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:
+    """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
+
+    Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
+    from its first real change; a commit that was left out, or changed the schema, ends a piece.
+    """
+    pieces: list[tuple[int, int]] = []
+    current: list[Commit] = []
+    renames: list[tuple[int, str, str]] = []
+
+    def close() -> None:
+        with_rows = [commit.version for commit in current if not commit.is_quiet]
+        if with_rows:
+            pieces.append((with_rows[0], with_rows[-1]))
+        current.clear()
+
+    for commit in commits:
+        if commit.operation in SCHEMA_CHANGES or (current and commit.version != current[-1].version + 1):
+            close()
+        if commit.renaming is not None:
+            renames.append((commit.version, *commit.renaming))
+        if commit.operation not in SCHEMA_CHANGES:
+            current.append(commit)
+    close()
+    return [(first, last, _renamed_after(last, renames)) for first, last in pieces]
+
+
+def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping[str, str]:
+    names: dict[str, str] = {}
+    for at, old, new in renames:
+        if at > version:
+            origin = next((first for first, now in names.items() if now.lower() == old.lower()), old.lower())
+            names[origin] = new
+    return names
+
+
+def fit(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
+    """A piece of the feed under the column names and types of the source as it is at the end of the range.
+
+    Raises:
+        OtherFieldsError: A column has other fields, or has them in another order.
+    """
+    named = feed.withColumnsRenamed(dict(renames))
+    types = {column.name.lower(): column.dataType for column in named.schema.fields}
+    for column in rows.schema.fields:
+        if field_names(types.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
+            raise OtherFieldsError(column.name)
+    rows_of_feed = conform(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
+    return padding_like(rows.schema, rows_of_feed)

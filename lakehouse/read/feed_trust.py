@@ -1,0 +1,327 @@
+"""A pinned source, and whether the feed of its commits is believed: by what its log says, and by the number of rows."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lakehouse.cursor.mark import is_mark
+from lakehouse.delta.commit_info import RETYPING, Commit, count_of
+from lakehouse.delta.log import Head, Log
+from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, VERSION
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.table_version import TableVersion
+from lakehouse.spark.types import paths
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """A source as a run found it, as a value.
+
+    Args:
+        name: Its name.
+        table_id: Its table id.
+        version: Its newest version.
+        mapped: Which of its partitions are read, as a digest; None if all are.
+    """
+
+    name: str
+    table_id: str
+    version: int
+    mapped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source as one run found it.
+
+    Args:
+        at: The source, pinned at its latest version.
+        log: Its log.
+        head: Where it stood.
+        key: The declared key columns of the source; empty if it declares none.
+        trusts_key: Whether the key is believed of commits that no asset made.
+    """
+
+    at: TableVersion
+    log: Log
+    head: Head
+    key: tuple[str, ...] = ()
+    trusts_key: bool = False
+
+    @property
+    def state(self) -> SourceState:
+        return SourceState(self.at.ref.name, self.head.table_id, self.head.version, self.at.mapped)
+
+
+def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, maps: bool) -> str | None:
+    """Why the feed of these commits would give wrong rows without an error; None if it would not.
+
+    Args:
+        log: The table's log.
+        commits: The commits of a range.
+        at: The table at its end.
+        maps: Whether columns can have been dropped and renamed.
+    """
+    commit = _changed_layout(log, commits)
+    if commit is not None:
+        return _laid_out_by(commit)
+    taken = _names_taken_again(log, commits, at) if maps else None
+    if not taken:
+        return None
+    names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
+    return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
+
+
+def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> str | None:
+    """Why a feed that ends before some commits cannot be read after them; None if it can.
+
+    Delta reads the files of an older commit with the newest version's partition columns: a column that is a
+    partition's by now is then NULL in every row (Delta: `CDCReaderBase`, legacy schema mode).
+
+    Args:
+        log: The table's log.
+        later: The commits after the feed's last one, up to the newest that Spark may have seen.
+        at: The table at the feed's last version.
+    """
+    suspects = [commit for commit in later if not commit.is_quiet and _may_change_layout(commit)]
+    if not suspects:
+        return None
+    newest = max(suspects, key=lambda commit: commit.version)
+    then, now = log.file_schema(at.version), log.file_schema(newest.version)
+    if then is None or now is None:
+        return next((_laid_out_by(commit) for commit in suspects if commit.may_change_layout), None)
+    return None if now.reads_as(then) else _laid_out_by(newest)
+
+
+def why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
+    """Why the feed is wrong if a commit between the batch and the pinned version changed the layout of the source.
+
+    Args:
+        source: The source.
+        at: The source at the end of the batch.
+        later: The commits after the batch, as far as they have been read. The rest is read only if the layout differs.
+    """
+    newest = later[-1].version if later else at.version
+    if newest < source.head.version:
+        then, now = (source.log.file_schema(version) for version in (at.version, source.head.version))
+        if then is not None and now is not None and now.reads_as(then):
+            return None
+        return why_laid_out_since(source.log, source.log.commits(source.head.version, at.version + 1), at)
+    return why_laid_out_since(source.log, later, at)
+
+
+def why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
+    """Why the feed is wrong if the layout of the source changed after the pin: Spark read it by the newest version.
+
+    A log that only Spark can read is not asked once more, which would take three statements.
+
+    Args:
+        source: The source.
+        at: The source at the end of the batch.
+    """
+    if source.head.maps_columns or source.log.file_schema(at.version) is None:
+        return None
+    now = source.log.head()
+    if now is None or now.version <= source.head.version:
+        return None
+    return why_laid_out_since(source.log, source.log.commits(now.version, source.head.version + 1), at)
+
+
+def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
+    """Why rows that no commit has touched may give other results now: a result may depend on the type of a column.
+
+    Args:
+        log: The table's log.
+        commits: The commits of a range.
+        at: The table, at whichever version.
+        head: Where it stands.
+    """
+    widens = head.widens_types and any(not commit.is_quiet for commit in commits)
+    if not widens and not any(_may_retype(commit) for commit in commits):
+        return None
+    # Nothing has a type before the first commit of a table.
+    since = max(commits[0].version - 1, 0)
+    before, after = (_types(log, at, version) for version in (since, commits[-1].version))
+    if before is None or after is None:
+        return "a column's type may have been changed"
+    changed = [name for name, kind in after.items() if before.get(name, kind) != kind]
+    return f"the type of {' and '.join(changed[:3])} was changed" if changed else None
+
+
+def _may_retype(commit: Commit) -> bool:
+    """Whether the commit may change a type, or end the time in which others might."""
+    parameters = " ".join(value or "" for value in commit.parameters.values()).lower()
+    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in parameters)
+
+
+def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None:
+    """The type of each column at a version, names in lower case; None if it is no longer known."""
+    if at.ref.why_only_spark() is None:
+        schema = log.file_schema(version)
+        return None if schema is None else schema.types
+    try:
+        schema = replace(at, version=version).rows().schema
+    except Exception:
+        return None
+    return {column.name.lower(): column.dataType.json() for column in schema.fields}
+
+
+def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) -> frozenset[str]:
+    """Columns whose names belonged to other columns within the commits: no feed shows that all their values differ."""
+    freed = _freed_by(log, commits)
+    if freed is None:
+        return paths(at.rows().schema)
+    return freed & paths(at.rows().schema) if freed else freed
+
+
+def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
+    """The first commit that removed files whose layout differs from the table's layout after it.
+
+    Delta's feed reads a removed file as if it were one of the version that removed it: a column that was a partition's
+    is then NULL in the deleted rows, and a number too large for the column's new type another number.
+    """
+    for commit in commits:
+        if commit.is_first or commit.is_quiet or not _may_change_layout(commit):
+            continue
+        before, after = log.file_schema(commit.version - 1), log.file_schema(commit.version)
+        if before is None or after is None:
+            if commit.may_change_layout:
+                return commit
+        elif not after.reads_as(before):
+            return commit
+    return None
+
+
+def _may_change_layout(commit: Commit) -> bool:
+    return commit.may_change_layout or commit.overwrites_all
+
+
+def _laid_out_by(commit: Commit) -> str:
+    return f"version {commit.version} ({commit.operation}) may have changed its partitioning or its columns' types"
+
+
+def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
+    """The names that commits took from columns, which other columns may have now; None: any name.
+
+    A RESTORE undoes what the commits that it undoes dropped and renamed.
+    """
+    names = frozenset[str]()
+    for commit in commits:
+        freed = commit.freed_columns
+        if commit.operation == "REPLACE COLUMNS":
+            freed = None  # it tells the columns that remain
+        elif commit.operation == "RESTORE":
+            freed = (
+                None
+                if commit.restored_version is None
+                else _freed_between(log, commit.restored_version, commit.version)
+            )
+        if freed is None:
+            return None
+        names |= freed
+    return names
+
+
+def _freed_between(log: Log, restored: int, version: int) -> frozenset[str] | None:
+    undone = tuple(log.commits(version - 1, restored + 1))
+    return _freed_by(log, undone) if len(undone) == version - 1 - restored else None
+
+
+@dataclass(frozen=True, slots=True)
+class Contradicted:
+    """The feed of a range is not believed: a commit tells other changes than its files hold.
+
+    Args:
+        reason: Which commit, and how, as the second half of a sentence.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """How many images of each type the feed of one commit has."""
+
+    inserted: int = 0
+    before: int = 0
+    after: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, types: Mapping[str, int]) -> Self:
+        return cls(*(types.get(change, 0) for change in (INSERT, BEFORE, AFTER, DELETE)))
+
+    @property
+    def growth(self) -> int:
+        """By how many rows the table grew, if these are all images."""
+        return self.inserted + self.after - self.deleted - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A commit that tells its changes itself.
+
+    Args:
+        commit: The commit.
+        growth: By how many rows the table grew, by the files of the commit; None if no statistics say it.
+    """
+
+    commit: Commit
+    growth: int | None
+
+    def why_contradicted(self, images: Images) -> str | None:
+        """Why the feed of the commit is not believed, as the second half of a sentence; None if nothing contradicts it.
+
+        Args:
+            images: What its feed has.
+        """
+        words = f"the feed of version {self.commit.version} ({self.commit.operation}) tells"
+        if images.before != images.after:
+            return f"{words} {count_of(images.before, 'row')} before an update and {images.after:,} after it"
+        if self.growth is not None and images.growth != self.growth:
+            return f"{words} a growth of {count_of(images.growth, 'row')}, and its files say {self.growth:,}"
+        return None
+
+
+def telling(log: Log, commits: Iterable[Commit]) -> tuple[Telling, ...]:
+    """The commits that tell their changes themselves. Our own are left out, because Delta writes their changes.
+
+    Args:
+        log: The log of the table.
+        commits: Commits of the table.
+    """
+    others = {commit.version: commit for commit in commits if not commit.is_quiet and not is_mark(commit.user_metadata)}
+    if not others:
+        return ()
+    return tuple(Telling(others[version], growth) for version, growth in log.growths(others).items())
+
+
+def find_contradiction(commits: Iterable[Telling], images: Mapping[int, Images]) -> Contradicted | None:
+    """The first contradiction; None if there is none.
+
+    Args:
+        commits: The commits to weigh.
+        images: The images of each version that has some.
+    """
+    reasons = (each.why_contradicted(images.get(each.commit.version, Images())) for each in commits)
+    return next((Contradicted(reason) for reason in reasons if reason is not None), None)
+
+
+def images_of(rows: Local | DataFrame) -> dict[int, Images]:
+    """How many images the feed has of each version. Rows that are not at the driver are counted by a job of Spark."""
+    types = dict[int, Counter[str]]()
+    for version, change, count in _counts(rows):
+        types.setdefault(version, Counter())[change] += count
+    return {version: Images.of(counter) for version, counter in types.items()}
+
+
+def _counts(rows: Local | DataFrame) -> Iterable[tuple[int, str, int]]:
+    if not isinstance(rows, Local):
+        return [(row[0], row[1], row[2]) for row in rows.groupBy(VERSION, CHANGE).count().collect()]
+    table = pa.table({"version": rows.column(VERSION), "change": rows.column(CHANGE)})
+    grouped = table.group_by(["version", "change"]).aggregate([([], "count_all")])
+    return zip(*(grouped.column(name).to_pylist() for name in ("version", "change", "count_all")), strict=True)

@@ -1,0 +1,287 @@
+"""Type 1, type 2, and facts beside the row of type 2 that was current: what events come to."""
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.delta.text import fold, quote, same
+from lakehouse.errors import EventOptionError
+from lakehouse.scd.columns import END_AT, START_AT, ColumnChoice, Names, ResultColumns, require_columns
+from lakehouse.scd.events import (
+    DELETES,
+    NEXT,
+    SEQUENCE,
+    complete_sequence,
+    in_order,
+    mark_events,
+    over_keys,
+    over_past,
+    with_options,
+)
+from lakehouse.scd.ignored_nulls import NullUpdates, fill
+from lakehouse.spark.types import comparable
+
+_MARK = "lakehouse.apply_as_truncates"
+
+
+def with_truncates(frame: DataFrame, keys: tuple[str, ...], condition: str) -> DataFrame:
+    """The frame, whose key columns say by which condition events were applied as truncates."""
+    return _with_metadata(frame, {key: {**frame.schema[key].metadata, _MARK: condition} for key in keys})
+
+
+def truncates_of(schema: StructType) -> str | None:
+    """The condition by which events were applied as truncates; None if none were."""
+    return next((field.metadata[_MARK] for field in schema.fields if _MARK in field.metadata), None)
+
+
+def without_mark(frame: DataFrame) -> DataFrame:
+    """The frame as a table is to hold it."""
+    marked = {field.name: dict(field.metadata) for field in frame.schema.fields if _MARK in field.metadata}
+    for metadata in marked.values():
+        del metadata[_MARK]
+    return _with_metadata(frame, marked) if marked else frame
+
+
+def _with_metadata(frame: DataFrame, metadata: dict[str, dict[str, Any]]) -> DataFrame:
+    return frame.select(
+        *(
+            F.col(quote(name)).alias(name, metadata=metadata[name]) if name in metadata else F.col(quote(name))
+            for name in frame.columns
+        )
+    )
+
+
+_TRUNCATES, _LOW = "__scd_truncates", "__scd_low"
+
+
+def type1(
+    events: DataFrame,
+    keys: Names,
+    sequence_by: str | Column,
+    *,
+    apply_as_deletes: str | Column | None = None,
+    apply_as_truncates: str | None = None,
+    column_list: Sequence[str] | None = None,
+    except_column_list: Sequence[str] | None = None,
+    ignore_null_updates: bool = False,
+    ignore_null_updates_column_list: Sequence[str] | None = None,
+    ignore_null_updates_except_column_list: Sequence[str] | None = None,
+) -> DataFrame:
+    """The row that each key has after all of its events; a key whose newest event deletes it has none.
+
+    The result depends on the events alone: not on their order of arrival, nor on how often one of them came. Parameters
+    and meaning are those of Databricks' AUTO CDC.
+
+    Args:
+        events: Every event of the keys that it has events of: `touched.rows`, for example.
+        keys: The columns that identify an entity.
+        sequence_by: What orders the events of a key: a column, or an expression such as `struct(at, id)`, which orders
+            field by field. Never NULL.
+        apply_as_deletes: The condition that an event deletes its key: an expression over all columns of the events.
+        apply_as_truncates: The condition that an event deletes every key: events of the same and of earlier sequences
+            have no effect, whenever they arrive. Its own key does not count, and may be NULL. Of touched rows ask with
+            the same text: `touched(..., also="op = 'T'")`.
+        column_list: The columns to keep; the keys must be among them. Default: all.
+        except_column_list: The columns to leave out, instead.
+        ignore_null_updates: Whether a NULL in an update leaves the value as it was, in every column.
+        ignore_null_updates_column_list: The columns in which it does.
+        ignore_null_updates_except_column_list: The columns in which it does not, instead.
+
+    Returns:
+        The kept columns in the events' order.
+
+    Raises:
+        EventOptionError: The options and the columns of the events do not fit together.
+        BadEventError: While the result is written: an event has NULL in its key or its sequence, or two upserts of a
+            key at one sequence differ.
+    """
+    function = "scd.type1()"
+    layout = ResultColumns.of(
+        function,
+        events.schema,
+        keys,
+        ColumnChoice("column_list", "except_column_list", column_list, except_column_list),
+    )
+    ignored = NullUpdates(
+        ignore_null_updates,
+        ColumnChoice(
+            "ignore_null_updates_column_list",
+            "ignore_null_updates_except_column_list",
+            ignore_null_updates_column_list,
+            ignore_null_updates_except_column_list,
+        ),
+    ).columns(function, layout)
+    conditions = {DELETES: ("apply_as_deletes", "FALSE" if apply_as_deletes is None else apply_as_deletes)}
+    if apply_as_truncates is not None:
+        conditions[_TRUNCATES] = ("apply_as_truncates", apply_as_truncates)
+    frame = mark_events(function, events, layout, sequence_by, conditions)
+    since_truncates = frame if apply_as_truncates is None else _after_truncates(frame, layout)
+    newest = fill(in_order(since_truncates, layout), layout, ignored).where(f"{NEXT} IS NULL AND NOT {DELETES}")
+    rows = newest.selectExpr(*map(quote, layout.names))
+    return rows if apply_as_truncates is None else with_truncates(rows, layout.keys, apply_as_truncates)
+
+
+def _after_truncates(frame: DataFrame, layout: ResultColumns) -> DataFrame:
+    """The events that no truncate takes away: those after the last one (R10)."""
+    sequence = complete_sequence(layout, frame.schema[SEQUENCE].dataType)
+    low = frame.where(_TRUNCATES).agg(F.max(F.expr(sequence)).alias(_LOW))
+    beside = frame.where(f"NOT {_TRUNCATES}").crossJoin(F.broadcast(low))
+    return beside.where(f"{_LOW} IS NULL OR {SEQUENCE} IS NULL OR {SEQUENCE} > {_LOW}").drop(_TRUNCATES, _LOW)
+
+
+_BEFORE, _HEAD, _ENDS = "__scd_before", "__scd_head", "__scd_ends"
+
+
+def type2(
+    events: DataFrame,
+    keys: Names,
+    sequence_by: str | Column,
+    *,
+    apply_as_deletes: str | Column | None = None,
+    column_list: Sequence[str] | None = None,
+    except_column_list: Sequence[str] | None = None,
+    ignore_null_updates: bool = False,
+    ignore_null_updates_column_list: Sequence[str] | None = None,
+    ignore_null_updates_except_column_list: Sequence[str] | None = None,
+    track_history_column_list: Sequence[str] | None = None,
+    track_history_except_column_list: Sequence[str] | None = None,
+) -> DataFrame:
+    """The rows that each key has had, each with the interval `[__START_AT, __END_AT)` in which it was current.
+
+    The result depends on the events alone: not on their order of arrival, nor on how often one of them came. Parameters
+    and meaning are those of Databricks' AUTO CDC.
+
+    Args:
+        events: Every event of the keys that it has events of: `touched.rows`, for example.
+        keys: The columns that identify an entity.
+        sequence_by: What orders the events of a key: a column, or an expression such as `struct(at, id)`, which orders
+            field by field. Never NULL.
+        apply_as_deletes: The condition that an event deletes its key: an expression over all columns of the events.
+        column_list: The columns to keep; the keys must be among them. Default: all.
+        except_column_list: The columns to leave out, instead.
+        ignore_null_updates: Whether a NULL in an update leaves the value as it was, in every column.
+        ignore_null_updates_column_list: The columns in which it does.
+        ignore_null_updates_except_column_list: The columns in which it does not, instead.
+        track_history_column_list: The columns whose change begins a new row; other columns show their newest value.
+            Default: all that are kept, the sequence's own among them unless it is left out.
+        track_history_except_column_list: The columns whose change begins none, instead.
+
+    Returns:
+        The kept columns in the events' order, then `__START_AT` and `__END_AT` of the type of the sequence. The current
+        row of a key has NULL as its end; a key that is deleted has no current row. Intervals of a key do not overlap.
+
+    Raises:
+        EventOptionError: The options and the columns of the events do not fit together.
+        BadEventError: While the result is written: an event has NULL in its key or its sequence, or two upserts of a
+            key at one sequence differ.
+    """
+    function = "scd.type2()"
+    layout = ResultColumns.of(
+        function,
+        events.schema,
+        keys,
+        ColumnChoice("column_list", "except_column_list", column_list, except_column_list),
+    )
+    tracked = ColumnChoice(
+        "track_history_column_list",
+        "track_history_except_column_list",
+        track_history_column_list,
+        track_history_except_column_list,
+    ).of(function, layout.values)
+    ignored = NullUpdates(
+        ignore_null_updates,
+        ColumnChoice(
+            "ignore_null_updates_column_list",
+            "ignore_null_updates_except_column_list",
+            ignore_null_updates_column_list,
+            ignore_null_updates_except_column_list,
+        ),
+    ).columns(function, layout)
+    deletes = ("apply_as_deletes", "FALSE" if apply_as_deletes is None else apply_as_deletes)
+    ordered = in_order(mark_events(function, events, layout, sequence_by, {DELETES: deletes}), layout)
+    return _intervals(fill(ordered, layout, ignored), layout, tracked)
+
+
+def _intervals(events: DataFrame, layout: ResultColumns, tracked: tuple[str, ...]) -> DataFrame:
+    """One row for each run of upserts that are equal in the tracked columns (R20).
+
+    A run is shown with the values of its last event; its interval begins at its first event and ends at the next event
+    of the key, which is a delete or begins another run.
+    """
+    values = list(comparable(layout.fields(tracked)).values())
+    before = ", ".join([f"{DELETES} AS deletes", *(f"{value} AS v{i}" for i, value in enumerate(values))])
+    other = [f"NOT ({same(f'{_BEFORE}.v{i}', value)})" for i, value in enumerate(values)]
+    is_head = " OR ".join([f"{_BEFORE} IS NULL", f"{_BEFORE}.deletes", *other])
+    names, over = [quote(name) for name in layout.names], over_keys(layout, SEQUENCE)
+    heads = events.selectExpr("*", f"lag(struct({before})) {over} AS {_BEFORE}").selectExpr(
+        *names, SEQUENCE, DELETES, NEXT, f"NOT {DELETES} AND ({is_head}) AS {_HEAD}"
+    )
+    runs = heads.selectExpr(
+        *names,
+        DELETES,
+        f"last(CASE WHEN {_HEAD} THEN {SEQUENCE} END, TRUE) {over_past(layout)} AS {START_AT}",
+        f"{NEXT} AS {END_AT}",
+        f"lead({DELETES} OR {_HEAD}) {over} AS {_ENDS}",
+    )
+    return runs.where(f"NOT {DELETES} AND coalesce({_ENDS}, TRUE)").selectExpr(*names, START_AT, END_AT)
+
+
+_AT, _START, _END = "__scd_at", "__scd_start", "__scd_end"
+
+
+def as_of(
+    facts: DataFrame,
+    history: DataFrame,
+    at: str | Column,
+    keys: Names,
+    *,
+    start_at: str = START_AT,
+    end_at: str = END_AT,
+) -> DataFrame:
+    """Each fact once, with the columns of its key's row that was current at `at`; NULL in them if none was.
+
+    Args:
+        facts: The facts, with the key's columns.
+        history: Rows with intervals that do not overlap within a key: a result of `type2`, or a table of it.
+        at: When each fact happened, in the history's sequence: a column of the facts, or an expression over them.
+        keys: The columns that identify an entity, on both sides.
+        start_at: The history's column with the start of the interval, which belongs to the interval.
+        end_at: The column with the end, which does not; NULL: the row is current still.
+
+    Returns:
+        The columns of the facts, then those of the history without the keys and the interval.
+
+    Raises:
+        EventOptionError: A column is missing or stands on both sides, or Spark cannot resolve `at`.
+    """
+    function = "scd.as_of()"
+    key = (keys,) if isinstance(keys, str) else tuple(keys)
+    require_columns(function, "keys", key, facts.columns)
+    for option, names in (("keys", key), ("start_at", (start_at,)), ("end_at", (end_at,))):
+        require_columns(function, option, names, history.columns)
+    own = fold([*key, start_at, end_at])
+    values = [name for name in history.columns if name.lower() not in own]
+    for name in values:
+        if name.lower() in fold(facts.columns):
+            raise EventOptionError(
+                function,
+                "COLUMN_ON_BOTH_SIDES",
+                f"finds a column {name} in the facts and in the history",
+                "Rename or drop the column on one side.",
+            )
+    beside = {name: f"__scd_key_{index}" for index, name in enumerate(key)}
+    rows = history.select(
+        *(F.col(quote(name)).alias(alias) for name, alias in beside.items()),
+        F.col(quote(start_at)).alias(_START),
+        F.col(quote(end_at)).alias(_END),
+        *(F.col(quote(name)) for name in values),
+    )
+    same_key = (F.col(quote(name)).eqNullSafe(F.col(alias)) for name, alias in beside.items())
+    within = (F.col(_AT) >= F.col(_START)) & (F.col(_END).isNull() | (F.col(_AT) < F.col(_END)))
+    beside_at = with_options(function, facts, {_AT: ("at", at)})
+    joined = beside_at.join(rows, reduce(Column.__and__, same_key) & within, "left")
+    return joined.select(*map(quote, [*facts.columns, *values]))

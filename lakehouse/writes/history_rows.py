@@ -1,0 +1,250 @@
+"""The rows of a history, and its table: what was held of each entity, from when to when, and what is tracked."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
+from lakehouse.delta.text import fold, quote, same
+from lakehouse.difference.broken_promises import breach_sql
+from lakehouse.errors import MissingKeyError, SchemaError, TrackChangedError, WriteError
+from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.read.run import Run
+from lakehouse.read.touched import require
+from lakehouse.spark.fitting import Breach
+from lakehouse.spark.types import comparable
+from lakehouse.writes.writes import History
+
+EARLIEST = "_EARLIEST"
+"""After the name of the start or the end: a column with the moment after which the change came, where its own time is
+not known. It is there once a history has been compared with its source, for want of the source's changes."""
+NEVER = "CAST(NULL AS TIMESTAMP)"
+BEFORE_ALL = -1
+"""In place of a version: the state in which the changes found the entity."""
+_STATE = ("__version", "__at", "__earliest", "__row")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The columns of a history.
+
+    Args:
+        entity: Those that identify what the history is about; a row of it is identified by them and the start.
+        start: The column with the moment from which a row holds.
+        end: The column with the moment at which it ceased to; NULL while it holds.
+        track: The columns a change of which begins a new row; None for all but the entity's.
+    """
+
+    entity: tuple[str, ...]
+    start: str
+    end: str
+    track: tuple[str, ...] | None = None
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        return (*self.entity, self.start)
+
+    @staticmethod
+    def entity_of(row_key: tuple[str, ...]) -> tuple[str, ...]:
+        """The entity's columns of a history's row key: all but the start."""
+        return row_key[:-1]
+
+    @property
+    def earliest(self) -> tuple[str, str]:
+        return self.start + EARLIEST, self.end + EARLIEST
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The columns that a history adds to its source's, in lower case."""
+        return fold((self.start, self.end, *self.earliest))
+
+    def tracked_columns(self, columns: list[str]) -> list[str]:
+        """The tracked ones of the source's columns."""
+        entity = fold(self.entity)
+        track = None if self.track is None else fold(self.track)
+        return [
+            column for column in columns if column.lower() not in entity and (track is None or column.lower() in track)
+        ]
+
+    def states(self, images: DataFrame, times: DataFrame, earliest: str) -> DataFrame:
+        """The state of each entity after each commit that changed it; a NULL row if the entity is gone.
+
+        `__held` is the number of the entity's rows that the commit left in the source, `__gone` of those it removed.
+
+        Args:
+            images: Rows of a change data feed.
+            times: The time of each version, as columns `__version` and `__at`.
+            earliest: SQL of the moment after which the changes came, where their times are not known; else NULL.
+        """
+        feed = fold((CHANGE, VERSION, TIMESTAMP))
+        row = ", ".join(quote(column) for column in images.columns if column.lower() not in feed)
+        is_after = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
+        each = images.selectExpr(
+            *self._keys,
+            f"{VERSION} AS __version",
+            f"IF({is_after}, struct({row}), NULL) AS __row",
+            f"IF({CHANGE} IN ('{DELETE}', '{BEFORE}'), 1, NULL) AS __taken",
+        )
+        commits = each.groupBy(*self._names, "__version").agg(
+            F.first("__row", ignorenulls=True).alias("__row"),
+            F.count("__row").alias("__held"),
+            F.count("__taken").alias("__gone"),
+        )
+        return (
+            commits.where(self._refused_where("__held > 1"))
+            .join(F.broadcast(times), "__version")
+            .selectExpr(*self._names, "__version", "__at", f"{earliest} AS __earliest", "__row", "__held", "__gone")
+        )
+
+    def _refused_where(self, several_rows: str) -> str:
+        """A condition that holds of each state, and raises where the source has more rows of an entity than one."""
+        several = breach_sql(Breach.SEVERAL, dict(zip(self.entity, self._names, strict=True)))
+        return f"CASE WHEN {several_rows} THEN CAST(raise_error({several}) AS BOOLEAN) ELSE TRUE END"
+
+    def states_before(self, rows: DataFrame, columns: list[str], *, exact: bool = True) -> DataFrame:
+        """The state in which the changes find each entity.
+
+        Args:
+            rows: The history's rows that held when the changes began, ends aside.
+            columns: The source's columns.
+            exact: Whether the source had these rows just before the changes. A restated history may have found rows
+                by comparison, and says of a moment between two comparisons what was true at the first.
+        """
+        values = ", ".join(map(quote, columns))
+        earliest = quote(self.earliest[0]) if self.earliest[0].lower() in fold(rows.columns) else NEVER
+        return rows.selectExpr(
+            *self._keys,
+            f"CAST({BEFORE_ALL} AS BIGINT) AS __version",
+            f"{quote(self.start)} AS __at",
+            f"{earliest} AS __earliest",
+            f"struct({values}) AS __row",
+            f"CAST({int(exact)} AS BIGINT) AS __held",
+            "0L AS __gone",
+        )
+
+    def rows(self, states: DataFrame, *, one_task: bool, dropped: Collection[str] = ()) -> DataFrame:
+        """The rows of the history that the states make up.
+
+        Args:
+            states: The states of each entity, from `states_before` and `states`.
+            one_task: Whether they are so few that one task is quicker than a shuffle.
+            dropped: Columns that the source no longer has, of which a row keeps the value that it began with.
+        """
+        schema = next(f.dataType for f in states.schema.fields if f.name == "__row")
+        assert isinstance(schema, StructType)
+        now, was = (comparable(schema, f"{side}.") for side in ("__row", "__was"))
+        tracked = [column for column in self.tracked_columns(schema.names) if column not in dropped]
+        differs = " OR ".join(f"NOT ({same(now[c], was[c])})" for c in tracked) or "FALSE"
+        entity = ", ".join(self._names)
+        begins = f"CASE WHEN __row IS NULL THEN __was IS NOT NULL WHEN __was IS NULL THEN TRUE ELSE {differs} END"
+        over = f"OVER (PARTITION BY {entity} ORDER BY __version)"
+        together = states.coalesce(1) if one_task else states.repartition(*self._names)
+        beside = together.selectExpr("*", f"lag(__row) {over} AS __was", f"lag(__held) {over} AS __had")
+        beside = beside.where(self._refused_where(f"__version > {BEFORE_ALL} AND __had - __gone + __held > 1"))
+        runs = beside.selectExpr(*self._names, *_STATE, f"sum(IF({begins}, 1, 0)) {over} AS __run")
+        ends = f"OVER (PARTITION BY {entity} ORDER BY __run)"
+        each = runs.groupBy(*self._names, "__run").agg(
+            F.min("__at").alias("__at"),
+            F.min_by("__earliest", "__version").alias("__earliest"),
+            F.max_by("__row", "__version").alias("__row"),
+            F.min_by("__row", "__version").alias("__first"),
+        )
+        bounded = each.selectExpr("*", f"lead(__at) {ends} AS __end", f"lead(__earliest) {ends} AS __end_earliest")
+        return bounded.where("__row IS NOT NULL").selectExpr(*self._columns(schema.names, dropped))
+
+    def _columns(self, names: list[str], dropped: Collection[str]) -> list[str]:
+        """The history's columns: what finds its rows comes first, because Delta keeps statistics of the first ones."""
+        entity = fold(self.entity)
+        start, end = self.earliest
+        return [
+            *(f"__row.{quote(name)} AS {quote(name)}" for name in names if name.lower() in entity),
+            f"__at AS {quote(self.start)}",
+            f"__end AS {quote(self.end)}",
+            f"__earliest AS {quote(start)}",
+            f"__end_earliest AS {quote(end)}",
+            *(
+                f"{'__first' if name in dropped else '__row'}.{quote(name)} AS {quote(name)}"
+                for name in names
+                if name.lower() not in entity
+            ),
+        ]
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"__key_{index}" for index, _ in enumerate(self.entity)]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [f"{quote(column)} AS {name}" for column, name in zip(self.entity, self._names, strict=True)]
+
+
+def shape_of(run: Run, write: History) -> Shape:
+    """The columns of the history; of a run under the row key, too.
+
+    Raises:
+        MissingKeyError: The table declares no key, which names the entity.
+        TrackChangedError: The history has tracked other columns.
+        WriteError: The table has another layout, or was not kept by a `History`.
+    """
+    if not run.table.key_columns:
+        raise MissingKeyError(run.name, "History")
+    if run.slice is not None or run.table.partition_columns:
+        raise WriteError(
+            f"The history '{run.name}' cannot be partitioned: its rows lie by their end, so that the current ones are "
+            f"found without reading the past.",
+            "Nothing was written. Leave partitions_def and partition_by out.",
+        )
+    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+    if mark is not None and mark.definition is not None:
+        if mark.extract is not None and TRACK not in mark.definition:
+            raise WriteError(
+                f"The table of '{run.name}' was kept by a Snapshot, not by a History.",
+                "Nothing was written. Write the history to another asset.",
+            )
+        was, now = mark.definition.get(TRACK, ""), short(write.tracked_text)
+        if was != now:
+            raise TrackChangedError(run.name, was, now)
+    return Shape(run.table.key_columns, write.start_at, write.end_at, write.tracked_columns)
+
+
+def laid_out_shape(run: Run, write: History) -> Shape:
+    """The columns of a history whose run is under the row key, from `laid_out`."""
+    return Shape(Shape.entity_of(run.table.key_columns), write.start_at, write.end_at, write.tracked_columns)
+
+
+def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:
+    """Refuses rows of which no history of this shape can be kept.
+
+    Args:
+        asset: The asset.
+        shape: The columns of the history.
+        source: What the rows are of, for messages.
+        columns: Their columns.
+        stored: Columns that the table has; a tracked one need not be delivered.
+
+    Raises:
+        ColumnMissingError: A column of the entity, or a tracked one, is missing.
+        SchemaError: They have a column that the history adds.
+    """
+    require(columns, shape.entity, source)
+    require([*columns, *stored], shape.track or (), source)
+    taken = {column: "is a column of the source too" for column in columns if column.lower() in shape.own}
+    if taken:
+        raise SchemaError(asset, taken, "Choose other names in History(start_at=..., end_at=...).")
+
+
+def laid_out(run: Run, write: History, shape: Shape) -> Run:
+    """The run under the key of the history's rows, whose mark says what is tracked."""
+    layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
+    run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
+    dropped = {part: value for part, value in _before(run).items() if part.startswith(DROPPED)}
+    return replace(run, definition={**run.definition, **dropped, TRACK: short(write.tracked_text)})
+
+
+def _before(run: Run) -> Definition:
+    """The definition in the mark; nothing if there is no mark, or if an earlier version wrote it."""
+    return (run.cursor.mark.definition or {}) if isinstance(run.cursor, Known) else {}

@@ -1,0 +1,248 @@
+"""What the command says of tables, by real logs; nothing of Spark is loaded."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from lakehouse.cli.main import main
+from lakehouse.cli.table_status import TableState, table_status, table_statuses
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from resources.environments import PROJECT
+from tests.support.daily import run_day
+from tests.support.marked import append, run
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A source at version 1, of which `gold/copies` has read version 0, and `totals` all of `gold/copies`."""
+    append(tmp_path, "orders", 1, 2)
+    run(tmp_path, "gold/copies", "orders")
+    run(tmp_path, "totals", "gold/copies")
+    append(tmp_path, "orders", 3)
+    return tmp_path
+
+
+def answer(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> Any:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def states(capsys: pytest.CaptureFixture[str], root: Path, code: int = 0) -> dict[str, str]:
+    return {t["name"]: t["state"] for t in answer(capsys, code, "status", "--root", str(root))["tables"]}
+
+
+def test_the_status_says_of_each_table_whether_it_has_read_its_sources(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert states(capsys, lake) == {"orders": "source", "gold/copies": "behind", "totals": "up to date"}
+    assert main(["status", "--root", str(lake)]) == 0
+    text = capsys.readouterr().out
+    assert "orders at 0 of 1 (1 version unread since 20" in text and text.endswith("\n3 tables.\n")
+    run(lake, "gold/copies", "orders", rows=False)
+    assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
+
+
+def test_a_commit_that_changed_no_row_leaves_nobody_behind(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(lake, "gold/copies", "orders")
+    run(lake, "totals", "gold/copies")
+    DeltaTable(str(lake / "orders")).optimize.compact()
+    assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
+
+
+def test_a_source_that_was_replaced_is_a_gap_and_the_exit_code_says_so(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(lake / "orders")
+    append(lake, "orders", 1)
+    assert states(capsys, lake, code=1)["gold/copies"] == "gap"
+    reading = answer(capsys, 0, "readers", "orders", "--root", str(lake))["readers"][0]
+    assert reading["reader"] == "gold/copies"
+    assert reading["gap"].startswith("another table (id ") and reading["gap"].endswith(") has taken its place")
+
+
+def test_a_log_that_was_cleaned_behind_the_position_is_a_gap(lake: Path) -> None:
+    for row in range(4, 7):
+        append(lake, "orders", row)
+    DeltaTable(str(lake / "orders")).create_checkpoint()
+    for version in (0, 1, 2):
+        (lake / "orders" / "_delta_log" / f"{version:020}.json").unlink()
+    logs = {name: FileLog(Location(f"{lake}/{name}"), name) for name in ("orders", "gold/copies")}
+    status = table_status("gold/copies", logs)
+    assert status is not None and status.state is TableState.GAP
+    assert status.reads[0].gap == "the log after version 0 was cleaned up"
+
+
+def test_the_readers_of_a_table_are_those_whose_marks_name_it(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(lake))["readers"]
+    assert (reading["reader"], reading["read"], reading["newest"], reading["unread"]) == ("gold/copies", 0, 1, 1)
+    assert answer(capsys, 0, "readers", "totals", "--root", str(lake))["readers"] == []
+
+
+def test_the_changes_of_a_table_are_its_commits_after_one_version_up_to_another(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (change,) = answer(capsys, 0, "changes", "orders", "--root", str(lake), "--after", "0")["changes"]
+    assert (change["version"], change["operation"], change["run"]) == (1, "WRITE", None)
+    (made,) = answer(capsys, 0, "changes", "totals", "--root", str(lake))["changes"]
+    assert made["run"] == "run"
+    assert main(["changes", "orders", "--root", str(lake), "--upto", "9"]) == 1
+    assert "'orders' has no versions (-1, 9]: it is at version 1." in capsys.readouterr().err
+
+
+def test_a_source_that_is_gone_is_a_problem_of_its_readers(lake: Path) -> None:
+    shutil.rmtree(lake / "orders")
+    logs = {name: FileLog(Location(str(lake / name)), name) for name in ("orders", "gold/copies", "totals")}
+    states = {status.name: status.state for status in table_statuses(logs)}
+    assert "orders" not in states and TableState.UNREADABLE in states.values()
+    elsewhere = table_statuses({name: log for name, log in logs.items() if name != "orders"})
+    assert {status.name: status.state for status in elsewhere} == {
+        "gold/copies": TableState.UNKNOWN,
+        "totals": TableState.UP_TO_DATE,
+    }, "the log of a source is not looked at"
+
+
+def test_a_log_that_cannot_be_read_is_named_and_hides_no_other_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append(lake, "damaged", 1)
+    run(lake, "of_damaged", "damaged")
+    (lake / "damaged" / "_delta_log" / f"{0:020}.json").write_text("{ no json")
+    known = {"orders": "source", "gold/copies": "behind", "totals": "up to date"}
+    assert states(capsys, lake, code=1) == known | {"damaged": "unreadable", "of_damaged": "unreadable"}
+    assert main(["status", "--root", str(lake)]) == 1
+    text = capsys.readouterr().out
+    assert "The log of 'damaged' cannot be trusted: Kernel error: Json error: Encountered unexpected" in text
+    assert ".c:" not in text, "the stack of deltalake"
+    assert text.endswith("5 tables, 2 tables of which not every log can be read.\n")
+    answered = answer(capsys, 1, "readers", "orders", "--root", str(lake))
+    assert [reading["reader"] for reading in answered["readers"]] == ["gold/copies"]
+    assert answered["unreadable"].keys() == {"damaged"}
+    (reading,) = answer(capsys, 1, "readers", "damaged", "--root", str(lake))["readers"]
+    assert (reading["reader"], reading["read"]) == ("of_damaged", 0) and "cannot be trusted" in reading["problem"]
+
+
+def test_a_log_that_no_writer_of_delta_would_write_hides_no_other_table(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lake / "orders" / "_delta_log" / f"{1:020}.json"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(json.dumps({"commitInfo": []} if "commitInfo" in line else line) for line in lines))
+    assert states(capsys, lake, code=1)["totals"] == "up to date"
+
+
+def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    append(tmp_path, "orders", 1)
+    run_day(tmp_path, "2013-01-02")
+    append(tmp_path, "orders", 2)
+    run_day(tmp_path, "2013-01-03")
+    assert states(capsys, tmp_path) == {"orders": "source", "daily": "by partition"}
+    assert main(["status", "--root", str(tmp_path)]) == 0
+    assert "partition 2013-01-03, the last that was written: orders at 1 of 1" in capsys.readouterr().out
+    (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(tmp_path))["readers"]
+    assert (reading["reader"], reading["partitions"], reading["read"]) == ("daily", ["2013-01-03"], 1)
+
+
+SHOP = """
+import dagster as dg
+from lakehouse import Append, Changes, DeltaIOManager, Merge, Policy, Table
+
+DAYS = dg.StaticPartitionsDefinition(["2013-01-02", "2013-01-03"])
+
+def clean(rows): return rows.where("{condition}")
+
+@dg.asset(metadata=Table(key="id"))
+def copies(orders: Changes) -> Merge:
+    return Merge(clean(orders.touched("id").rows), orders.touched("id"))
+
+@dg.asset(metadata=Table(key="id", policy=Policy(on_new_code="warn")))
+def warned(orders: Changes) -> Merge:
+    return Merge(clean(orders.touched("id").rows), orders.touched("id"))
+
+@dg.asset
+def log(orders: Changes) -> Append: return Append(clean(orders.appended()))
+
+@dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
+def daily(orders: Changes) -> Merge:
+    return Merge(clean(orders.touched("id").rows), orders.touched("id"))
+
+orders = dg.AssetSpec("orders", metadata=Table(key="id"))
+io_manager = DeltaIOManager(spark=object(), root={root!r})
+defs = dg.Definitions([orders, copies, warned, log, daily], resources={{"io_manager": io_manager}})
+"""
+
+
+def test_the_tables_that_are_compared_because_their_code_changed_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakehouse.dagster.code.digest import code_of
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    file = tmp_path / "shop_of_status.py"
+
+    def write(condition: str) -> Any:
+        file.write_text(SHOP.format(condition=condition, root=str(tmp_path)))
+        sys.modules.pop("shop_of_status", None)
+        return resolve_name("shop_of_status")
+
+    shop = write("id > 0")
+    append(tmp_path, "orders", 1, 2)
+    for name in ("copies", "warned", "log"):
+        run(tmp_path, name, "orders", code=code_of(getattr(shop, name).op.compute_fn.decorated_fn))
+    for day in ("2013-01-02", "2013-01-03"):
+        run_day(tmp_path, day, code=code_of(shop.daily.op.compute_fn.decorated_fn))
+    named = {
+        table["name"]: table["new_code"] for table in answer(capsys, 0, "status", "-m", "shop_of_status")["tables"]
+    }
+    assert named == dict.fromkeys(["orders", "copies", "warned", "log", "daily"]), "nothing waits"
+
+    shop = write("id > 1")
+    run_day(tmp_path, "2013-01-03", code=code_of(shop.daily.op.compute_fn.decorated_fn))
+    named = {
+        table["name"]: table["new_code"] for table in answer(capsys, 0, "status", "-m", "shop_of_status")["tables"]
+    }
+    assert named == {
+        "orders": None,
+        "copies": {"why": "the code that copies names changed: clean", "rows": 1, "partitions": []},
+        "warned": None,
+        "log": None,
+        "daily": {"why": "the code that daily names changed: clean", "rows": None, "partitions": ["2013-01-02"]},
+    }
+    assert main(["status", "-m", "shop_of_status"]) == 0
+    text = capsys.readouterr().out
+    assert "copies: the code that copies names changed: clean; its next run compares everything once (1 row)." in text
+    assert "each of 1 partition is compared once, in its own next run: 2013-01-02." in text
+    assert main(["status", "--root", str(tmp_path)]) == 0
+    assert "the code" not in capsys.readouterr().out, "without definitions nobody knows the code"
+
+
+def test_a_root_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--root", str(tmp_path / "nowhere")])
+    assert ended.value.code == 2
+    assert f"There is no directory {tmp_path}/nowhere." in capsys.readouterr().err
+
+
+def test_a_table_that_is_not_there_is_a_wrong_command_line(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["readers", "order", "--root", str(lake)])
+    assert ended.value.code == 2
+    assert "There is no table order. There are: gold/copies, orders, totals." in capsys.readouterr().err
+
+
+def test_a_command_about_logs_loads_neither_spark_nor_dagster(lake: Path) -> None:
+    code = f"import sys; from lakehouse.cli.main import main; main(['status', '--root', {str(lake)!r}]); print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert {"pyspark", "dagster", "grpc"} & set(told.stdout.splitlines()[-1].split()) == set()

@@ -1,0 +1,54 @@
+"""Small projects in a directory, whose modules are loaded anew after each edit."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from lakehouse.cursor.code import Code
+from lakehouse.dagster.code.digest import code_of
+
+ASSET = "shop.orders:orders"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A package `shop` below a directory.
+
+    Args:
+        root: The directory.
+    """
+
+    root: Path
+
+    def write(self, **modules: str) -> None:
+        folder = self.root / "shop"
+        folder.mkdir(exist_ok=True, parents=True)
+        for name, text in {"__init__": "", **modules}.items():
+            (folder / f"{name}.py").write_text(text)
+
+    def load(self, name: str = ASSET) -> Any:
+        """An object of the project, of modules that are loaded now."""
+        for module in [module for module in sys.modules if module.split(".")[0] == "shop"]:
+            del sys.modules[module]
+        sys.path.insert(0, str(self.root))
+        sys.path_importer_cache.clear()
+        try:
+            return resolve_name(name)
+        finally:
+            sys.path.remove(str(self.root))
+
+    def code(self, name: str = ASSET, **modules: str) -> Code | None:
+        """The code of the asset's function, after modules have been edited."""
+        if modules:
+            self.write(**modules)
+        return code_of(self.load(name))
+
+
+def projects(root: Path) -> Iterator[Project]:
+    """A project of which no compiled file is left, which another edit within a second would not replace."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    yield Project(root)
+    sys.dont_write_bytecode = before

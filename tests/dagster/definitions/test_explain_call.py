@@ -1,0 +1,95 @@
+"""What `explain` says, beside what the run then does: through Spark."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import functions as F
+
+from lakehouse import Append, Changes, Merge, Read, Table, explain
+from lakehouse.read.forecast import Reading
+from tests.support.house import House, metadata
+from tests.support.lake import cleaned
+from tests.support.slow import slow
+from tests.support.tables import carried, copies, orders, totals
+
+pytestmark = pytest.mark.served
+
+
+def test_the_plan_that_is_named_is_the_statement_that_the_run_commits(house: House) -> None:
+    assets = [orders, copies, totals]
+    house = House(house.lake, assets, house.instance)
+    defs = dg.Definitions(assets=assets, resources={"io_manager": house.io_manager})
+
+    def planned() -> str:
+        before = house.lake.version("orders"), house.lake.exists("copies") and house.lake.version("copies")
+        write = explain(defs, "copies", call=True).write
+        assert before == (house.lake.version("orders"), house.lake.exists("copies") and house.lake.version("copies"))
+        assert write is not None and write.plan is not None
+        return write.plan
+
+    assert planned() == "create"
+    house.run("copies")
+    assert planned() == "nothing: no row differs"
+    house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
+    of = explain(defs, "copies")
+    assert of.inputs[0].rows is not None and of.inputs[0].rows.updated == 1
+    statement = planned()
+    assert "the 1 row that differs" in statement
+    assert metadata(house.run("copies"), "copies")["write"].startswith(statement)
+    assert "has nothing to do" in str(explain(defs, "copies"))
+
+
+class Least(dg.Config):
+    least: int = 20
+
+
+@dg.asset(metadata=Table(key="id"))
+def large(config: Least, orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where(F.col("v") >= config.least), touched)
+
+
+@dg.asset(metadata=Table(key="id"), config_schema={"least": dg.Field(int, default_value=20)})
+def large_too(context: dg.AssetExecutionContext, orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.where(F.col("v") >= context.op_execution_context.op_config["least"]), touched)
+
+
+@pytest.mark.parametrize("asset", [large, slow(large_too)])
+def test_the_function_is_called_with_the_config_of_the_run(house: House, asset: dg.AssetsDefinition) -> None:
+    name = asset.key.to_user_string()
+    house.assets = [orders, asset]
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    house.run(name)  # with a definition of its own: least = 20
+    as_it_is, with_all = (explain(defs, name, run_config=config, call=True).write for config in (None, _least(name, 0)))
+    assert as_it_is is not None and with_all is not None
+    assert as_it_is.plan == "nothing: no row differs"
+    assert with_all.plan is not None and "append" in with_all.plan
+
+
+def _least(name: str, value: int) -> dict[str, Any]:
+    return {"ops": {name: {"config": {"least": value}}}}
+
+
+@pytest.mark.slow
+def test_an_archive_that_is_foreseen_is_what_the_run_reads(house: House) -> None:
+    @dg.asset
+    def kept(orders: Changes) -> Append:
+        return Append(orders.log())
+
+    ins = {"orders": dg.AssetIn(metadata=Read(archive="kept"))}
+    late = dg.asset(name="late", ins=ins, metadata=Table(key="id"))(carried)
+    house.assets = [orders, kept, late]
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    house.run("kept", "late")
+    for _ in range(10):  # Delta then writes a checkpoint
+        house.lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 1")
+    house.run("kept")
+    cleaned(house.lake, "orders")
+    (source,) = explain(defs, "late").inputs
+    assert source.reading is Reading.ARCHIVE
+    (read,) = metadata(house.run("late"), "late")["read"]
+    assert (read["after"], read["upto"]) == (source.after, source.upto)
+    assert "archive" in str(read)
+    assert house.lake.rows("late") == house.lake.rows("orders")

@@ -1,0 +1,169 @@
+"""What the checks that read only logs say, by histories in memory; each sentence with the state that it is about."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import Unread, unread
+from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, archive, feed, lasting, schema
+from lakehouse.dagster.definitions.lateness import lag, staleness
+from lakehouse.delta.commit_info import Commit, count_of
+from lakehouse.delta.log import FileSchema, feed_retention, interval
+from tests.support.commits import TABLE_ID, History
+
+DAY = 86_400_000
+NOW = 100 * DAY
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+def source(*days_ago: float, read: int = 0, table: str = TABLE_ID, oldest: int = 0, **properties: str) -> Unread:
+    """A source with an append on each of some days ago, the oldest first, of which `read` versions were read."""
+    history = History(asset="src", properties=FEED | {k.replace("__", "."): v for k, v in properties.items()})
+    for _ in days_ago:
+        history.append()
+    history.entries = [
+        replace(commit, timestamp=NOW - int(days * DAY)) for commit, days in zip(history.entries, days_ago, strict=True)
+    ]
+    history.oldest = oldest
+    found = unread(history, "src", Position(table, read))
+    assert found is not None
+    return found
+
+
+def test_the_lag_is_the_age_of_the_oldest_change_that_is_not_read() -> None:
+    late = lag("copies", [source(9, 3, 1)], timedelta(days=2), NOW)
+    assert late.grade is Grade.FAILED
+    assert late.figures == {"versions behind": 2, "seconds behind": 3 * 86_400}
+    assert late.sentence.startswith(
+        "'copies' has not read 2 versions of 'src' (oldest 3 days ago). The limit is 2 days"
+    )
+    assert lag("copies", [source(9, 3, 1, read=1)], timedelta(days=2), NOW).grade is Grade.PASSED
+    assert lag("copies", [source(9, 3, 1, read=2)], timedelta(days=2), NOW).sentence == (
+        "'copies' has read every change of its sources."
+    )
+
+
+def test_a_commit_that_changed_no_row_keeps_nobody_waiting() -> None:
+    history = History(asset="src")
+    history.append()
+    history.add("OPTIMIZE")
+    found = unread(history, "src", Position(TABLE_ID, 0))
+    assert found is not None and (found.versions, found.since) == (0, None)
+
+
+def test_a_log_that_was_cleaned_behind_the_position_is_as_late_as_it_was_kept_for() -> None:
+    gone = source(40, 39, 38, 1, oldest=3)
+    assert gone.commits is None
+    assert lag("copies", [gone], timedelta(days=2), NOW).figures["seconds behind"] == 7 * 86_400
+    assert staleness("copies", [gone], timedelta(days=2), NOW).grade is Grade.FAILED
+    assert "that its log no longer has" in staleness("copies", [gone], timedelta(days=2), NOW).sentence
+    assert feed("copies", [gone]).records == ({"source": "src", "feed": "the log after version 0 was cleaned up"},)
+
+
+@pytest.mark.parametrize(
+    ("days", "grade"), [(1.0, Grade.PASSED), (5.5, Grade.WARNS), (6.9, Grade.WARNS), (7.5, Grade.FAILED)]
+)
+def test_the_deadline_is_the_age_of_the_oldest_unread_change_against_what_its_source_keeps(
+    days: float, grade: Grade
+) -> None:
+    """VACUUM may remove change files after a week, unless the table says otherwise."""
+    finding = staleness("copies", [source(9, days)], timedelta(days=2), NOW)
+    assert finding.grade is grade
+    assert finding.figures == {"hours left": round((7 - days) * 24, 1)}
+    kept = source(9, days, delta__deletedFileRetentionDuration="interval 30 days")
+    assert staleness("copies", [kept], timedelta(days=2), NOW).grade is Grade.PASSED
+
+
+def test_what_has_read_everything_has_no_deadline() -> None:
+    finding = staleness("copies", [source(90, 80, read=1)], timedelta(days=2), NOW)
+    assert finding.grade is Grade.PASSED and finding.figures == {}
+
+
+def test_the_feed_is_contiguous_only_of_the_table_that_was_read_and_while_it_is_kept() -> None:
+    def broken(found: Unread) -> object:
+        finding = feed("copies", [found])
+        assert (finding.grade is Grade.FAILED) == (finding.figures["sources with a gap"] == 1)
+        return finding.records[0]["feed"]
+
+    assert broken(source(3, 2, 1)) == "contiguous"
+    assert broken(source(3, table="another")) == f"another table (id {TABLE_ID}) has taken its place"
+    assert broken(source(3, read=5)) == "its log ends at version 0, and version 5 was read"
+    off = source(3, delta__enableChangeDataFeed="false")
+    assert broken(off) == "its change data feed was switched off"
+
+
+def test_a_column_that_came_went_or_changed_its_type_is_drift() -> None:
+    before = FileSchema((), fields(id="integer", v="integer", old="string"))
+    after = FileSchema((), fields(id="integer", v="long", new="string"))
+    drift = Drift.between("src", 3, before, after)
+    assert drift.differences == {"new": "added", "old": "dropped or renamed", "v": "integer became long"}
+    none = Drift.between("copies", 1, before, before)
+    found = schema("copies", ["gone"], none, [drift], 3)
+    assert found.grade is Grade.WARNS and found.figures == {"columns": 3, "columns that differ": 4}
+    assert schema("copies", [], none, [], 3).grade is Grade.PASSED
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 999), st.sampled_from(["week", "day", "hour", "minute", "second"])), min_size=1)
+)
+def test_a_duration_is_the_sum_of_its_parts_however_it_is_written(parts: list[tuple[int, str]]) -> None:
+    expected = sum((timedelta(**{f"{unit}s": number}) for number, unit in parts), timedelta())
+    text = " ".join(f"{number} {unit}{'s' if number % 2 else ''}" for number, unit in parts)
+    assert interval(text) == interval(f"INTERVAL {text.upper()}") == expected
+
+
+@pytest.mark.parametrize("text", ["", "interval", "30", "days", "interval 1 month", "interval 1 day and a bit"])
+def test_what_is_no_duration_of_deltas_is_not_guessed_at(text: str) -> None:
+    assert interval(text) is None
+
+
+def test_a_table_that_says_nothing_keeps_its_changes_for_a_week() -> None:
+    head = source(1).head
+    assert feed_retention(head) == timedelta(days=7)
+    short = source(1, delta__logRetentionDuration="interval 1 day").head
+    assert feed_retention(short) == timedelta(days=1)
+
+
+def test_one_of_a_thing_is_not_many() -> None:
+    assert [count_of(n, "row") for n in (0, 1, 2, 2000)] == ["0 rows", "1 row", "2 rows", "2,000 rows"]
+    assert [lasting(s) for s in (0, 1, 90, 7_300, 200_000)] == [
+        "0 seconds",
+        "1 second",
+        "90 seconds",
+        "2 hours",
+        "2 days",
+    ]
+
+
+def test_a_check_that_cannot_be_made_warns() -> None:
+    assert Finding.unavailable("why").grade is Grade.WARNS
+
+
+def test_a_commit_is_unread_only_after_the_position() -> None:
+    found = source(5, 4, 3, read=1)
+    assert [commit.version for commit in found.commits or ()] == [2]
+    assert all(isinstance(commit, Commit) for commit in found.commits or ())
+
+
+def test_an_archive_that_lacks_rows_of_a_commit_is_wrong_and_a_commit_that_does_not_count_proves_nothing() -> None:
+    commits = [
+        Commit(1, 0, "WRITE", {"mode": "Append"}, {"numOutputRows": 3}),
+        Commit(2, 0, "UPDATE", metrics={"numUpdatedRows": 2}),
+        Commit(3, 0, "RESTORE"),
+        Commit(4, 0, "OPTIMIZE"),
+    ]
+    whole = archive("log", "src", 0, commits, {1: 3, 2: 4, 3: 7})
+    assert (whole.grade, whole.figures) == (Grade.PASSED, {"commits": 3, "commits that differ": 0})
+    for rows in ({1: 3, 2: 3}, {2: 4}, {1: 3, 2: 4, 4: 1}):
+        assert archive("log", "src", 0, commits, rows).grade is Grade.FAILED
+    assert archive("log", "src", 0, commits, {1: 3}).records == (
+        {"version": 2, "rows of the commit": 4, "rows here": 0},
+    )
+
+
+def fields(**types: str) -> tuple[dict[str, str], ...]:
+    return tuple({"name": name, "type": kind} for name, kind in types.items())

@@ -1,0 +1,83 @@
+"""Calls that mean nothing are refused before Spark is asked for anything, each in a sentence that says what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lakehouse.delta.log import VersionRange
+from lakehouse.delta.partition_keys import PartitionKey, Slice
+from lakehouse.delta.table import Table
+from lakehouse.errors import LakehouseError, PartitionRangeError, ReadError, WriteError
+from lakehouse.materialization import Materialization, begin
+from lakehouse.read.asset import Asset
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import Nothing
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey
+from lakehouse.spark.table_version import TableRef, TableVersion
+
+NO_SPARK: Any = None
+NOWHERE = TableRef.at_path("landed", "/nowhere/landed")
+
+
+def touched(name: str, *columns: str) -> Touched:
+    """Every key of a source, of which nothing but its identity matters here."""
+    source: Any = object()
+    return Touched(columns, EveryKey(), source, (name,))
+
+
+def unnamed() -> object:
+    source = TableVersion(NO_SPARK, TableRef.at_path("orders", "/nowhere/orders"), "id", 1)
+    return Changes(source, VersionRange(0, 1), Nothing()).touched()
+
+
+def of_other_columns() -> object:
+    return touched("orders", "id") | touched("customers", "customer")
+
+
+def rows_of_two() -> object:
+    return (touched("orders", "id") | touched("customers", "id")).rows
+
+
+def keys_of_two() -> object:
+    return (touched("orders", "id") | touched("customers", "id")).keys
+
+
+def appended(slice_: Slice) -> Materialization:
+    asset = Asset("landed", Table(partition_by="day"), NOWHERE, appends=True, incremental=True)
+    return begin(lambda: NO_SPARK, asset, "run", slice=slice_)
+
+
+def days(*found: str) -> Slice:
+    return Slice(tuple(PartitionKey(day, {"day": day}, {}) for day in found))
+
+
+def appended_to_two() -> object:
+    return appended(days("2013-01-01", "2013-01-02"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "said"),
+    [
+        (unnamed, ReadError, r"touched\(\) of 'orders' needs the columns"),
+        (of_other_columns, WriteError, r"of \(id\) and of \(customer\) cannot be united: .* via\(frame, 'id'\)"),
+        (rows_of_two, WriteError, r"of orders and customers come from two sources, .* Use of\(frame\)"),
+        (keys_of_two, WriteError, r"of two sources together no list of them exists; use of\(\)"),
+        (
+            appended_to_two,
+            PartitionRangeError,
+            r"'landed' reads Changes, .* Nothing was written. Backfill .* one run per partition",
+        ),
+    ],
+    ids=["no column", "other columns", "rows of two sources", "keys of two sources", "changes in two partitions"],
+)
+def test_what_means_nothing_is_refused_in_words(
+    asked: Callable[[], object], error: type[LakehouseError], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        asked()
+
+
+def test_changes_are_appended_to_one_partition_in_a_run() -> None:
+    assert appended(days("2013-01-01")).run.slice == days("2013-01-01")

@@ -1,0 +1,271 @@
+"""The automation condition: its truth is what the logs say is unread. Real tables and marks, written without Spark."""
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from dagster._core.events import AssetMaterializationPlannedData
+from dagster._core.utils import make_new_run_id
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
+from lakehouse.dagster.follow import automation as module
+from lakehouse.dagster.follow.automation import Pauses, Requests
+from lakehouse.dagster.follow.requests import digest_of
+from tests.support.marked import FEED, append, run
+from tests.support.tables import DAYS, orders
+from tests.support.ticks import tick
+
+COPIES, TOTALS = dg.AssetKey("copies"), dg.AssetKey("totals")
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def copies(orders: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def totals(copies: Changes) -> Merge: ...
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"), automation_condition=automation())
+def daily(orders: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def joined(copies: Changes, nowhere: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"), automation_condition=automation())
+def behind(joined: Changes, copies: Changes) -> Merge: ...
+
+
+@dataclass
+class Place:
+    """Tables below a root, and the evaluations of the conditions on them."""
+
+    root: Path
+    instance: dg.DagsterInstance
+    assets: list[Any] = field(default_factory=lambda: [orders, copies, totals])
+    cursor: Any = None
+
+    @property
+    def definitions(self) -> dg.Definitions:
+        manager = DeltaIOManager(spark=object(), root=str(self.root))
+        return validate(dg.Definitions(assets=self.assets, resources={"io_manager": manager}))
+
+    @property
+    def _selected(self) -> dg.AssetSelection:
+        return dg.AssetSelection.assets(*(asset.key for asset in self.assets))
+
+    def ticks(self) -> set[str]:
+        """The tables, and their partitions, that one tick requests; each time the code location is loaded anew."""
+        result = dg.evaluate_automation_conditions(self.definitions, self.instance, self._selected, cursor=self.cursor)
+        self.cursor = result.cursor
+        named = {asset.key for asset in self.assets}
+        return {
+            " ".join(filter(None, (key.to_user_string(), partition)))
+            for key in named
+            for partition in result.get_requested_partitions(key)
+        }
+
+    def append(self, name: str, *ids: int) -> int:
+        return append(self.root, name, *ids)
+
+    def run(self, name: str, source: str, *, rows: bool = True) -> None:
+        run(self.root, name, source, rows=rows)
+
+
+@pytest.fixture
+def place(tmp_path: Path, instance: dg.DagsterInstance) -> Place:
+    place = Place(tmp_path, instance)
+    place.append("orders", 1, 2)
+    return place
+
+
+@pytest.fixture
+def settled(place: Place) -> Place:
+    """A graph whose tables have read everything."""
+    place.run("copies", "orders")
+    place.run("totals", "copies")
+    assert place.ticks() == set()
+    return place
+
+
+def test_an_upstream_that_moved_before_the_first_tick_is_not_missed(place: Place) -> None:
+    """There was no tick before that, and so no event: what is unread is a state."""
+    place.append("orders", 3)
+    assert place.ticks() == {"copies", "totals"}, "the table that follows is requested for the same run"
+
+
+def test_a_change_requests_one_run_and_a_table_that_has_read_it_none(settled: Place) -> None:
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    settled.run("copies", "orders")
+    settled.run("totals", "copies")
+    assert settled.ticks() == set()
+
+
+def test_a_commit_that_changed_no_row_requests_no_run(settled: Place) -> None:
+    DeltaTable(str(settled.root / "orders")).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 31 days"}
+    )
+    DeltaTable(str(settled.root / "orders")).optimize.compact()
+    assert settled.ticks() == set()
+
+
+def test_a_quiet_run_of_an_upstream_wakes_nobody_downstream(settled: Place) -> None:
+    settled.append("orders", 3)
+    settled.run("copies", "orders", rows=False)
+    assert settled.ticks() == set()
+
+
+def test_a_run_that_fails_once_is_requested_again_after_a_pause_and_not_at_each_tick(
+    settled: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    assert settled.ticks() == set(), "the run failed and left nothing; the pause is not over"
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)
+    assert "copies" in settled.ticks()
+
+
+def started(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None = None) -> None:
+    """A run that is to materialize a table, or a partition of it, and has not ended."""
+    tags = {} if partition is None else {"dagster/partition": partition}
+    run = instance.add_run(dg.DagsterRun("any", make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
+    planned = AssetMaterializationPlannedData(key, partition)
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
+    instance.report_dagster_event(dg.DagsterEvent(kind, "any", event_specific_data=planned), run.run_id)
+
+
+def test_a_run_of_a_partition_that_died_is_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.assets = [orders, daily]
+    started(place.instance, daily.key, "2013-01-02")
+    assert place.ticks() == {f"daily 2013-01-0{day}" for day in (1, 3, 4)}
+    place.cursor = None
+    monkeypatch.setattr(module, "SILENT", 0.0)
+    assert place.ticks() == {f"daily 2013-01-0{day}" for day in (1, 2, 3, 4)}
+
+
+def test_a_run_that_died_is_not_waited_for(settled: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed code server leaves its runs started."""
+    settled.append("orders", 3)
+    started(settled.instance, COPIES)
+    assert settled.ticks() == set(), "a living run says every half minute how far it is"
+    monkeypatch.setattr(module, "SILENT", 0.0)
+    assert settled.ticks() == {"copies", "totals"}
+
+
+def test_a_change_that_comes_while_a_failed_run_pauses_is_requested_at_once(settled: Place) -> None:
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    settled.append("orders", 4)
+    assert "copies" in settled.ticks()
+
+
+def test_a_lost_cursor_loses_no_change(settled: Place) -> None:
+    settled.append("orders", 3)
+    settled.cursor = None
+    assert settled.ticks() == {"copies", "totals"}
+    settled.cursor = None
+    assert settled.ticks() == {"copies", "totals"}, "at worst a run is requested twice"
+
+
+def test_what_cannot_run_is_not_requested_behind_what_can(place: Place) -> None:
+    """A run of it would fail, at each change of what it reads besides; nor can a table run that only it could make."""
+    place.assets = [orders, dg.AssetSpec("nowhere"), copies, totals, joined, behind]
+    assert place.ticks() == {"copies", "totals"}
+
+
+def change_day(place: Place, *days: str) -> None:
+    rows = pa.table({"id": pa.array([7] * len(days), pa.int32()), "day": list(days)})
+    write_deltalake(str(place.root / "orders"), rows, mode="append", partition_by=["day"], configuration=FEED)
+
+
+@pytest.fixture
+def by_day(place: Place) -> Place:
+    """A table of which each partition reads one partition of its source."""
+    place.assets = [dg.AssetSpec("orders", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS), daily]
+    shutil.rmtree(place.root / "orders")
+    return place
+
+
+def test_of_a_partitioned_table_the_partitions_are_requested_whose_rows_changed(by_day: Place) -> None:
+    change_day(by_day, "2013-01-03")
+    assert by_day.ticks() == {"daily 2013-01-03"}
+
+
+def test_a_partition_whose_run_fails_keeps_its_pause_while_another_gets_rows(by_day: Place) -> None:
+    change_day(by_day, "2013-01-01")
+    assert by_day.ticks() == {"daily 2013-01-01"}
+    for _ in range(3):
+        change_day(by_day, "2013-01-02")
+        assert by_day.ticks() == {"daily 2013-01-02"}, "the pause of the first day is not over"
+    change_day(by_day, "2013-01-01")
+    assert by_day.ticks() == {"daily 2013-01-01"}, "its own rows changed"
+
+
+def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended(
+    by_day: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_day(by_day, "2013-01-01", "2013-01-02")
+    started(by_day.instance, daily.key, "2013-01-01")
+    assert by_day.ticks() == {"daily 2013-01-02"}
+    monkeypatch.setattr(module, "SILENT", 0.0)
+    assert by_day.ticks() == {"daily 2013-01-01"}, "no pause, because it has not been requested"
+
+
+def test_the_cursor_holds_the_partitions_that_are_behind_and_no_other() -> None:
+    pauses = Pauses().again({"old": "1", "new": "1"}, {"old", "new"}, 0.0)
+    pauses = Pauses.from_text(pauses.again({"new": "2"}, {"new"}, 5.0).to_text())
+    assert pauses == Pauses({"new": Requests(digest_of("2"), 5.0, 1)})
+    assert pauses.allow({"new": "2", "old": "1"}, 6.0) == {"old"}
+
+
+@pytest.mark.parametrize("text", [None, "", '["a state", 12.0, 3]'])
+def test_a_cursor_of_an_earlier_version_starts_afresh(text: str | None) -> None:
+    """It had one state for all partitions."""
+    assert Pauses.from_text(text) == Pauses()
+
+
+def test_the_sensor_only_looks_at_what_has_a_condition(settled: Place) -> None:
+    """With both on there is one run for each change: the condition's."""
+    sensor = change_sensor("carry_on", settled.assets, root=str(settled.root))
+    settled.append("orders", 3)
+    assert settled.ticks() == {"copies", "totals"}
+    skipped = tick(sensor, settled.instance)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "Left to their automation conditions: copies" in str(skipped.skip_message)
+
+
+def test_validate_adds_one_sensor_that_evaluates_the_conditions_in_the_code_server(place: Place) -> None:
+    (sensor,) = place.definitions.sensors or []
+    assert isinstance(sensor, dg.AutomationConditionSensorDefinition)
+    assert sensor.sensor_type.value == "AUTOMATION"
+    assert place.definitions.get_repository_def()
+    place.assets = [orders]
+    assert list(place.definitions.sensors or []) == []
+
+
+def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:
+    with pytest.raises(Exception, match="copies") as raised:
+        dg.evaluate_automation_conditions(
+            dg.Definitions(assets=[orders, copies]), dg.DagsterInstance.ephemeral(), dg.AssetSelection.assets("copies")
+        )
+    assert "Pass the definitions through validate(...)" in str(raised.value.__cause__)
+
+
+def test_the_pause_doubles_up_to_an_hour_and_another_change_does_not_wait() -> None:
+    requests, now, waits = Requests(), 0.0, list[float]()
+    for _ in range(9):
+        began = now
+        while not requests.allows("unread", now):
+            now += 60
+        waits.append(now - began)
+        requests = requests.again("unread", now)
+    assert waits == [0, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert requests.allows("more", now)

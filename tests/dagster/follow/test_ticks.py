@@ -1,0 +1,226 @@
+"""A tick says what it looked at, what it asks for, what it left out and why; partitions; pace."""
+
+import shutil
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
+from lakehouse.dagster.follow.tick import Pace
+from lakehouse.dagster.follow.watch import Behind
+from lakehouse.errors import DefinitionError
+from tests.support.house import House
+from tests.support.lake import Lake
+from tests.support.tables import DAY_1, DAYS, carried, copies, orders
+from tests.support.ticks import requests, tick, ticked
+
+pytestmark = pytest.mark.served
+NOW = 1_000_000.0
+
+
+def said(result: dg.RunRequest | dg.SkipReason) -> str:
+    assert isinstance(result, dg.SkipReason)
+    return str(result.skip_message)
+
+
+@pytest.mark.slow
+def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path) -> None:
+    """Its own manager says where each is, and no table is left out in silence."""
+    other = Lake(house.lake.spark, tmp_path / "other")
+    other.root.mkdir()
+    other.create("customers", [(1, "a")], "id int, name string")
+    shutil.copytree(house.root / "orders", tmp_path / "kept")
+    customers = dg.AssetSpec("customers", metadata=Table(key="id")).with_io_manager_key("crm")
+
+    @dg.asset(metadata=Table(key="id"))
+    def named(orders: Changes, customers: Changes) -> Merge:
+        touched = orders.touched("id") | customers.touched("id")
+        return Merge(touched.of(orders.source.join(customers.source, "id")), touched)
+
+    managers = {
+        "io_manager": house.io_manager,
+        "crm": DeltaIOManager(spark=house.io_manager.spark, root=str(other.root)),
+    }
+    sensor = change_sensor("carry_on", [orders, customers, named], resources=managers)
+    assert isinstance(tick(sensor, house.instance), dg.RunRequest)
+    dg.materialize([orders, customers, named], selection=["named"], resources=managers, instance=house.instance)
+    assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+    other.insert("customers", [(2, "b")])
+    assert isinstance(tick(sensor, house.instance), dg.RunRequest)
+
+
+def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
+    @dg.asset(metadata=Table(key="id", name="shop.sold"))
+    def sold(orders: Changes) -> Merge: ...
+
+    @dg.asset(metadata=Table(key="id"))
+    def stored(bought: Changes) -> Merge: ...
+
+    @dg.asset(metadata=Table(key="id"))
+    def missing(nowhere: Changes) -> Merge: ...
+
+    bought = dg.AssetSpec("bought", metadata=Table(path="hdfs://host/bought"))
+    house.run("copies")
+    sensor = change_sensor("carry_on", [orders, copies, sold, bought, stored, missing], root=str(house.root))
+    text = said(tick(sensor, house.instance))
+    assert "Left out: sold (where `shop`.`sold` is, is not known before a run has resolved the name)." in text
+    assert (
+        "Left out: stored (the log of bought is out of reach: hdfs: is a file system that only Spark reaches)." in text
+    )
+    assert f"Left out: missing (there is no table at {house.root}/nowhere)." in text
+    assert "Looked at 3 tables." in text
+    alone = change_sensor("alone", [orders, sold], root=str(house.root))
+    assert said(tick(alone, house.instance)).startswith("Looked at 1 table. Left out: sold (where")
+
+
+@pytest.mark.slow
+def test_a_table_with_a_catalog_name_is_followed_once_a_run_has_resolved_the_name(house: House) -> None:
+    by_name = dg.asset(name="by_name", metadata=Table(key="id", name="lakehouse_by_name"))(carried)
+    house = House(house.lake, [orders, by_name], house.instance)
+    sensor = change_sensor("carry_on", house.assets, root=str(house.root))
+    assert "where `lakehouse_by_name` is, is not known before a run" in said(tick(sensor, house.instance))
+    try:
+        house.run("by_name")
+        assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+        house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
+        assert isinstance(tick(sensor, house.instance), dg.RunRequest)
+        house.run("by_name")
+        assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+    finally:
+        house.lake.spark.sql("DROP TABLE IF EXISTS lakehouse_by_name")
+
+
+def test_a_sensor_that_does_not_know_where_its_tables_are_is_refused() -> None:
+    for given in ({}, {"root": "/lake", "resources": {}}):
+        with pytest.raises(DefinitionError, match="Give either root"):
+            change_sensor("carry_on", [orders, copies], **given)
+
+
+def test_a_table_of_another_kind_of_manager_is_left_out(house: House) -> None:
+    sensor = change_sensor("carry_on", [orders, copies], resources={"io_manager": dg.FilesystemIOManager()})
+    assert "is no table of a DeltaIOManager" in said(tick(sensor, house.instance))
+
+
+@pytest.mark.slow
+def test_of_a_partitioned_asset_the_partitions_are_asked_for_whose_rows_changed(house: House) -> None:
+    """By the values in the source's log, where that is partitioned by the column."""
+    house.lake.sql(
+        f"CREATE TABLE delta.`{house.root}/events` USING delta PARTITIONED BY (day) TBLPROPERTIES"
+        f" ('delta.enableChangeDataFeed' = 'true') AS SELECT * FROM {{orders}}"
+    )
+    events = dg.AssetSpec("events", partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
+
+    @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+    def by_day(events: Changes) -> Merge:
+        touched = events.touched("id")
+        return Merge(touched.rows, touched)
+
+    house = House(house.lake, [events, by_day], house.instance)
+    sensor = change_sensor("carry_on", house.assets, root=str(house.root))
+
+    def asked() -> list[str | None]:
+        return [request.partition_key for request in requests(sensor, house.instance)]
+
+    def carry() -> None:
+        for key in asked():
+            house.run("by_day", partition_key=key)
+
+    assert asked() == ["2013-01-02", "2013-01-01"]
+    carry()
+    assert asked() == []
+    house.lake.sql("UPDATE {events} SET v = 21 WHERE id = 2")
+    assert asked() == ["2013-01-02"]
+    carry()
+    house.lake.sql("DELETE FROM {events} WHERE day = '2013-01-01'")
+    assert asked() == ["2013-01-01"]
+    carry()
+    assert asked() == []
+    assert [row[0] for row in house.lake.rows("by_day")] == [2, 3]
+    house.lake.sql("OPTIMIZE {events}")
+    assert asked() == []
+
+
+def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that_is_said(house: House) -> None:
+    @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+    def by_day(orders: Changes) -> Merge: ...
+
+    sensor = change_sensor("carry_on", [orders, by_day], root=str(house.root), pace=Pace(max_partitions=3))
+    result = ticked(sensor, house.instance)
+    assert [request.partition_key for request in result.run_requests or []] == [
+        "2013-01-04",
+        "2013-01-03",
+        "2013-01-02",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("newest", "oldest", "waits"), [(5, 5, "yes"), (15, 15, "no"), (5, 90, "yes"), (5, 101, "no"), (None, None, "no")]
+)
+def test_a_burst_of_changes_is_waited_for_but_not_for_ever(
+    newest: float | None, oldest: float | None, waits: str
+) -> None:
+    times = [None if seconds is None else int((NOW - seconds) * 1000) for seconds in (oldest, newest)]
+    assert Pace(debounce=10).is_early(Behind("x", {}, *times), NOW) == (waits == "yes")
+    assert not Pace().is_early(Behind("x", {}, *times), NOW)
+
+
+@pytest.mark.parametrize("wrong", [{"debounce": -1}, {"max_runs": 0}, {"max_partitions": 0}, {"silent": 0}])
+def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Pace(**wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_debounce_is_said(house: House) -> None:
+    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(debounce=3600))
+    assert "copies waits: its sources have not been still for 3600 s." in said(tick(sensor, house.instance))
+
+
+def started(house: House, *selection: str, at: float | None = None) -> dg.DagsterRun:
+    """A run of the sensor that has started."""
+    keys = {dg.AssetKey(name) for name in selection}
+    made = dg.DagsterRun("any", status=dg.DagsterRunStatus.STARTED, asset_selection=keys or None)
+    return house.instance.add_run(made.with_tags({"lakehouse/change_sensor": "carry_on"}))
+
+
+def test_a_run_that_died_is_named_and_not_waited_for(house: House) -> None:
+    """A killed code server leaves its runs started, and no launcher on a laptop looks after them."""
+    run = started(house)
+    patient = change_sensor("carry_on", [orders, copies], root=str(house.root))
+    assert f"still under way: {run.run_id[:8]}" in said(tick(patient, house.instance))
+    hasty = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(silent=0.01))
+    time.sleep(0.1)
+    assert isinstance(tick(hasty, house.instance), dg.RunRequest)
+    house.run("copies")
+    assert f"Run {run.run_id[:8]} has not been heard of" in said(tick(hasty, house.instance))
+
+
+def test_a_table_of_a_run_that_is_under_way_is_left_to_that_run(house: House) -> None:
+    others = dg.asset(name="others", metadata=Table(key="id"))(carried)
+    started(house, "copies")
+    sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root), pace=Pace(max_runs=2))
+    request = tick(sensor, house.instance)
+    assert isinstance(request, dg.RunRequest)
+    assert request.asset_selection == [dg.AssetKey("others")]
+
+
+def test_a_run_of_a_sensor_of_the_same_name_in_another_code_location_is_not_waited_for(house: House) -> None:
+    started(house, "a_table_of_another_location")
+    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
+    request = tick(sensor, house.instance)
+    assert isinstance(request, dg.RunRequest)
+    assert request.asset_selection == [dg.AssetKey("copies")]
+
+
+def test_a_new_data_version_of_a_foreign_table_is_observed_once(house: House) -> None:
+    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
+    first = ticked(sensor, house.instance)
+    (observed,) = first.asset_events
+    assert observed.asset_key == dg.AssetKey("orders")
+    assert ticked(sensor, house.instance, first.cursor).asset_events == []
+    house.lake.sql("OPTIMIZE {orders}")
+    assert ticked(sensor, house.instance, first.cursor).asset_events == []
+    house.lake.insert("orders", [(4, DAY_1, 40)])
+    (again,) = ticked(sensor, house.instance, first.cursor).asset_events
+    assert again.tags["dagster/data_version"] != observed.tags["dagster/data_version"]

@@ -1,0 +1,281 @@
+"""The sensor, `status` and the checks give one answer to what is unread. Real logs and marks, written without Spark."""
+
+import json
+import random
+import shutil
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakehouse import Changes, DeltaIOManager, Merge, Table
+from lakehouse.cli.table_status import TableState, table_status
+from lakehouse.dagster.code_location import partitions_of, tables_of
+from lakehouse.dagster.definitions.checked import Checked
+from lakehouse.dagster.definitions.findings import Finding, Grade
+from lakehouse.dagster.follow.followed import LeftOut
+from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch, by_manager
+from lakehouse.dagster.metadata import LOCATIONS
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from tests.support.daily import run_day
+from tests.support.marked import FEED, append, run
+from tests.support.tables import DAYS, orders
+
+COPIES, DAILY = dg.AssetKey("copies"), dg.AssetKey("daily")
+
+
+@dg.asset(metadata=Table(key="id"))
+def copies(orders: Changes) -> Merge: ...
+
+
+by_day = dg.AssetSpec("orders", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS)
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
+def daily(orders: Changes) -> Merge: ...
+
+
+def watched(root: Path, *assets: Any) -> Watch:
+    return Watch(assets, by_manager(assets, {"io_manager": DeltaIOManager(spark=object(), root=str(root))}))
+
+
+def checked(root: Path, asset: dg.AssetsDefinition, *assets: Any) -> Checked:
+    manager = DeltaIOManager(spark=object(), root=str(root))
+    managers = dict.fromkeys([asset.key, dg.AssetKey("orders")], manager)
+    return Checked.of(asset.key, asset, tables_of([asset, *assets]), partitions_of([asset, *assets]), managers, "seed")
+
+
+def act(chance: random.Random, root: Path, row: int) -> None:
+    match chance.randrange(6):
+        case 0 | 1:
+            run(root, "copies", "orders", rows=chance.random() < 0.5)
+        case 2:
+            DeltaTable(str(root / "orders")).optimize.compact()
+        case 3 if chance.random() < 0.3:
+            shutil.rmtree(root / "orders")
+            append(root, "orders", row)
+        case 4 if DeltaTable(str(root / "orders")).version() > 3 and chance.random() < 0.5:
+            cleaned(root / "orders")
+        case _:
+            append(root, "orders", row)
+
+
+def cleaned(table: Path) -> None:
+    """Cleans the log of a table up to its newest version, as Delta does once that has a checkpoint."""
+    delta = DeltaTable(str(table))
+    delta.create_checkpoint()
+    for version in range(delta.version()):
+        (table / "_delta_log" / f"{version:020}.json").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_sensor_and_the_status_and_the_checks_agree_after_every_step_of_a_history(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    seen = set[TableState]()
+    for step in range(14):
+        act(chance, tmp_path, 100 + step)
+        look = watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES]
+        logs = {name: FileLog(Location(str(tmp_path / name)), name) for name in ("orders", "copies")}
+        status = table_status("copies", logs)
+        assert status is not None
+        table = checked(tmp_path, copies, orders)
+        lag, feed = table.lag(timedelta(days=1)), table.feed()
+        assert isinstance(look, UpToDate) == (status.state is TableState.UP_TO_DATE)
+        assert isinstance(look, UpToDate) == (lag.sentence == "'copies' has read every change of its sources.")
+        assert (status.state is TableState.GAP) == (feed.grade is Grade.FAILED), (status, feed)
+        assert all(reading.gap is None or reading.gap in feed.sentence for reading in status.reads)
+        seen.add(status.state)
+    assert TableState.UP_TO_DATE in seen
+
+
+def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    append(tmp_path, "copies", 7)
+    DeltaTable(str(tmp_path / "copies")).restore(0)
+    DeltaTable(str(tmp_path / "copies")).delete()
+    logs = {name: FileLog(Location(str(tmp_path / name)), name) for name in ("orders", "copies")}
+    status = table_status("copies", logs)
+    assert status is not None and status.state is TableState.GAP
+    assert status.reads[0].gap == "version 3 (DELETE) replaced all its rows"
+    assert isinstance(watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES], Behind)
+    assert checked(tmp_path, copies, orders).lag(timedelta(days=1)) == Finding(
+        Grade.WARNS, "'copies' has not read 'orders' yet."
+    )
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    """A source partitioned by day, of which `daily` has read version 0 of two days; then the second day moved."""
+    append_day(tmp_path, "2013-01-01", 1)
+    append_day(tmp_path, "2013-01-02", 2)
+    for partition in ("2013-01-01", "2013-01-02"):
+        run_day(tmp_path, partition)
+    append_day(tmp_path, "2013-01-02", 3)
+    return tmp_path
+
+
+def append_day(root: Path, day: str, row: int) -> None:
+    rows = pa.table({"id": pa.array([row], pa.int32()), "day": [day]})
+    write_deltalake(str(root / "orders"), rows, mode="append", partition_by=["day"], configuration=FEED)
+
+
+@pytest.mark.parametrize("columns", [["day"], []], ids=["partitioned by day", "in no partitions of Delta"])
+def test_a_partition_whose_last_rows_are_deleted_at_the_source_is_behind(tmp_path: Path, columns: list[str]) -> None:
+    """Its rows are in the table alone, whose own commits name it if its files do not."""
+    append_day(tmp_path, "2013-01-01", 1)
+    append_day(tmp_path, "2013-01-02", 2)
+    for partition in ("2013-01-01", "2013-01-02"):
+        run_day(tmp_path, partition, columns)
+    assert watched(tmp_path, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY] == UpToDate()
+    DeltaTable(str(tmp_path / "orders")).delete("day = '2013-01-01'")
+    look = watched(tmp_path, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind)
+    assert set(look.partitions) == {"2013-01-01"}
+
+
+def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:
+    table = checked(days, daily, by_day)
+    lag = table.lag(timedelta(days=1))
+    assert lag.grade is Grade.PASSED
+    assert lag.sentence.startswith("'daily' has not read 1 version of 'orders, partition 2013-01-02' (oldest ")
+    assert lag.figures["versions behind"] == 1
+    assert table.lag(timedelta(microseconds=1)).grade is Grade.FAILED
+    assert table.feed().grade is Grade.PASSED
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind) and list(look.partitions) == ["2013-01-02"]
+    run_day(days, "2013-01-02")
+    assert (
+        checked(days, daily, by_day).lag(timedelta(days=1)).sentence == "'daily' has read every change of its sources."
+    )
+
+
+def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days: Path) -> None:
+    append_day(days, "2013-01-02", 4)
+    cleaned(days / "orders")
+    table = checked(days, daily, by_day)
+    assert table.feed().grade is Grade.FAILED
+    assert table.staleness(timedelta(days=1)).grade is Grade.FAILED
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind) and list(look.partitions) == ["2013-01-02", "2013-01-01"]
+
+
+def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Path) -> None:
+    """As the sensor asks for it. Of several the one that has waited longest is named first."""
+    run_day(days, "2013-01-02")
+    for day, days_ago in (("2013-01-04", 5), ("2013-01-03", 9)):
+        append_day(days, day, 5)
+        committed(days / "orders", days_ago)
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind) and sorted(look.partitions) == ["2013-01-03", "2013-01-04"]
+    late = checked(days, daily, by_day).lag(timedelta(days=7))
+    assert late.grade is Grade.FAILED
+    assert late.sentence == (
+        "'daily' has no position of 'orders' for partition 2013-01-03 and 1 more (oldest change 9 days ago: it has not "
+        "been read yet). The limit is 7 days: materialize it, or see why its runs fail."
+    )
+    assert late.figures["seconds behind"] == pytest.approx(9 * 86_400, abs=60)
+    named = [record["source"] for record in late.records if record["read"] == "no position"]
+    assert named == ["orders, partition 2013-01-03", "orders, partition 2013-01-04"]
+    assert checked(days, daily, by_day).lag(timedelta(days=10)).grade is Grade.WARNS
+
+
+def test_a_partition_whose_position_is_lost_is_told_with_the_reason(days: Path) -> None:
+    DeltaTable(str(days / "daily")).delete()
+    run_day(days, "2013-01-02")
+    told = checked(days, daily, by_day).lag(timedelta(days=1))
+    assert told.grade is Grade.WARNS
+    assert told.sentence == (
+        "'daily' has no position of 'orders' for partition 2013-01-01 (oldest change 0 seconds ago: version 2 (DELETE) "
+        "replaced all its rows)."
+    )
+
+
+def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_any_age(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    committed(tmp_path / "orders", 9)
+    run_day(tmp_path, "2013-01-01")
+    told = checked(tmp_path, daily, orders).lag(timedelta(days=1))
+    assert told.grade is Grade.WARNS
+    assert told.sentence == (
+        "'daily' has no position of 'orders' for partition 2013-01-02 and 2 more (it has not been read yet, and no log "
+        "says since when it has rows)."
+    )
+
+
+def committed(table: Path, days_ago: int) -> None:
+    """Moves the newest commit of a table into the past."""
+    path = table / "_delta_log" / f"{DeltaTable(str(table)).version():020}.json"
+    moment = int((time.time() - days_ago * 86_400) * 1000)
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    for entry in entries:
+        if "commitInfo" in entry:
+            entry["commitInfo"]["timestamp"] = moment
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commits_of_others(tmp_path: Path) -> None:
+    """Upkeep commits every week, and the sources are still: after a month the log would have no position."""
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    watch, instance = watched(tmp_path, orders, copies), dg.DagsterInstance.ephemeral()
+    committed(tmp_path / "copies", days_ago=8)
+    assert watch.look(instance).tables[COPIES] == UpToDate(), "cleanup keeps the newest commit"
+    DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "false"})
+    due = watch.look(instance).tables[COPIES]
+    assert isinstance(due, Behind) and due.oldest is None
+    run(tmp_path, "copies", "orders", rows=False)
+    DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "true"})
+    assert watch.look(instance).tables[COPIES] == UpToDate(), "its mark is new"
+
+
+def test_the_columns_of_a_partitioned_table_are_compared_with_its_newest_own_commit(days: Path) -> None:
+    """Whatever partition that wrote; and its sources' with the versions that it had read."""
+    told = checked(days, daily, by_day).schema()
+    assert told.sentence == "'daily' and its sources have the columns they had."
+    wider = pa.table({"id": pa.array([9], pa.int32()), "day": ["2013-01-01"], "w": [1]})
+    for table in ("orders", "daily"):
+        write_deltalake(str(days / table), wider, mode="append", partition_by=["day"], schema_mode="merge")
+    told = checked(days, daily, by_day).schema()
+    assert told.grade is Grade.WARNS
+    assert [(record["table"], record["column"], record["what"]) for record in told.records] == [
+        ("daily", "w", "added since version 1"),
+        ("orders", "w", "added since version 1"),
+    ]
+
+
+def test_a_table_with_a_catalog_name_is_followed_where_its_last_run_found_it(tmp_path: Path) -> None:
+    """Until then nobody knows, and the tick says so; a run that was asked for before has another answer."""
+    sold = dg.asset(name="sold", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "elsewhere", "orders")
+    watch, instance = watched(tmp_path, orders, sold), dg.DagsterInstance.ephemeral()
+    assert watch.look(instance).tables[sold.key] == LeftOut(
+        "where `shop`.`sold` is, is not known before a run has resolved the name"
+    )
+    noted = {LOCATIONS: dg.MetadataValue.json({"sold": f"file:{tmp_path}/elsewhere"})}
+    instance.report_runless_asset_event(dg.AssetMaterialization("sold", metadata=noted))
+    assert isinstance(watch.look(instance).tables[sold.key], Behind)
+
+
+def test_the_log_of_a_resolved_name_is_that_of_the_asset(tmp_path: Path) -> None:
+    sold = dg.asset(name="elsewhere", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "elsewhere", "orders")
+    instance = dg.DagsterInstance.ephemeral()
+    noted = {LOCATIONS: dg.MetadataValue.json({"elsewhere": f"file:{tmp_path}/elsewhere"})}
+    instance.report_runless_asset_event(dg.AssetMaterialization("elsewhere", metadata=noted))
+    watch = watched(tmp_path, orders, sold)
+    assert isinstance(watch.look(instance).tables[sold.key], UpToDate)
+    append(tmp_path, "orders", 2)
+    assert isinstance(watch.look(instance).tables[sold.key], Behind)

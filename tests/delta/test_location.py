@@ -1,0 +1,77 @@
+"""Whose files an address names, and whether this process may read a log there."""
+
+import pytest
+
+from lakehouse import Table
+from lakehouse.delta.location import CREDENTIALS, Location, Storage
+from lakehouse.spark.table_version import TableRef
+
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hush"}
+
+
+@pytest.mark.parametrize("path", ["/lake/x", "lake/x", "file:/lake/x", "file:///lake/x", "/lake/a:b", "./a:b"])
+def test_a_path_without_a_scheme_names_files_of_this_machine(path: str):
+    assert Location(path).storage is Storage.FILES
+    assert Location(path).unreadable({}) is None
+
+
+@pytest.mark.parametrize("path", ["/lake/a%2Fb", "file:///lake/a%20b", "/lake/%C3%BC"])
+def test_a_path_that_deltalake_would_take_for_another_one_is_left_to_spark(path: str):
+    assert "is another character" in str(Location(path).unreadable({}))
+    assert TableRef.at_path("t", path).why_only_spark() is not None
+
+
+@pytest.mark.parametrize("path", ["/lake/100%", "/lake/%zz", "/lake/a b", "/lake/ü"])
+def test_a_percent_sign_alone_is_a_character_as_others(path: str):
+    assert Location(path).unreadable({}) is None
+
+
+@pytest.mark.parametrize("address", ["file:/lake/x", "file:///lake/x", "/lake/x"])
+def test_a_path_is_the_same_however_it_is_written(address: str):
+    assert Location(address).path == "/lake/x"
+
+
+@pytest.mark.parametrize("address", ["dbfs:/lake/x", "hdfs:/lake/x", "hdfs://host:9000/x", "wasbs://a@b/x"])
+def test_a_file_system_that_only_spark_reaches_is_left_to_spark(address: str):
+    assert Location(address, KEYS).unreadable(dict.fromkeys(sum(CREDENTIALS.values(), ()), "x"))
+
+
+@pytest.mark.parametrize(
+    ("address", "provider"),
+    [("s3a://lake/x", "AWS"), ("s3://lake/x", "AWS"), ("abfss://a@b/x", "AZURE"), ("gs://b/x", "GOOGLE")],
+)
+def test_an_object_store_is_read_with_options_or_with_the_credentials_of_its_own_provider(address: str, provider: str):
+    others = {name: "x" for other, names in CREDENTIALS.items() if other != provider for name in names}
+    assert "storage_options" in str(Location(address).unreadable(others))
+    for name in CREDENTIALS[provider]:
+        assert Location(address).unreadable({name: "x"}) is None
+        assert Location(address).unreadable({name: ""}) is not None
+    assert Location(address, KEYS).unreadable({}) is None
+    assert Location(address, {}).unreadable({}) is None  # the machine's own role
+
+
+def test_the_secrets_of_a_location_are_shown_nowhere():
+    ref = TableRef.at("orders", Location("s3a://lake/orders", KEYS))
+    assert "hush" not in f"{ref!r} {ref.files!r} {ref.location} {ref.why_only_spark()}"
+
+
+def test_options_are_handed_to_the_store_beside_a_limit_on_its_patience():
+    options = Location("s3a://lake/x", KEYS | {"timeout": "1s"}).store_options
+    assert options["AWS_ACCESS_KEY_ID"] == "a"
+    assert options["timeout"] == "1s"
+    assert options["retry_timeout"] == "20s"
+
+
+def test_a_name_in_a_catalog_is_left_to_spark():
+    assert TableRef.in_catalog("x", "main.lake.x").why_only_spark() is not None
+
+
+@pytest.mark.parametrize("path", ["orders", "./orders", "~/orders", "../orders"])
+def test_a_table_is_not_at_a_relative_path(path: str):
+    with pytest.raises(ValueError, match="path is absolute or has a scheme"):
+        Table(path=path)
+
+
+def test_a_table_has_a_name_or_a_path():
+    with pytest.raises(ValueError, match="give name or path"):
+        Table(path="/lake/orders", name="shop.orders")

@@ -1,1 +1,0 @@
-"""From a position to changes."""

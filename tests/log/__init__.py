@@ -1,1 +1,0 @@
-"""Delta's log as it is read."""

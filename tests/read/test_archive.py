@@ -1,0 +1,201 @@
+"""An archive answers for a range exactly if it holds each change of the range once, as it was."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from lakehouse import Append, Changes, Read, Table
+from lakehouse.cursor.mark import Mark
+from lakehouse.delta.log import VersionRange
+from lakehouse.errors import GapError
+from lakehouse.read.archive import read_archive
+from lakehouse.read.content import Everything, Feed
+from tests.support.assets import copy, log
+from tests.support.lake import NO_WAIT, Lake, aged, cleaned
+from tests.support.model import SRC
+from tests.support.slow import slow
+
+ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
+
+
+@pytest.mark.slow
+def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql("DELETE FROM {src} WHERE id = 2")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data", ignore_errors=True)
+    step = lake.begin(copy, Table(key="id"))
+    changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
+    assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.archived
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+    mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
+    assert mark is not None
+    assert mark.reads["src"].commit == lake.commits("src")[-1].digest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_where_names_may_have_changed_hands_in_a_cleaned_log_no_archive_answers(lake: Lake, mapping: str) -> None:
+    lake.create("src", ROWS, SRC, delta__columnMapping__mode=mapping)
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    for _ in range(12):
+        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log)
+    cleaned(lake, "src")
+    changes = lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(archive="log"), lake.ref)
+    assert isinstance(changes.content, Feed if mapping == "none" else Everything)
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: Lake) -> None:
+    """Delta gives the files of all but the newest version up a week after the last commit before it."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.materialize(log)
+    lake.insert("src", [(4, "c", 40)])
+    lake.materialize(log)
+    aged(lake, "src")
+    lake.insert("src", [(5, "c", 50)])
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("copy") == lake.rows("src")
+
+
+def _answers(lake: Lake, after: int, upto: int) -> bool:
+    return read_archive(lake.ref("log"), lake.source("src").at, VersionRange(after, upto)) is not None
+
+
+def test_an_archive_answers_for_what_nobody_else_has_edited(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    for id_ in (4, 5):
+        lake.insert("src", [(id_, "c", 40)])
+        lake.materialize(log)
+    assert _answers(lake, 0, 2) and _answers(lake, 1, 2) and not _answers(lake, -1, 2)
+    lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('the.owner' = 'me')")
+    assert _answers(lake, 0, 2)
+    lake.sql("DELETE FROM {log} WHERE id = 4")
+    assert not _answers(lake, 0, 2) and not _answers(lake, 1, 2)
+    lake.insert("src", [(6, "c", 40)])
+    lake.materialize(log)
+    assert not _answers(lake, 1, 3) and _answers(lake, 2, 3)
+
+
+def test_an_archive_that_keeps_some_of_the_log_does_not_answer(lake: Lake) -> None:
+    def log(src: Changes) -> Append:
+        return Append(src.log().where("id <> 4"))
+
+    lake.create("src", ROWS, SRC)
+    for _ in range(2):
+        lake.materialize(log)
+        lake.insert("src", [(4, "c", 40)])
+    assert lake.rows("log") and not _answers(lake, 0, 1)
+
+
+@pytest.mark.slow
+def test_an_archive_from_which_operations_are_left_out_does_not_answer(lake: Lake) -> None:
+    lake.create("src", ROWS, SRC)
+    for _ in range(2):
+        lake.materialize(log, reads={"src": Read(exclude_operations="DELETE")})
+        lake.sql("DELETE FROM {src} WHERE id = 1")
+        lake.insert("src", [(4, "c", 40)])
+    assert not _answers(lake, 0, 2)
+
+
+@pytest.mark.slow
+def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
+    def both(src: Changes, more: Changes) -> Append:
+        return Append(src.log().unionByName(more.log()))
+
+    lake.create("src", ROWS, SRC)
+    lake.create("more", [(7, "z", 70)], SRC)
+    for _ in range(2):
+        lake.materialize(both)
+        lake.insert("src", [(lake.version("src") + 10, "c", 40)])
+        lake.insert("more", [(lake.version("more") + 20, "z", 80)])
+    end = lake.version("src") - 1
+    assert read_archive(lake.ref("both"), lake.source("src").at, VersionRange(0, end)) is None
+
+
+@pytest.mark.parametrize("mapped", [slow(None), "some", slow("others")])
+def test_an_archive_of_some_partitions_answers_for_no_others(lake: Lake, mapped: str | None) -> None:
+    def kept(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.insert("src", [(4, "c", 40)])
+    part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
+    step = lake.begin(kept)
+    step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
+    lake.insert("src", [(5, "c", 50)])
+    step = lake.begin(kept)
+    part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
+    step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
+    found = read_archive(lake.ref("kept"), replace(part.at, mapped=mapped), VersionRange(1, 2))
+    assert (found is not None) == (mapped == "some")
+
+
+@pytest.mark.slow
+def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> None:
+    def second(src: Changes) -> Append:
+        return Append(src.log())
+
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(second)
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src" / "_change_data")
+    lake.materialize(second, reads={"src": Read(archive="log")})
+    assert lake.rows("second") == lake.rows("log")
+
+
+def cleaned_source(lake: Lake) -> None:
+    lake.insert("src", [(4, "c", 40)])
+    cleaned(lake, "src")
+
+
+def source_of_its_name(lake: Lake) -> None:
+    """The archive has rows of versions 0 to 3; the new source has reached version 2."""
+    for id_ in (4, 5, 6):
+        lake.insert("src", [(id_, "c", 40)])
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(7, "z", 70)], SRC)
+    for id_ in (8, 9):
+        lake.insert("src", [(id_, "z", 80)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("event", [cleaned_source, source_of_its_name])
+def test_an_archive_that_went_on_from_a_later_version_does_not_answer_for_what_it_left_out(
+    lake: Lake, event: Callable[[Lake], None]
+) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log)
+    lake.materialize(copy, Table(key="id"))
+    event(lake)
+    with pytest.raises(GapError):
+        lake.materialize(log)
+    lake.materialize(log, go_on_from="now")
+    if event is cleaned_source:
+        lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+        assert lake.rows("copy") == lake.rows("src")
+    else:
+        assert not _answers(lake, 0, 2)
+        for id_ in (10, 11):
+            lake.insert("src", [(id_, "c", 40)])
+        lake.materialize(log)
+        assert not _answers(lake, 2, 3), "version 3 of the other source is there, too"
+    end = lake.version("src")
+    lake.insert("src", [(12, "c", 40)])
+    lake.materialize(log)
+    assert _answers(lake, end, end + 1)

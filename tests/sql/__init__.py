@@ -1,1 +1,0 @@
-"""Text that reaches SQL."""

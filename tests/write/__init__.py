@@ -1,1 +1,0 @@
-"""From a result to a statement."""

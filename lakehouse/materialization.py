@@ -43,7 +43,7 @@ from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
-from lakehouse.spark.types import column_types
+from lakehouse.spark.types import partition_types
 from lakehouse.writes.complete import complete, rows_outside
 from lakehouse.writes.history import describe
 from lakehouse.writes.plan import plan
@@ -142,7 +142,7 @@ def _holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head |
     if head is None:
         return True
     rows = TableVersion.of(spark(), asset.ref, head).rows()
-    return is_empty(rows if slice_ is None else rows.where(slice_.predicate(column_types(rows.schema))))
+    return is_empty(rows if slice_ is None else rows.where(slice_.predicate(partition_types(rows.schema))))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from lakehouse.delta.table import Table
 from lakehouse.errors import SourceMissingError
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.spark.types import as_struct, column_types
+from lakehouse.spark.types import as_struct, partition_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def pin_source(
     at = TableVersion(session, ref, head.table_id, head.version)
     if slice_ is not None:
         schema = log.file_schema(head.version)
-        where = slice_.predicate(column_types(at.rows().schema if schema is None else as_struct(schema)))
+        where = slice_.predicate(partition_types(at.rows().schema if schema is None else as_struct(schema)))
         at = replace(at, where=where, mapped=digest(partitions(slice_)))
     # A key may be in several of the asset's partitions, whether or not Delta knows of them.
     key = () if table.partition_columns else table.key_columns

@@ -18,7 +18,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Reconcile
 from lakehouse.spark.table_version import TableRef
-from lakehouse.spark.types import column_types
+from lakehouse.spark.types import partition_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Run:
             schema: The row's columns.
             prefix: What stands before each column name ("t." for example).
         """
-        return None if self.slice is None else self.slice.predicate(column_types(schema), prefix)
+        return None if self.slice is None else self.slice.predicate(partition_types(schema), prefix)
 
     @property
     def reads(self) -> dict[str, Position]:

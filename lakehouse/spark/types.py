@@ -118,6 +118,12 @@ def column_types(schema: StructType) -> dict[str, str]:
     return {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
 
 
+def partition_types(schema: StructType) -> dict[str, str]:
+    """As `column_types`, and a CHAR is one: Spark pads its texts with blanks, so no partition's key equals them."""
+    chars = {column.name.lower(): str(column.metadata.get(CHAR)) for column in schema.fields}
+    return column_types(schema) | {name: kind for name, kind in chars.items() if kind.startswith("char(")}
+
+
 def field_names(kind: DataType) -> tuple[str, ...]:
     """The names of the fields within a type, in their order, in lower case."""
     return tuple(path.lower() for path, _ in fields_within("", kind))

@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyspark.sql.types import StringType, StructField, StructType
 
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.errors import WriteError
+from lakehouse.spark.types import CHAR, partition_types
 from tests.delta.test_text import HOSTILE, texts
 from tests.support.spark_text import tokens
 
@@ -220,3 +222,11 @@ def test_days_on_which_clocks_are_set_are_like_others(day: date):
     begin, end = (datetime(d.year, d.month, d.day, tzinfo=zone) for d in (day, day + timedelta(days=1)))
     windows = Slice((PartitionKey("x", {"at": "x"}, {"at": Window(begin, end)}),))
     assert windows.predicate({"at": "timestamp_ntz"}).count("TIMESTAMP_NTZ") == 2
+
+
+def test_a_char_column_holds_no_partition_s_key_because_spark_pads_its_texts():
+    fields = [StructField("shop", StringType(), metadata={CHAR: "char(4)"}), StructField("day", StringType())]
+    types = partition_types(StructType(fields))
+    assert types == {"shop": "char(4)", "day": "string"}
+    with pytest.raises(WriteError, match=r"'a' is no value of column shop, which is a char\(4\)"):
+        Slice((PartitionKey("a", {"shop": "a"}, {}),)).predicate(types)

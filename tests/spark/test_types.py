@@ -6,6 +6,7 @@ import pytest
 
 from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.delta.commit_info import NO_ROWS
+from lakehouse.spark.types import partition_types
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -33,6 +34,15 @@ def test_a_nested_field_that_may_not_be_null_stays_so_through_a_merge(lake: Lake
     lake.sql("UPDATE {src} SET s = named_struct('a', 3) WHERE id = 1")
     lake.materialize(kept, Table(key="id"))
     assert [(row["id"], row["s"]["a"]) for row in lake.frame("kept").orderBy("id").collect()] == [(1, 3), (2, 2)]
+
+
+@pytest.mark.slow
+def test_spark_says_of_a_partition_column_that_it_is_a_char(lake: Lake) -> None:
+    (lake.root / "src").mkdir()
+    lake.sql("CREATE OR REPLACE TABLE {src} (id INT, shop CHAR(4)) USING delta PARTITIONED BY (shop)")
+    lake.sql("INSERT INTO {src} VALUES (1, 'a')")
+    assert partition_types(lake.frame("src").schema)["shop"] == "char(4)"
+    assert partition_types(lake.frame("src").where("shop = 'a'").schema)["shop"] == "char(4)"
 
 
 def test_a_dollar_and_braces_in_a_nested_name_are_part_of_the_name(lake: Lake) -> None:

@@ -26,7 +26,7 @@ from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.fitting import fit
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.spark.types import column_types
+from lakehouse.spark.types import partition_types
 
 _DAY = 86_400_000
 
@@ -145,7 +145,7 @@ class _Comparison:
         with heard(spark):
             of, key, own = "", checked.table.key_columns, self._own_slice
             if own is not None:
-                where = own.predicate(column_types(table.schema))
+                where = own.predicate(partition_types(table.schema))
                 expected, table, of = expected.where(where), table.where(where), f" of partition {self.partition}"
             part = self._part(table, sample) if key else Part()
             if part.is_all:

@@ -24,7 +24,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.content import Everything
 from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.spark.types import column_types, comparable
+from lakehouse.spark.types import comparable, partition_types
 from lakehouse.writes.aggregate import Aggregate
 from lakehouse.writes.history_rows import Shape
 from lakehouse.writes.writes import Append, History, Snapshot, Stated
@@ -237,7 +237,7 @@ def whole(
     version = _last_alike(source.log(lambda: spark), source.name, at.version, concerning)
     rows = TableVersion(lambda: spark, source, at.table, version)
     if slice_ is not None:
-        rows = replace(rows, where=slice_.predicate(column_types(rows.rows().schema)), mapped=at.mapped)
+        rows = replace(rows, where=slice_.predicate(partition_types(rows.rows().schema)), mapped=at.mapped)
     return Changes(rows, VersionRange(NOTHING_READ, version), Everything())
 
 

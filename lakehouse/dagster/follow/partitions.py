@@ -16,7 +16,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.partition_keys import no_value
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
-from lakehouse.spark.types import as_struct, column_types
+from lakehouse.spark.types import as_struct, partition_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def keys_of_rows(name: str, definition: PartitionsDef, table: Table, log: FileLo
     schema = log.file_schema(head.version) if names_partitions(table, head) else None
     if schema is None:
         return None
-    return KeysOfRows.of(definition, partition_columns(name, table, definition), column_types(as_struct(schema)))
+    return KeysOfRows.of(definition, partition_columns(name, table, definition), partition_types(as_struct(schema)))
 
 
 def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:

@@ -22,14 +22,14 @@ TRACKED = ("g", "a", "b")
 
 def history(lake: Lake, delivery: Delivery, track: tuple[str, ...]) -> Callable[[], Any]:
     def table() -> History:
-        return History(delivery.snapshot(lake), track=track)
+        return History(delivery.snapshot(lake, max_deleted=1), track=track)
 
     return table
 
 
 def current(lake: Lake, delivery: Delivery, track: tuple[str, ...]) -> Callable[[], Any]:
     def table() -> Snapshot:
-        return delivery.snapshot(lake)
+        return delivery.snapshot(lake, max_deleted=1)
 
     return table
 

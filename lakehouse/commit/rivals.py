@@ -240,7 +240,7 @@ def explain_error(run: Run, error: Exception) -> LakehouseError:
     meanings = diagnose(error)
     if Meaning.SESSION_ENDED in meanings:
         return SessionEndedError(run.name, first_line(error))
-    if Meaning.OTHER_JARS in meanings:
+    if Meaning.OTHER_JARS in meanings and refusal(error) is None:
         return OtherJarsError(run.name, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):

@@ -132,9 +132,9 @@ def test_where_nothing_is_left_only_the_key_is_read(spark: SparkSession, by: Cal
 
 BROKEN = {
     "outside": ([(7, "x", 0.5, [1], None)], "k=7, which is not among its touched keys"),
-    "outside, NULL": ([(None, "x", 0.5, [1], None)], "k=None, which is not among"),
+    "outside, NULL": ([(None, "x", 0.5, [1], None)], "k=NULL, which is not among"),
     "twice": ([(0, "x", 0.5, [1], None), (1, "x", 0.5, [1], None), (0, "x", 1.0, [], None)], "the key k=0, j=x"),
-    "twice, NULL": ([(0, None, 0.5, [1], None), (0, None, 0.5, [1], None)], "the key k=0, j=None"),
+    "twice, NULL": ([(0, None, 0.5, [1], None), (0, None, 0.5, [1], None)], "the key k=0, j=NULL"),
 }
 
 

@@ -289,9 +289,11 @@ def test_the_schedule_asks_for_the_first_day_that_is_missing() -> None:
         assert demo.next_days(instance) == ["2013-01-02", "2013-01-04", "2013-01-05"]
 
 
-def test_nothing_asks_for_runs_before_it_is_switched_on() -> None:
+def test_nothing_but_the_nights_that_a_schedule_names_asks_for_runs_before_it_is_switched_on() -> None:
     repository = defs.get_repository_def()
-    assert {s.default_status for s in repository.schedule_defs} == {dg.DefaultScheduleStatus.STOPPED}
+    stopped, running = dg.DefaultScheduleStatus.STOPPED, dg.DefaultScheduleStatus.RUNNING
+    assert {s.name for s in repository.schedule_defs if s.default_status is running} == {"nightly_checks"}
+    assert {s.default_status for s in repository.schedule_defs} == {stopped, running}
     assert {s.default_status for s in repository.sensor_defs} == {dg.DefaultSensorStatus.STOPPED}
 
 

@@ -35,14 +35,14 @@ def rows(lake: Lake) -> Lake:
 def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Why all sums were recomputed and compared, for each time; None if everything was read anyway."""
     found: list[str | None] = []
-    add = lakehouse.writes.plan.added
+    add = lakehouse.writes.plan.add
 
     def watched(*args: Any) -> Any:
         told = add(*args)
         found.extend([told.reason] if isinstance(told, Recompute) else [])
         return told
 
-    monkeypatch.setattr("lakehouse.writes.plan.added", watched)
+    monkeypatch.setattr("lakehouse.writes.plan.add", watched)
     return found
 
 

@@ -30,7 +30,7 @@ from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.progress import telling
 
 NIGHTLY = "nightly_checks"
-"""The name of the job, of its op and of the schedule."""
+"""The name of the job and of the schedule. Dagster wants another name for the op of a job."""
 _SILENT = 3600.0
 """Seconds without an event after which a run counts as dead. A check tells every few seconds how far it is."""
 _UNDER_WAY = [
@@ -89,7 +89,6 @@ def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], n
     of = {NIGHTS_OF: digest(sorted(check.key.to_user_string() for check in listed))}
 
     @dg.op(
-        name=NIGHTLY,
         out={},
         required_resource_keys={name for check in listed for name in check.table.resources.values()},
         description="Makes the checks of tables, those that have waited longest first; starts none after the limit.",

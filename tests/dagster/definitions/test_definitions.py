@@ -29,7 +29,7 @@ from lakehouse import (
 from lakehouse.dagster.failures import as_our_errors, is_worth_another_try
 from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 orders = dg.AssetSpec("orders", metadata=Table(key="id"))
 
 

@@ -25,8 +25,8 @@ def test_the_plan_that_is_named_is_the_statement_that_the_run_commits(house: Hou
         before = house.lake.version("orders"), house.lake.exists("copies") and house.lake.version("copies")
         write = explain(defs, "copies", call=True).write
         assert before == (house.lake.version("orders"), house.lake.exists("copies") and house.lake.version("copies"))
-        assert write is not None and write.plan is not None
-        return write.plan
+        assert write is not None and write.planned is not None
+        return write.planned
 
     assert planned() == "create"
     house.run("copies")
@@ -64,8 +64,8 @@ def test_the_function_is_called_with_the_config_of_the_run(house: House, asset: 
     house.run(name)  # with a definition of its own: least = 20
     as_it_is, with_all = (explain(defs, name, run_config=config, call=True).write for config in (None, _least(name, 0)))
     assert as_it_is is not None and with_all is not None
-    assert as_it_is.plan == "nothing: no row differs"
-    assert with_all.plan is not None and "append" in with_all.plan
+    assert as_it_is.planned == "nothing: no row differs"
+    assert with_all.planned is not None and "append" in with_all.planned
 
 
 def _least(name: str, value: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.server.jars import DIRECTORY
 from tests.support.house import House, metadata
 from tests.support.lake import Lake
+from tests.support.slow import slow
 from tests.support.tables import orders
 
 FEATURE = "delta.feature."
@@ -116,7 +117,7 @@ class Panic(BaseException):
 Panic.__name__ = "PanicException"
 
 
-@pytest.mark.parametrize("raised", [ValueError("gone"), Panic("gone")], ids=["an error", "a panic of deltalake"])
+@pytest.mark.parametrize("raised", [ValueError("gone"), slow(Panic("gone"))], ids=["an error", "a panic of deltalake"])
 @pytest.mark.parametrize("fact", ["head", "size", "live_rows", "file_schema", "commits"])
 def test_no_fact_of_the_log_fails_a_step_that_has_written(
     house: House, monkeypatch: pytest.MonkeyPatch, fact: str, raised: BaseException

@@ -66,6 +66,7 @@ def test_a_merge_whose_rows_depend_on_other_keys_is_found_when_a_key_s_turn_come
     assert again.passed and again.metadata["part of the keys"] == told[-1].metadata["part of the keys"]
 
 
+@pytest.mark.slow
 def test_a_night_compares_the_partition_whose_check_is_oldest_or_that_differed(house: House) -> None:
     house.assets = [orders, daily]
     for day in ("2013-01-01", "2013-01-02"):

@@ -23,7 +23,7 @@ from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.read_options import Read
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.read.archive import read_archive
-from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.decide import (
     Decision,
@@ -105,11 +105,11 @@ def begin(
         definition=parts,
         reconcile=together if isinstance(together, Reconcile) else None,
         request=request,
-        continued_from="went on from now" if asset.keeps_past and request.go_on_from is not None else None,
+        continued_from="went on from now" if asset.past is PastRows.KEPT and request.go_on_from is not None else None,
         new_code=warning_of_new_code(asset, cursor, parts, together),
     )
     refuse_unsafe(run, head)
-    if request.go_on_from is None or asset.keeps_past:
+    if request.go_on_from is None or asset.past is PastRows.KEPT:
         refuse_foreign(run, cursor)
     began = int(time.time() * 1000) if now is None else now
     return Materialization(spark, run, together, gap, Feeds() if feeds is None else feeds, began)
@@ -130,7 +130,7 @@ def _cursor(
     )
     if (
         isinstance(cursor, Lost)
-        and (slice_ is not None or asset.appends)
+        and (slice_ is not None or asset.past is PastRows.APPENDED)
         and _holds_nothing(spark, asset, head, slice_)
     ):
         return Fresh(cursor.generation, cursor.epoch)

@@ -50,7 +50,7 @@ def definition(
     return {name: short(text) for name, text in parts.items() if text}
 
 
-def why_redefined(before: Definition, now: Definition, *, appends: bool, ignored: Collection[str] = ()) -> str | None:
+def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignored: Collection[str] = ()) -> str | None:
     """Why the key, the partitions or the config of a mark differ, as half a sentence; None if they agree.
 
     What inputs leave out is compared by `read_in`, and what a history tracks by `history_table.shape_of`.
@@ -58,10 +58,10 @@ def why_redefined(before: Definition, now: Definition, *, appends: bool, ignored
     Args:
         before: The definition in the mark.
         now: The definition of the run.
-        appends: Whether the table only appends: its rows have no key, and lie in the run's partitions.
+        has_keys: Whether rows are found by the key and the partition columns; rows that are only added are not.
         ignored: Fields of the config that decide nothing, although the mark may have their values.
     """
-    if not appends:
+    if has_keys:
         for part, words in ((_KEY, "key"), (_PARTITION_BY, "partition columns")):
             if before.get(part) != now.get(part):
                 return f"its {words} changed from {before.get(part, 'none')} to {now.get(part, 'none')}"

@@ -60,7 +60,7 @@ from lakehouse.server.safety import refuse_unsafe
 from lakehouse.spark.progress import adding_to, measured_by, phase, telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.writes import Kind, Overwrite, Write
+from lakehouse.writes.writes import Overwrite, Write
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -224,9 +224,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             name=name,
             table=table,
             ref=table_ref(self.location, key, table),
-            appends=kind is Kind.APPEND,
-            keeps_past=kind is Kind.HISTORY,
-            takes_extracts=kind is Kind.SNAPSHOT,
+            past=kind.past,
             incremental=bool(changes_of(definition)),
             inputs=frozenset(source.to_user_string() for source in definition.keys_by_input_name.values()),
             code_version=spec.code_version,

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import dagster as dg
 
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
-from lakehouse.read.asset import Allowed, Asset, UserRequest
+from lakehouse.read.asset import Allowed, Asset, PastRows, UserRequest
 from lakehouse.read.run import Run
 
 GAP = "lakehouse/gap/"
@@ -121,7 +121,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
     wanted = tags.get(GO_ON_FROM + asset.name)
     if wanted is None:
         return None
-    if asset.keeps_past and asset.incremental:
+    if asset.past is PastRows.KEPT and asset.incremental:
         if wanted != "now":
             raise ReadError(
                 f"The run tag {GO_ON_FROM}{asset.name}={wanted} is about a History, which can go on from now only.",
@@ -129,7 +129,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
                 f"{RESTATE_FROM}{asset.name}=<a time>.",
             )
         return "now"
-    if not asset.appends or not asset.incremental:
+    if asset.past is not PastRows.APPENDED or not asset.incremental:
         raise ReadError(
             f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes.",
             f"Nothing was written. The run tag {FULL_REFRESH}=true compares everything instead.",
@@ -153,7 +153,7 @@ def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
     wanted = tags.get(ALLOW + asset.name)
     if wanted is None:
         return frozenset()
-    if asset.incremental or not (asset.takes_extracts or asset.keeps_past):
+    if asset.incremental or asset.past not in (PastRows.DELIVERED, PastRows.KEPT):
         raise WriteError(
             f"The run tag {ALLOW}{asset.name} is about an asset that takes no extracts.",
             "Nothing was written. Remove the tag.",
@@ -175,7 +175,7 @@ def _restate_from(tags: Mapping[str, str], asset: Asset) -> str | None:
         WriteError: The asset keeps no history.
     """
     wanted = tags.get(RESTATE_FROM + asset.name)
-    if wanted is not None and not asset.keeps_past:
+    if wanted is not None and asset.past is not PastRows.KEPT:
         raise WriteError(
             f"The run tag {RESTATE_FROM}{asset.name} is about an asset that keeps no history.",
             "Nothing was written. Remove the tag.",

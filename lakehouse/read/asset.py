@@ -1,6 +1,7 @@
 """What one run knows about its asset from the definition, and what a user asks of the run by its tags."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal, TypeAlias
 
 from lakehouse.cursor.code import Code
@@ -11,6 +12,37 @@ from lakehouse.errors import Adoption
 from lakehouse.spark.table_version import TableRef
 
 
+class PastRows(Enum):
+    """What a write does with the rows that earlier runs left in its table."""
+
+    COMPUTED = "computed"
+    """Every row follows from the sources as they are now, so all rows can be computed again."""
+    DELIVERED = "delivered"
+    """The rows are those of the newest extract, with which each run compares them."""
+    APPENDED = "appended"
+    """Every row stays as it was added."""
+    KEPT = "kept"
+    """Rows that hold now follow the source; rows of the past stay, even if the source forgets them."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether rows that earlier runs wrote stay under new code, and under another definition."""
+        match self:
+            case PastRows.APPENDED | PastRows.KEPT:
+                return True
+            case PastRows.COMPUTED | PastRows.DELIVERED:
+                return False
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the table can be compared with its whole source."""
+        match self:
+            case PastRows.COMPUTED | PastRows.DELIVERED | PastRows.KEPT:
+                return True
+            case PastRows.APPENDED:
+                return False
+
+
 @dataclass(frozen=True, slots=True)
 class Asset:
     """What an asset's definition says about its table.
@@ -19,12 +51,10 @@ class Asset:
         name: The asset key, its parts joined by "/".
         table: What it declares.
         ref: Where the table is.
-        appends: Whether it returns an `Append`, which cannot take rows back.
+        past: What its write does with the rows of earlier runs.
         incremental: Whether it reads changes.
         inputs: The current names of the sources that it reads.
         code_version: Its code version.
-        keeps_past: Whether it returns a `History`, whose past cannot be recomputed.
-        takes_extracts: Whether it returns a `Snapshot`, which each run compares with the whole table.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
         policy: What a run may do: the table's policy, then the manager's.
     """
@@ -32,23 +62,25 @@ class Asset:
     name: str
     table: Table
     ref: TableRef
-    appends: bool
+    past: PastRows
     incremental: bool
     inputs: frozenset[str] = frozenset()
     code_version: str | None = None
-    keeps_past: bool = False
-    takes_extracts: bool = False
     code: Code | None = None
     policy: Policy = Policy()
 
     @property
     def adoption(self) -> Adoption:
         """How its first run can adopt a table that another program wrote."""
-        if self.keeps_past:
-            return "refuse"
-        if self.takes_extracts:
-            return "take the extract"
-        return "go on" if self.appends else "compare"
+        match self.past:
+            case PastRows.COMPUTED:
+                return "compare"
+            case PastRows.DELIVERED:
+                return "take the extract"
+            case PastRows.APPENDED:
+                return "go on"
+            case PastRows.KEPT:
+                return "refuse"
 
     def must_record_code(self, mark: Mark) -> bool:
         """Whether a mark lacks the code or has another, so that it would be believed, or compared, more than once."""

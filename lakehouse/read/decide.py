@@ -13,7 +13,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import why_broken_off, why_compared_again
 from lakehouse.delta.read_options import Read
 from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, PartitionRangeError, PastRefusedError, RefreshRefusedError
-from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.feed_trust import SourceState
 
 REFRESH_REMEDY = (
@@ -103,19 +103,33 @@ def decision_for_all(
     if request is not None or not asset.incremental:
         return request
     match cursor:
-        case Lost(reason=reason) if asset.appends:
-            return Refuse(reason, lost_remedy(asset.name))
         case Lost(reason=reason):
-            return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, remedy(asset, Read()))
+            return _decision_without_position(asset, reason)
         case Known(mark=mark):
             reason = _why_redefined(asset, mark, definition)
             if reason is None:
                 return _comparison_of_new_code(asset, mark, definition)
-            if asset.keeps_past:
-                return Refuse(reason, PAST_REMEDY)
-            return Refuse(reason, append_remedy(asset.name)) if asset.appends else Reconcile(reason)
+            return _decision_for_other_definition(asset, reason)
         case Fresh():
             return None
+
+
+def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:
+    """The decision for a table whose marks do not say what it has read."""
+    if asset.past is PastRows.APPENDED:
+        return Refuse(reason, lost_remedy(asset.name))
+    return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, remedy(asset, Read()))
+
+
+def _decision_for_other_definition(asset: Asset, reason: str) -> Reconcile | Refuse:
+    """The decision for a table whose rows another definition gave."""
+    match asset.past:
+        case PastRows.COMPUTED | PastRows.DELIVERED:
+            return Reconcile(reason)
+        case PastRows.APPENDED:
+            return Refuse(reason, append_remedy(asset.name))
+        case PastRows.KEPT:
+            return Refuse(reason, PAST_REMEDY)
 
 
 def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
@@ -125,7 +139,7 @@ def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
         asset: The asset.
         leaves_rows_out: Whether one of its inputs does not read its whole source.
     """
-    keeps_rows = asset.appends or asset.keeps_past or leaves_rows_out
+    keeps_rows = asset.past.is_final or leaves_rows_out
     return asset.incremental and asset.policy.new_code == "compare" and not keeps_rows
 
 
@@ -145,8 +159,8 @@ def warning_of_new_code(
     why = asset.why_new_code(cursor.mark)
     if why is None:
         return None
-    if asset.appends or asset.keeps_past:
-        cause = f"{'an Append' if asset.appends else 'a History'} keeps the rows that it wrote"
+    if asset.past.is_final:
+        cause = f"{'an Append' if asset.past is PastRows.APPENDED else 'a History'} keeps the rows that it wrote"
     elif leaves_out(definition):
         cause = "an input leaves rows of its source out, so they cannot be computed again"
     else:
@@ -208,7 +222,7 @@ def without_doubling(asset: Asset, read: Read, decision: Decision, is_unread: Ca
         is_unread: Whether the table has no row of the source; asked for only if the whole source is to be read.
     """
     is_whole = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
-    if not asset.appends or not is_whole or is_unread():
+    if asset.past.is_comparable or not is_whole or is_unread():
         return decision
     reason = decision.reason if isinstance(decision, Reconcile) else "the table holds rows of another origin"
     return Refuse(reason, append_remedy(asset.name))
@@ -228,10 +242,15 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
     """
     if asset.incremental and len(partitions) > 1:
         raise PartitionRangeError(asset.name, partitions)
-    if asset.keeps_past and request.compare is not None:
-        raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
-    if asset.takes_extracts and request.compare is not None:
-        raise RefreshRefusedError(asset.name)
+    if request.compare is None:
+        return
+    match asset.past:
+        case PastRows.KEPT:
+            raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
+        case PastRows.DELIVERED:
+            raise RefreshRefusedError(asset.name)
+        case PastRows.COMPUTED | PastRows.APPENDED:
+            return
 
 
 def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
@@ -241,7 +260,7 @@ def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
     """
     if request.compare is not None:
         return Reconcile(request.compare, on_request=True)
-    if asset.keeps_past and request.go_on_from is not None:
+    if asset.past is PastRows.KEPT and request.go_on_from is not None:
         return Reconcile("a run tag has the history go on from its source as it is now", on_request=True)
     return None
 
@@ -251,7 +270,7 @@ def recomputes(asset: Asset, read: Read) -> bool:
 
     It need not be if the table only appends, or if an input leaves changes out.
     """
-    return not asset.appends and read.is_whole
+    return asset.past.is_comparable and read.is_whole
 
 
 def may_compare(asset: Asset, read: Read) -> bool:
@@ -261,19 +280,22 @@ def may_compare(asset: Asset, read: Read) -> bool:
 
 def remedy(asset: Asset, read: Read) -> str:
     """What to do if an input cannot continue from its position and may not be compared."""
-    if asset.appends:
-        return append_remedy(asset.name)
-    if asset.keeps_past:
-        return HISTORY_REMEDY
-    return REFRESH_REMEDY if read.is_whole else PARTIAL_REMEDY
+    match asset.past:
+        case PastRows.APPENDED:
+            return append_remedy(asset.name)
+        case PastRows.KEPT:
+            return HISTORY_REMEDY
+        case PastRows.COMPUTED | PastRows.DELIVERED:
+            return REFRESH_REMEDY if read.is_whole else PARTIAL_REMEDY
 
 
 def _why_redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
-    if mark.code_version != asset.code_version and not (asset.appends or asset.keeps_past):
+    if mark.code_version != asset.code_version and not asset.past.is_final:
         return f"the asset's code version is now {asset.code_version} and was {mark.code_version}"
     if mark.definition is None:
         return None  # an earlier version wrote the mark without one, and is believed once
-    return why_redefined(mark.definition, definition, appends=asset.appends, ignored=asset.table.ignored_config)
+    has_keys = asset.past.is_comparable
+    return why_redefined(mark.definition, definition, has_keys=has_keys, ignored=asset.table.ignored_config)
 
 
 def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:

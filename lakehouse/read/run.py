@@ -13,7 +13,7 @@ from lakehouse.cursor.unread import DAY, WEEK
 from lakehouse.delta.log import Head, Log, Size, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
-from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Reconcile
@@ -101,9 +101,13 @@ class Run:
     @property
     def adopts(self) -> bool:
         """Whether the run may write to a table that holds rows of another program."""
-        taken = "version" in self.request.allowed and self.asset.takes_extracts
-        decided = self.reconcile is not None or self.continued_from is not None
-        return taken or (decided and not self.asset.keeps_past)
+        match self.asset.past:
+            case PastRows.KEPT:
+                return False
+            case PastRows.DELIVERED if "version" in self.request.allowed:
+                return True
+            case PastRows.COMPUTED | PastRows.DELIVERED | PastRows.APPENDED:
+                return self.reconcile is not None or self.continued_from is not None
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -238,7 +242,7 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
         table_id: The id of its table.
     """
     reads = run.cursor.reads
-    if source in reads or not run.asset.appends:
+    if source in reads or run.asset.past is not PastRows.APPENDED:
         return reads.get(source)
     former = [at for was, at in reads.items() if was not in run.asset.inputs]
     return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
@@ -246,7 +250,7 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
 
 def former_reads(run: Run) -> dict[str, Position]:
     """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
-    if not run.asset.appends:
+    if run.asset.past is not PastRows.APPENDED:
         return {}
     read = {changes.name for changes in run.changes} | run.snapshot_inputs.keys()
     tables = {changes.source_at.table_id for changes in run.changes}

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from lakehouse.cursor.extract_version import ExtractVersion, SnapshotVersion
 from lakehouse.delta.text import Literal as Value
 from lakehouse.delta.text import fold
+from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.read.touched import Touched
 from lakehouse.writes.aggregate import Aggregate
@@ -211,3 +212,16 @@ class Kind(Enum):
     def needs_key(self) -> bool:
         """Whether the table must declare a key, because rows are found by it."""
         return self not in (Kind.APPEND, Kind.OVERWRITE)
+
+    @property
+    def past(self) -> PastRows:
+        """What the write does with the rows of earlier runs."""
+        match self:
+            case Kind.APPEND:
+                return PastRows.APPENDED
+            case Kind.OVERWRITE | Kind.MERGE | Kind.AGGREGATE:
+                return PastRows.COMPUTED
+            case Kind.HISTORY:
+                return PastRows.KEPT
+            case Kind.SNAPSHOT:
+                return PastRows.DELIVERED

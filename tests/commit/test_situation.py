@@ -20,7 +20,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.table import Table
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Reconcile
@@ -46,7 +46,9 @@ def coded(code: Code) -> Known:
 
 BEGAN = cursor(1, 5)
 READING = Run(
-    asset=Asset("copies", Table(key="id"), TableRef.at_path("copies", "/copies"), appends=False, incremental=True),
+    asset=Asset(
+        "copies", Table(key="id"), TableRef.at_path("copies", "/copies"), past=PastRows.COMPUTED, incremental=True
+    ),
     run_id="own",
     cursor=BEGAN,
     changes=(Changes(TableVersion(NO_SPARK, SRC, "s", 8), VersionRange(5, 8), Nothing()),),

@@ -12,7 +12,7 @@ from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import OvertakenError, RolledBackError
-from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import Feed, Nothing
 from lakehouse.read.decide import Reconcile
@@ -38,7 +38,7 @@ def history() -> History:
 
 def asset_of(history: History) -> Asset:
     table, ref = Table(key="id", partition_by="g"), TableRef.at_path(history.asset, "/table")
-    return Asset(history.asset, table, ref, appends=False, incremental=True)
+    return Asset(history.asset, table, ref, past=PastRows.COMPUTED, incremental=True)
 
 
 def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:

@@ -48,12 +48,12 @@ DAY, MONTH = window(timedelta(days=1)), window(timedelta(days=31))
         (None, DAY, None),
     ],
 )
-@pytest.mark.parametrize("appends", [True, False])
+@pytest.mark.parametrize("has_keys", [True, False])
 def test_a_partition_is_its_windows_and_values(
-    before: Slice | None, now: Slice | None, said: str | None, *, appends: bool
+    before: Slice | None, now: Slice | None, said: str | None, *, has_keys: bool
 ) -> None:
     """A position of the whole table holds for each partition that the table has got since."""
-    reason = why_redefined(of(before), of(now), appends=appends)
+    reason = why_redefined(of(before), of(now), has_keys=has_keys)
     assert reason == said if said is None else said in str(reason)
 
 
@@ -61,21 +61,21 @@ def test_the_order_and_the_case_of_columns_decide_nothing() -> None:
     before = definition(Table(key=("id", "Day"), partition_by="G"), None, {}, {})
     assert before == definition(Table(key=("day", "ID"), partition_by="g"), None, {}, {})
     other = definition(Table(key="id", partition_by="g"), None, {}, {})
-    assert why_redefined(before, other, appends=False) == "its key changed from day, id to id"
+    assert why_redefined(before, other, has_keys=True) == "its key changed from day, id to id"
 
 
 def test_a_field_that_is_ignored_decides_nothing() -> None:
     table = Table(ignore_config=("threads",))
     one, two = ({"limit": 1, "threads": threads} for threads in (1, 2))
     assert definition(table, None, {}, one) == definition(table, None, {}, two)
-    assert why_redefined(definition(table, None, {}, one), definition(table, None, {}, {}), appends=False) is not None
+    assert why_redefined(definition(table, None, {}, one), definition(table, None, {}, {}), has_keys=True) is not None
 
 
 def test_a_field_that_is_ignored_from_now_on_decides_nothing_although_the_mark_has_its_value() -> None:
     before = definition(Table(), None, {}, {"limit": 1, "threads": 1})
     now = definition(Table(ignore_config="threads"), None, {}, {"limit": 1, "threads": 2})
-    assert why_redefined(before, now, appends=False) is not None
-    assert why_redefined(before, now, appends=False, ignored=("threads",)) is None
+    assert why_redefined(before, now, has_keys=True) is not None
+    assert why_redefined(before, now, has_keys=True, ignored=("threads",)) is None
 
 
 SOME = st.builds(

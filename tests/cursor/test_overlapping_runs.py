@@ -18,7 +18,7 @@ from lakehouse.delta.log import NOTHING_READ, VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import StaleInputsError
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import Everything, Feed, Nothing
 from lakehouse.read.decide import Reconcile
@@ -38,7 +38,7 @@ ASSET = Asset(
     History().asset,
     Table(key="id", partition_by="g"),
     TableRef.at_path(History().asset, "/table"),
-    appends=False,
+    past=PastRows.COMPUTED,
     incremental=True,
 )
 Rows = Counter[tuple[str, int]]

@@ -16,7 +16,7 @@ from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.errors import GapError, StartError
 from lakehouse.read.archive import Archived
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.decide import Continue, Reconcile, SourceState, decision_for_input
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.ranges import cap, pending, start_version
@@ -25,8 +25,8 @@ from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 
 REF = TableRef.at_path("asset", "/asset")
-MERGES = Asset("asset", Table(key="id"), REF, appends=False, incremental=True)
-APPENDS = Asset("asset", Table(), REF, appends=True, incremental=True)
+MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
+APPENDS = Asset("asset", Table(), REF, past=PastRows.APPENDED, incremental=True)
 
 
 def write(version: int, size: int = 10) -> Commit:

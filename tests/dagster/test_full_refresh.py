@@ -5,11 +5,15 @@ import pytest
 from lakehouse import Table
 from lakehouse.dagster.run_tags import request_by
 from lakehouse.errors import FULL_REFRESH
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.spark.table_version import TableRef
 
 FLIGHTS = Asset(
-    "silver/flights", Table(key="id"), TableRef.at_path("silver/flights", "/nowhere"), appends=False, incremental=True
+    "silver/flights",
+    Table(key="id"),
+    TableRef.at_path("silver/flights", "/nowhere"),
+    past=PastRows.COMPUTED,
+    incremental=True,
 )
 
 

@@ -20,18 +20,18 @@ from lakehouse.dagster.run_tags import (
     without_effect,
 )
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
-from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
 
 
 def asset(**kinds: bool) -> Asset:
-    described = {"appends": False, "incremental": False} | kinds
+    described = {"past": PastRows.COMPUTED, "incremental": False} | kinds
     return Asset("silver/customers", Table(key="id"), TableRef.at_path("silver/customers", "/nowhere"), **described)
 
 
-KEPT = asset(takes_extracts=True)
-PAST = asset(keeps_past=True)
+KEPT = asset(past=PastRows.DELIVERED)
+PAST = asset(past=PastRows.KEPT)
 
 
 @pytest.mark.parametrize("name", [KEPT, PAST])
@@ -48,7 +48,7 @@ def test_a_history_is_restated_from_what_its_tag_names() -> None:
 
 
 def test_a_history_goes_on_from_now_only() -> None:
-    followed, tag = asset(keeps_past=True, incremental=True), GO_ON_FROM + "silver/customers"
+    followed, tag = asset(past=PastRows.KEPT, incremental=True), GO_ON_FROM + "silver/customers"
     assert request_by({tag: "now"}, followed).go_on_from == "now"
     with pytest.raises(ReadError, match="from now only") as refused:
         request_by({tag: "3"}, followed)
@@ -63,7 +63,7 @@ def test_a_history_goes_on_from_now_only() -> None:
         (f"{ALLOW}silver/customers=anything", KEPT, "one or several of: max_deleted, version"),
         (f"{ALLOW}silver/customers=", KEPT, "cannot be allowed"),
         (f"{ALLOW}silver/customers=version", asset(), "takes no extracts"),
-        (f"{ALLOW}silver/customers=version", asset(keeps_past=True, incremental=True), "takes no extracts"),
+        (f"{ALLOW}silver/customers=version", asset(past=PastRows.KEPT, incremental=True), "takes no extracts"),
         (f"{RESTATE_FROM}silver/customers=2026-01-31", KEPT, "keeps no history"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_step_of_dagster_refuses_a_misspelt_tag_before_anything_is_read(tmp_pa
 
 
 def test_a_tag_that_was_not_needed_is_told() -> None:
-    run = Run(asset(appends=True, incremental=True), "r", Fresh(), request=UserRequest(go_on_from=3))
+    run = Run(asset(past=PastRows.APPENDED, incremental=True), "r", Fresh(), request=UserRequest(go_on_from=3))
     assert without_effect(run) == (
         "The run tag lakehouse/go_on_from/silver/customers=3 had no effect: nothing kept 'silver/customers' from "
         "reading on."

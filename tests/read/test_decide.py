@@ -12,7 +12,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.decide import (
     Continue,
     Decision,
@@ -27,10 +27,15 @@ from lakehouse.read.decide import (
 from lakehouse.spark.table_version import TableRef
 
 MERGES = Asset(
-    "totals", Table(key="id"), TableRef.at_path("totals", "/totals"), appends=False, incremental=True, code_version="2"
+    "totals",
+    Table(key="id"),
+    TableRef.at_path("totals", "/totals"),
+    past=PastRows.COMPUTED,
+    incremental=True,
+    code_version="2",
 )
 FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
-APPENDS = replace(MERGES, appends=True)
+APPENDS = replace(MERGES, past=PastRows.APPENDED)
 LATE = Read(start=3)
 HERE = SourceState("src", "s", 8)
 AT = Position("s", 5)
@@ -218,8 +223,10 @@ def coded(code: Code | None, version: str | None = None, **mark: object) -> Know
         pytest.param(MERGES, coded(OLD, "2"), Read(), False, None, id="a code version decides alone"),
         pytest.param(CODED, Fresh(), Read(), False, None, id="no position"),
         pytest.param(replace(CODED, incremental=False), coded(OLD), Read(), False, None, id="no changes"),
-        pytest.param(replace(CODED, appends=True), coded(OLD), Read(), False, "an Append keeps", id="an append"),
-        pytest.param(replace(CODED, keeps_past=True), coded(OLD), Read(), False, "a History keeps", id="a history"),
+        pytest.param(
+            replace(CODED, past=PastRows.APPENDED), coded(OLD), Read(), False, "an Append keeps", id="an append"
+        ),
+        pytest.param(replace(CODED, past=PastRows.KEPT), coded(OLD), Read(), False, "a History keeps", id="a history"),
         pytest.param(CODED, coded(OLD, definition=LATE_BEFORE), LATE, False, "an input leaves rows", id="partial"),
         pytest.param(
             replace(CODED, policy=Policy(on_new_code="warn")),
@@ -260,7 +267,7 @@ def test_config_decides_field_by_field() -> None:
 
 
 def test_a_field_that_is_ignored_from_now_on_is_no_other_definition_of_a_history() -> None:
-    keeps = replace(MERGES, keeps_past=True)
+    keeps = replace(MERGES, past=PastRows.KEPT)
     ignores = replace(keeps, table=Table(key="id", ignore_config="note"))
     cursor = known(was=parts(keeps, Read(), {"note": "a"}))
     assert isinstance(decision_for_all(keeps, cursor, parts(keeps, Read(), {"note": "b"}), None), Refuse)

@@ -9,7 +9,7 @@ from lakehouse import Changes, Read, Table
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError, StartError
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Nothing
 from lakehouse.read.decide import Continue, Decision, Refuse
 from lakehouse.read.feed_trust import Source
@@ -17,7 +17,7 @@ from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import TABLE_ID, History
 
-APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), appends=True, incremental=True)
+APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, incremental=True)
 GONE = Refuse("its position is gone", "Decide where it goes on.")
 AT = Position(TABLE_ID, 2)
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
+from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Size
 from lakehouse.delta.policy import Clock, Retry
@@ -26,7 +27,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.writes.writes import Append, History, Merge, Overwrite, Snapshot, Write
+from lakehouse.writes.writes import Append, Merge, Overwrite, Write
 from tests.support import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
@@ -139,9 +140,7 @@ class Lake:
             name=name,
             table=table,
             ref=self.ref(name),
-            appends=kinds["return"] is Append,
-            keeps_past=kinds["return"] is History,
-            takes_extracts=kinds["return"] is Snapshot,
+            past=write_kind(name, kinds["return"]).past,
             incremental=Changes in kinds.values(),
             inputs=frozenset(kinds) - {"return"},
             code_version=options.pop("code_version", None),

@@ -10,7 +10,7 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import LakehouseError, PartitionRangeError, ReadError, WriteError
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.asset import Asset
+from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import Nothing
 from lakehouse.read.touched import Touched
@@ -45,7 +45,7 @@ def keys_of_two() -> object:
 
 
 def appended(slice_: Slice) -> Materialization:
-    asset = Asset("landed", Table(partition_by="day"), NOWHERE, appends=True, incremental=True)
+    asset = Asset("landed", Table(partition_by="day"), NOWHERE, past=PastRows.APPENDED, incremental=True)
     return begin(lambda: NO_SPARK, asset, "run", slice=slice_)
 
 

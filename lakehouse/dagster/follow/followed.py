@@ -19,7 +19,7 @@ from lakehouse.delta.log import FileSchema, Head, Log, Size
 from lakehouse.delta.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.writes import Append
+from lakehouse.writes.append import Append
 
 
 def backlogs_by_partition(

@@ -1,8 +1,8 @@
 """The history of a source that is read as changes: what it says of touched entities since the position.
 
-One law for a step, for a step that is repeated, and for a gap: *for every touched entity the table says of the time
-after the position what the changes tell, folded over the state that it had at the position; what it says of the time
-before stays.* So a step that runs twice changes nothing, and only rows that reach beyond the position are read.
+One law for a step, for a step that is repeated, and for a gap: *for each touched entity, rows after the position are
+computed from the changes, starting from the entity's state at the position; rows before the position stay.* So a step
+that runs twice changes nothing, and only rows that reach beyond the position are read.
 """
 
 from dataclasses import replace
@@ -220,8 +220,8 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
         raise RestateRefusedError(
             run.name,
             moment,
-            "a row of the table began or ended since, and the archive does not have that change, so that the row would "
-            "be lost, or would hold again",
+            "a row of the table began or ended since, but the archive does not contain the change. Restating would "
+            "drop the row or reopen it",
         )
     if shape.earliest[0].lower() not in fold(reaching.columns):
         return

@@ -21,8 +21,8 @@ from lakehouse.spark.fitting import Breach
 from lakehouse.spark.types import comparable
 
 EARLIEST = "_EARLIEST"
-"""After the name of the start or the end: a column with the moment after which the change came, where its own time is
-not known. It is there once a history has been compared with its source, for want of the source's changes."""
+"""Suffix of two columns with the earliest possible time of a change whose exact time is unknown. The columns appear
+once a history was compared with its source, because the source's changes could not be read."""
 NEVER = "CAST(NULL AS TIMESTAMP)"
 BEFORE_ALL = -1
 """In place of a version: the state in which the changes found the entity."""
@@ -119,8 +119,8 @@ class Shape:
         Args:
             rows: The history's rows that held when the changes began, ends aside.
             columns: The source's columns.
-            exact: Whether the source had these rows just before the changes. A restated history may have found rows
-                by comparison, and says of a moment between two comparisons what was true at the first.
+            exact: Whether the source had these rows just before the changes. False for a restated history: a row that a
+                comparison found holds from the earlier comparison on, although its change may have come later.
         """
         values = ", ".join(map(quote, columns))
         earliest = quote(self.earliest[0]) if self.earliest[0].lower() in fold(rows.columns) else NEVER

@@ -88,7 +88,7 @@ def _why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
         return "its last commit had other sums of other rows, or none"
     read = cursor.mark.reads.get(changes.name)
     if read is None or read.version != changes.range.after:
-        return "what its last commit had read is to be read again"
+        return "its last run did not read up to where these changes begin"
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
     since = commits_between(log, run.name, cursor.mark.base, head.version)
@@ -108,12 +108,12 @@ def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) ->
     if isinstance(summed, Local) and not summed.rows:
         return rest
     if _holds(summed, INEXACT, value=True):
-        return Recompute("a value of the changes may be another one in the source, or in the table")
+        return Recompute("the feed may not represent a value exactly (text that is not UTF-8, or dates before 1600)")
     existing = target if within is None else target.where(within)
     beside = _beside(sums, summed, existing)
     changed = compute_once(_operations(beside, sums, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
-        return Recompute("what it holds and what has changed do not fit together")
+        return Recompute("its counts or sums contradict the changes (a count below zero, for example)")
     return written(run, changed, counts_of(changed), target.schema, head, rest)
 
 

@@ -72,7 +72,7 @@ class Sums:
         ]
         is_inexact = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
         own = {COUNT: f"IF({minus}, -1, 1)", INEXACT: is_inexact}
-        # A row that the feed tells wrong may count in the source although it does not here.
+        # A row that the feed does not represent exactly may count in the source although it does not here.
         where = None if self.where is None else f"({self.where}) OR {is_inexact}"
         return _counting(self.changes.feed, {**self.groups, **signed, **own}, where)
 

@@ -168,7 +168,7 @@ def test_sums_in_another_zone_or_of_other_partitions_of_the_source_are_other_sum
     def digest(**at: Any) -> str:
         src = rows.read(rows.begin(sums, BY_G), sums)["src"]
         assert isinstance(src, Changes)
-        return sums(replace(src, source_at=replace(src.source_at, **at))).digest
+        return sums(replace(src, source_at=replace(src.source_at, **at))).computation.digest
 
     plain = digest()
     assert digest() == plain

@@ -88,7 +88,7 @@ def begin(
     head = log.head()
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
-    parts = definition(asset.table, slice, reads or {}, config or {})
+    parts = definition(asset.table, slice, reads or {}, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is not None:
         together = Reconcile(compare_because)

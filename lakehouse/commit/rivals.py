@@ -184,7 +184,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
 
 def is_disputed(run: Run, changed: Changed) -> bool:
     """Whether two writers may disagree about a row and the table forbids that one overrules the other."""
-    return changed is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
+    return changed is not Changed.OTHER_ROWS and run.asset.policy.same_rows == "fail"
 
 
 def describe(attempt: LostAttempt) -> str:

@@ -63,7 +63,8 @@ class Policy:
     def given(self) -> dict[str, Any]:
         """The fields that are given, as metadata holds them."""
         values = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        names = {} if self.ignore_config is None else {"ignore_config": list(self.ignored_config)}
+        return values | names
 
     def within(self, outer: "Policy") -> "Policy":
         """This policy, where it is not given the outer policy."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import Limits, in_force
@@ -125,7 +126,7 @@ def source() -> Source:
 
 def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
-    mark = Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, 9)})
+    mark = Mark("asset", (), FIRST_GENERATION, 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, 9)})
     stale = Known(mark, 1, "0", 1, {"src": Position(TABLE_ID, 2)}, stale_base=True)
     head = SourceState("src", TABLE_ID, source.head.version)
     found = decision_for_input(MERGES, None, stale, head, stale.reads["src"], Read())

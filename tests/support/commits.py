@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import FileSchema, Head, Size, newest_first
@@ -74,7 +75,7 @@ class History:
         self,
         version: int = 0,
         partitions: tuple[str, ...] = WHOLE,
-        generation: str = "0",
+        generation: str | Generation = "0",
         epoch: int = 1,
         base: int | None = None,
         reads: Mapping[str, Position] | None = None,
@@ -87,7 +88,7 @@ class History:
         mark = Mark(
             asset=asset or self.asset,
             partitions=partitions,
-            generation=generation,
+            generation=Generation.parse(generation) if isinstance(generation, str) else generation,
             epoch=epoch,
             run="run",
             attempt=f"attempt-{at}",

@@ -12,7 +12,7 @@ from lakehouse.dagster.definitions.steps import ending_early, may_have_nothing_t
 from lakehouse.dagster.definitions.validation import validate_location
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of
-from lakehouse.dagster.remake import with_assets
+from lakehouse.dagster.remake import with_assets, with_each_once
 
 
 def incremental(
@@ -36,8 +36,9 @@ def incremental(
     Raises:
         DefinitionError: A definition that could never work; see `validate`.
     """
-    code_location = code_location_of(definitions)
-    brought = list(definitions.asset_checks or [])
+    given = with_each_once(definitions)
+    code_location = code_location_of(given)
+    brought = list(given.asset_checks or [])
     tables = checked_tables(code_location)
     added = checks_beside({key for check in brought for key in check.check_keys}, tables)
     sensors = [] if sensor is None else [sensor_of(code_location, sensor)]
@@ -45,7 +46,7 @@ def incremental(
     more = [dg.Definitions(asset_checks=added, sensors=sensors)]
     if night is not None:
         more.append(nightly([*brought, *added], tables, night))
-    complete = validate_location(dg.Definitions.merge(definitions, *more), code_location)
+    complete = validate_location(dg.Definitions.merge(given, *more), code_location)
 
     def finish(asset: Any) -> Any:
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:

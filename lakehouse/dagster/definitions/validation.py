@@ -16,6 +16,7 @@ from lakehouse.dagster.code_location import (
 from lakehouse.dagster.definitions.pools import with_pools, written_ref
 from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
+from lakehouse.dagster.remake import with_each_once
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError, MissingKeyError
@@ -70,11 +71,12 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
         DefinitionError: A definition that could never work; docs/how-to/definitions.md lists them.
         VersionError: This version of Dagster is not tested.
     """
-    return validate_location(definitions, code_location_of(definitions))
+    given = with_each_once(definitions)
+    return validate_location(given, code_location_of(given))
 
 
 def validate_location(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
-    """What `validate` returns of definitions whose tables are known.
+    """What `validate` returns of definitions that list each object once.
 
     Args:
         definitions: The definitions.

@@ -19,7 +19,6 @@ from lakehouse.dagster.code_location import (
     function_of,
     input_kind,
     result_annotation,
-    slice_of,
     table_ref,
     write_kind,
     writes_nothing,
@@ -47,6 +46,7 @@ from lakehouse.dagster.run_tags import (
     unacknowledged_runs,
     without_effect,
 )
+from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location, Storage, scheme_of
 from lakehouse.delta.policy import Policy, Retry
 from lakehouse.delta.read_options import Read

@@ -5,18 +5,12 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import (
-    AssetTable,
-    CodeLocation,
-    input_kind,
-    is_function,
-    partition_columns,
-    table_ref,
-)
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, input_kind, is_function, table_ref
 from lakehouse.dagster.definitions.pools import with_pools, written_ref
 from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
+from lakehouse.dagster.slices import partition_columns
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError, MissingKeyError

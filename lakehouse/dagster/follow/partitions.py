@@ -8,7 +8,8 @@ from typing import Any, Self, TypeAlias
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import AssetTable, dimensions_of, maps_partitions, partition_columns, windows_of
+from lakehouse.dagster.code_location import AssetTable, maps_partitions
+from lakehouse.dagster.slices import dimensions_of, partition_columns, windows_of
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.extents import Inverse, inverse
 from lakehouse.delta.file_log import FileLog

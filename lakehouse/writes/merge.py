@@ -16,7 +16,7 @@ from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import MissingKeyError, NewColumnsError, TruncatesMissingError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.scd.dimensions import truncates_of, without_mark
@@ -68,7 +68,7 @@ class Merge(Stated):
         compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
         return f"{compared} compared with the result, and those that differ are written"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return changes.name in self.touched.inputs
 
     def describe(self, run: Run, partial: Collection[str]) -> None:

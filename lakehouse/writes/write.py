@@ -16,7 +16,7 @@ from lakehouse.delta.text import fold
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LostChangesError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.progress import phase
 from lakehouse.spark.table_version import TableVersion
@@ -117,7 +117,7 @@ class Write(Protocol):
         """
         ...
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         """Whether the result holds what the changes of an input touched."""
         ...
 

@@ -1,7 +1,8 @@
 """The keys that a range of changes touched, and the rows that belong to them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import TYPE_CHECKING, overload
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -13,6 +14,7 @@ from lakehouse.delta.text import Literal, fold, quote
 from lakehouse.errors import ColumnMissingError, WriteError
 from lakehouse.read.content import SourceRead, Use, rows_after
 from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
+from lakehouse.scd.events import Events
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.types import pads
 
@@ -35,6 +37,16 @@ class Touched:
     source: DataFrame | None
     reads: tuple[SourceRead, ...]
     also: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes
+
+        def __getattr__(self, name: str) -> object:
+            if hasattr(DataFrame, name):
+                raise AttributeError(
+                    f"Touched keys are no DataFrame, so they have no `{name}`. The rows of the source with these keys "
+                    f"are touched.rows, and the rows of another frame are touched.of(frame)."
+                )
+            return object.__getattribute__(self, name)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -101,14 +113,22 @@ class Touched:
                 pass
         return self._with_others(self.source)
 
-    def of(self, frame: DataFrame) -> DataFrame:
-        """Any frame, restricted to the touched keys; two NULLs are the same key.
+    @overload
+    def of(self, frame: DataFrame) -> DataFrame: ...
+
+    @overload
+    def of(self, frame: Events) -> Events: ...
+
+    def of(self, frame: DataFrame | Events) -> DataFrame | Events:
+        """Any frame, or what events come to, restricted to the touched keys; two NULLs are the same key.
 
         If the keys have a condition (`also=`) and the frame has its columns: with the rows that match the condition.
 
         Raises:
             ColumnMissingError: The frame lacks a column of the keys.
         """
+        if isinstance(frame, Events):
+            return replace(frame, rows=self.of(frame.rows))
         self._record_rows()
         return self._with_others(frame) if self.also and self._resolves(frame) else self.restrict(frame)
 

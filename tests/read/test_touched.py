@@ -1,6 +1,7 @@
 """What touched keys answer for: keys that are computed, rows that concern every key, and inputs that nobody asked."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,6 +70,17 @@ def forgetful(events: Changes) -> Merge:
     return Merge(scd.type1(touched.rows, "id", "at", apply_as_truncates=TRUNCATE), touched)
 
 
+def restricted(events: Changes) -> Merge:
+    touched = events.touched("id")
+    return Merge(touched.of(scd.type1(events.source, "id", "at", apply_as_truncates=TRUNCATE)), touched)
+
+
+def narrowed(events: Changes) -> Merge:
+    touched = events.touched("id")
+    now = scd.type1(touched.rows, "id", "at", apply_as_truncates=TRUNCATE)
+    return Merge(replace(now, rows=now.rows.select("id", "v")), touched)
+
+
 @pytest.mark.slow
 def test_a_truncate_touches_every_key_and_holds_for_events_that_arrive_later(lake: Lake):
     lake.create("events", [(1, 1, "U", 10), (2, 5, "U", 20)], EVENTS)
@@ -102,12 +114,13 @@ def counted(events: Changes) -> Merge:
     return Merge(own.crossJoin(every).selectExpr("id", "CAST(n + more AS INT) AS n"), touched)
 
 
-def test_truncates_of_rows_that_need_not_hold_them_are_refused(lake: Lake):
+@pytest.mark.parametrize("asset", [forgetful, restricted, narrowed])
+def test_truncates_of_rows_that_need_not_hold_them_are_refused(lake: Lake, asset: Callable[..., Merge]):
     lake.create("events", [(1, 1, "U", 10)], EVENTS)
     with pytest.raises(TruncatesMissingError) as refused:
-        lake.materialize(forgetful, Table(key="id"))
+        lake.materialize(asset, Table(key="id"))
     assert refused.value.condition == TRUNCATE
-    assert not lake.exists("forgetful")
+    assert not lake.exists(asset.__name__)
 
 
 def test_what_the_result_says_of_its_truncates_is_not_in_the_table(lake: Lake):

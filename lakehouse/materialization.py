@@ -217,7 +217,7 @@ class Materialization:
             )
         if not read.is_whole:
             self._partial.add(name)
-        return changes
+        return Changes(changes)
 
     def decision(self, source: SourceState, read: Read) -> Decision:
         """What to do with an input."""

@@ -53,7 +53,7 @@ from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.in_process import guard
@@ -116,8 +116,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 read = Read.from_metadata(context.definition_metadata or {})
                 with telling(execution.log.info):
                     changes = step.changes(source, read, writer.archive)
-            if isinstance(changes.content, Everything) and changes.content.reason is not None:
-                execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
+            content = read_of(changes).content
+            if isinstance(content, Everything) and content.reason is not None:
+                execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {content.reason}.")
             return changes
 
     def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | NothingToDo | None) -> None:

@@ -18,8 +18,7 @@ from lakehouse.delta.read_options import Read
 from lakehouse.errors import GO_ON_FROM, ChangeFeedDisabledError, GapError, StartError
 from lakehouse.read.archive import Archived
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import LOG_NAMES, Changes
-from lakehouse.read.content import Everything, Feed, Nothing
+from lakehouse.read.content import LOG_NAMES, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
 from lakehouse.read.feed_reader import Feeds, fit
 from lakehouse.read.feed_trust import (
@@ -62,7 +61,7 @@ class Reader:
     ahead: Callable[[], None] = lambda: None
 
 
-def read_changes(source: Source, decision: Decision, position: Position | None, reader: Reader) -> Changes:
+def read_changes(source: Source, decision: Decision, position: Position | None, reader: Reader) -> SourceRead:
     """The changes of a source, up to the version that the source is pinned at.
 
     Args:
@@ -90,7 +89,7 @@ def read_changes(source: Source, decision: Decision, position: Position | None, 
             assert_never(decision)
 
 
-def _first_read(source: Source, reader: Reader) -> Changes:
+def _first_read(source: Source, reader: Reader) -> SourceRead:
     if not source.head.keeps_feed:
         raise ChangeFeedDisabledError(reader.asset.name, source.at.ref.name, source.at.ref.identifier)
     if reader.read.start == "snapshot":
@@ -99,10 +98,10 @@ def _first_read(source: Source, reader: Reader) -> Changes:
     return _continue(source, Position(source.head.table_id, start), reader)
 
 
-def _continue(source: Source, position: Position, reader: Reader) -> Changes:
+def _continue(source: Source, position: Position, reader: Reader) -> SourceRead:
     whole = VersionRange(position.version, source.head.version)
     if whole.is_empty:
-        return Changes(source.at, whole, Nothing(position.commit))
+        return SourceRead(source.at, whole, Nothing(position.commit))
     another = why_another_past(position, source.log)
     if another is not None:
         return _gap(source, position, reader, another, archive=False)
@@ -118,7 +117,7 @@ def _continue(source: Source, position: Position, reader: Reader) -> Changes:
         if unreliable is None and reader.gap is None:
             changes = _read_feed(source, at, position, commits, batch, reader)
             unreliable = _why_disbelieved(changes, source, at)
-            if isinstance(changes, Changes) and unreliable is None:
+            if isinstance(changes, SourceRead) and unreliable is None:
                 return changes
     except Exception as error:
         reason = why_unreadable(error)
@@ -141,12 +140,12 @@ def _why_unreliable(
     return unreliable
 
 
-def _why_disbelieved(changes: Changes | Contradicted, source: Source, at: TableVersion) -> str | None:
+def _why_disbelieved(changes: SourceRead | Contradicted, source: Source, at: TableVersion) -> str | None:
     """Why a feed that was read is not believed; None if it is."""
     match changes:
         case Contradicted(reason=reason):
             return reason
-        case Changes():
+        case SourceRead():
             return None if changes.is_empty else why_laid_out_meanwhile(source, at)
         case _:
             assert_never(changes)
@@ -159,7 +158,7 @@ def _read_feed(
     commits: tuple[Commit, ...],
     batch: tuple[Commit, ...],
     reader: Reader,
-) -> Changes | Contradicted:
+) -> SourceRead | Contradicted:
     """The feed of the commits that one run reads."""
     included = tuple(commit for commit in batch if not reader.read.leaves_out(commit.operation, commit.user_metadata))
     if not all(commit.is_quiet for commit in included):
@@ -170,7 +169,7 @@ def _read_feed(
     if isinstance(content, Contradicted):
         return content
     range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
-    return Changes(at, range_, content, batch, behind, _key(source, batch, included))
+    return SourceRead(at, range_, content, batch, behind, _key(source, batch, included))
 
 
 def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
@@ -191,7 +190,7 @@ def _gap(
     error: BaseException | None = None,
     *,
     archive: bool = True,
-) -> Changes:
+) -> SourceRead:
     """The fallbacks below the feed. An archive is used only if the feed that it kept was reliable."""
     if archive and position.table == source.head.table_id and position.version < source.head.version:
         archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
@@ -211,7 +210,7 @@ def _from_named_version(
     reason: str,
     what_to_do: str,
     error: BaseException | None = None,
-) -> Changes:
+) -> SourceRead:
     """The changes from the version that a run tag names, because the run's own position is refused.
 
     Raises:
@@ -234,7 +233,7 @@ def _from_named_version(
     return replace(changes, refusal=reason)
 
 
-def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Changes | None:
+def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> SourceRead | None:
     """What the archive holds of the range; None if it cannot answer, or its last version cannot be read."""
     try:
         # It holds the commits, too, that the input leaves out.
@@ -252,9 +251,9 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Chang
         return None
     read = VersionRange(range_.after, at.version)
     content = Feed(rows, "the archive", archived=True, newest=commit_at(source.log, at.version))
-    return Changes(at, read, content, behind=source.head.version - read.upto)
+    return SourceRead(at, read, content, behind=source.head.version - read.upto)
 
 
-def _everything(source: Source, reason: str | None) -> Changes:
+def _everything(source: Source, reason: str | None) -> SourceRead:
     newest = commit_at(source.log, source.head.version)
-    return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))
+    return SourceRead(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))

@@ -13,7 +13,8 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import DefinitionError, MissingKeyError, WriteError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
@@ -80,7 +81,7 @@ class Aggregate(Write):
     @cached_property
     def computation(self) -> Sums:
         """The counts and sums, as SQL."""
-        return Sums(self.changes, self.groups, self.count, self.sums, self.where)
+        return Sums(read_of(self.changes), self.groups, self.count, self.sums, self.where)
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
@@ -103,7 +104,7 @@ class Aggregate(Write):
             return "all sums are computed, and those that differ are written"
         return "what changed is added to the sums of its groups"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return changes.name == self.changes.name
 
     def describe(self, run: Run, partial: Collection[str]) -> None:

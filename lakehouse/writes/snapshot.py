@@ -26,7 +26,7 @@ from lakehouse.errors import (
     WriteError,
 )
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
 from lakehouse.spark.driver_rows import is_empty, small
@@ -122,7 +122,7 @@ class Snapshot(Stated):
     def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
         return "the rows in the scope of the extract are compared with it, and those that differ are written"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return False
 
     def describe(self, run: Run, partial: Collection[str]) -> None:

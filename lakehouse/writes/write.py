@@ -16,8 +16,10 @@ from lakehouse.delta.text import fold
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LostChangesError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.scd.events import Events
 from lakehouse.spark.progress import phase
 from lakehouse.spark.table_version import TableVersion
 
@@ -117,7 +119,7 @@ class Write(Protocol):
         """
         ...
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         """Whether the result holds what the changes of an input touched."""
         ...
 
@@ -226,4 +228,5 @@ def refuse_other(write: object, name: str, kind: type | UnionType, words: str) -
     if not isinstance(value, kind):
         package = type(value).__module__.partition(".")[0]
         given = type(value).__name__ if package in ("builtins", "lakehouse") else f"{type(value).__name__} of {package}"
-        raise TypeError(f"The argument `{name}` of {type(write).__name__} is {words}, and not: {given}.")
+        instead = " Give its `rows`." if isinstance(value, Events | Touched) and kind is DataFrame else ""
+        raise TypeError(f"The argument `{name}` of {type(write).__name__} is {words}, and not: {given}.{instead}")

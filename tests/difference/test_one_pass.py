@@ -15,6 +15,7 @@ from lakehouse.difference import by_key as keyed
 from lakehouse.difference.driver_difference import local_difference
 from lakehouse.difference.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
 from lakehouse.errors import ConflictError
+from lakehouse.read.changes import read_of
 from lakehouse.read.content import Feed
 from lakehouse.read.touched import Touched
 from lakehouse.spark.driver_rows import Local
@@ -248,8 +249,8 @@ def test_keys_of_a_known_number_are_sent_to_the_join(lake: Lake, capsys: pytest.
     found = changes()
     assert found.touched("id").touched.most == 2 * 3 + 1
     assert is_sent(found.touched("id"))
-    assert isinstance(found.content, Feed)
-    archived = replace(found, content=replace(found.content, commits=()))
+    assert isinstance(read_of(found).content, Feed)
+    archived = Changes(replace(read_of(found), content=replace(read_of(found).content, commits=())))
     assert archived.touched("id").touched.most is None, "an archive's rows are not counted"
     assert not is_sent(found.touched("id"), rows=6)
     lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")

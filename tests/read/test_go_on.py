@@ -5,12 +5,12 @@ from typing import Literal
 
 import pytest
 
-from lakehouse import Changes, Read, Table
+from lakehouse import Read, Table
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError, StartError
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.content import Nothing
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Continue, Decision, Refuse
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.resolve import Reader, read_changes
@@ -36,7 +36,9 @@ def source() -> Source:
     return Source(TableVersion(None, ref, TABLE_ID, head.version), history, head)  # type: ignore[arg-type]
 
 
-def read(source: Source, decision: Decision, at: Position | None, go_on_from: int | Literal["now"] | None) -> Changes:
+def read(
+    source: Source, decision: Decision, at: Position | None, go_on_from: int | Literal["now"] | None
+) -> SourceRead:
     return read_changes(source, decision, at, Reader(APPENDS, Read(), go_on_from=go_on_from))
 
 

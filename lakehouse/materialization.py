@@ -266,15 +266,13 @@ class Materialization:
         must_record = self._own_mark_is_old or are_old
         return replace(run, former_reads=former_reads(run), must_record=must_record, inputs=total(self._sizes))
 
-    def commit(
-        self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
-    ) -> Outcome:
+    def commit(self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run, write = self._complete(write)
-        outcome = commit(self.spark(), run, write, retry, clock, tell)
+        outcome = commit(self.spark(), run, write, retry, clock)
         return replace(outcome, left_out=write.count_outside(run)) if isinstance(outcome, Committed) else outcome
 
-    def plan(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
+    def plan(self, write: Write) -> Statement | Skip:
         """The statement that would make the write true of the table as the run found it; nothing is written.
 
         Raises:
@@ -282,7 +280,7 @@ class Materialization:
         """
         run, write = self._complete(write)
         with as_explained(run):
-            return plan(self.spark(), run, write, run.head, tell)
+            return plan(self.spark(), run, write, run.head)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
         with as_explained(self.run):

@@ -22,7 +22,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
-from lakehouse.spark.progress import measured_by
+from lakehouse.spark.listeners import Notice, PhaseBegan, PhaseEnded, listening
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 Laps = Callable[[str], AbstractContextManager[object]]
@@ -169,4 +169,18 @@ class Ours:
 
 def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:
     """Laps around the phases of a commit."""
-    return nullcontext() if lap is untimed else measured_by(lambda phase: lap(f"- {phase}"))
+    if lap is untimed:
+        return nullcontext()
+    open_laps = list[AbstractContextManager[object]]()
+
+    def listen(notice: Notice) -> None:
+        match notice:
+            case PhaseBegan(phase=name):
+                open_laps.append(lap(f"- {name}"))
+                open_laps[-1].__enter__()
+            case PhaseEnded():
+                open_laps.pop().__exit__(None, None, None)
+            case _:
+                pass
+
+    return listening(listen)

@@ -1,12 +1,13 @@
 """What Dagster's contexts say about the running step, and environment variables that stand for a value."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 import dagster as dg
 
 from lakehouse.dagster.code_location import is_function
 from lakehouse.errors import DefinitionError
+from lakehouse.spark.listeners import Doing, Listener, Message, Notice, PhaseBegan, PhaseEnded, Progress
 
 
 def value_of(text: str) -> str:
@@ -68,6 +69,23 @@ def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]
     except Exception:  # dg.materialize has no code location; Dagster exports no name of the error
         graph = op.job_def.asset_layer.asset_graph
     return frozenset(key.to_user_string() for key in graph.get_all_asset_keys())
+
+
+def to_log(log: dg.DagsterLogManager) -> Listener:
+    """A listener that says in the log of the run what is unexpected, and how far a long query is."""
+
+    def listen(notice: Notice) -> None:
+        match notice:
+            case Message(text=text):
+                log.warning(text)
+            case Progress(text=text):
+                log.info(text)
+            case PhaseBegan() | PhaseEnded() | Doing():
+                pass
+            case _:
+                assert_never(notice)
+
+    return listen
 
 
 def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:

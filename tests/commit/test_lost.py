@@ -4,19 +4,17 @@ What every change is held to; tests/commit/test_rivals.py has the rest.
 """
 
 from functools import partial
-from typing import Any
 
 import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import functions as F
 
-import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Policy, Retry, Table
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.policy import Clock
 from lakehouse.errors import ConflictError, SchemaError
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
-from tests.support.interleave import rivals
+from tests.support.interleave import before, rivals
 from tests.support.lake import NO_WAIT, Lake
 
 
@@ -34,21 +32,18 @@ def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake
     assert behind.rows("copy")[:3] == COPIED
 
 
-def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(
-    behind: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(behind: Lake) -> None:
     """All of its attempts count together: after 150 seconds there is time for another, after 300 there is none."""
     time = [1000.0]
 
-    def lost(*_: Any) -> None:
+    def lost() -> None:
         time[0] += 150
         behind.insert("copy", [(90, "z", 0)])
         raise ConcurrentAppendException("a rival has appended")
 
-    monkeypatch.setattr(lakehouse.commit.attempt, "execute", lost)
     clock = Clock(now=lambda: time[0], sleep=lambda _: None, random=lambda: 0.0)
     step, write = ready(behind)
-    with pytest.raises(ConflictError, match="Nothing was written") as raised:
+    with before("execute", *[lost] * 9), pytest.raises(ConflictError, match="Nothing was written") as raised:
         step.commit(write, Retry(deadline=300), clock)
     assert (raised.value.attempts, raised.value.seconds) == (2, 300)
     assert own(behind, step) == []

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
-from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
 from tests.support.contended import KEYED, SRC, committed, copy, log, ready
-from tests.support.interleave import rivals
+from tests.support.interleave import before, raises, rivals
 from tests.support.lake import NO_WAIT, Lake, cleaned
 from tests.support.slow import slow
 
@@ -61,22 +59,13 @@ def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lak
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asset", [copy, log])
-def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any
-) -> None:
+def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(lake: Lake, asset: Any) -> None:
     name, table = asset.__name__, KEYED if asset is copy else Table()
     lake.create("src", ROWS, SRC)
     lake.materialize(asset, table)
     lake.insert("src", [(3, "c", 30)])
-
-    def gone_by_then(*given: Any) -> None:
-        shutil.rmtree(lake.root / name)
-        execute(*given)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(lakehouse.commit.attempt, "execute", gone_by_then)
-        with pytest.raises(RolledBackError):
-            lake.materialize(asset, table)
+    with before("execute", lambda: shutil.rmtree(lake.root / name)), pytest.raises(RolledBackError):
+        lake.materialize(asset, table)
     if asset is copy:
         lake.materialize(asset, table)
         assert lake.rows(name) == lake.rows("src")
@@ -169,31 +158,19 @@ def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, re
 
 
 @pytest.mark.slow
-def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(lake: Lake) -> None:
     if not hasattr(lake.spark, "sparkContext"):
         pytest.skip("the rival is let in by the JVM in this process")
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, KEYED)
     lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
     step, write = ready(lake)
-    plans: list[object] = []
-
-    def planned(*given: Any) -> Any:
-        plans.append(given)
-        if len(plans) == 2:
-            raise PlanError("copy", "its second plan fails")
-        return real(*given)
-
-    real = lakehouse.commit.attempt.plan
-    monkeypatch.setattr(lakehouse.commit.attempt, "plan", planned)
     with (
+        before("plan", lambda: None, raises(PlanError("copy", "its second plan fails"))),
         rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
         pytest.raises(UnsettledError, match=r"committed as version 2.* its second plan fails"),
     ):
         step.commit(write, lake.retry, NO_WAIT)
-    monkeypatch.undo()
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")
 

@@ -13,6 +13,7 @@ from lakehouse.delta.policy import Clock
 from lakehouse.difference import by_key as keyed
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.errors import RolledBackError
+from lakehouse.spark.listeners import listening
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
@@ -68,23 +69,22 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type
 @pytest.mark.parametrize("rival", LOST.values(), ids=LOST)
 def test_a_statement_that_lost_to_a_rival_is_committed_once_after_it(behind: Lake, rival: Lost, way: type) -> None:
     step, write = ready(behind)
-    told: list[str] = []
-    with rivals(behind.spark, partial(behind.sql, rival.statement)):
-        outcome = committed(step.commit(write, behind.retry, NO_WAIT, told.append))
+    with rivals(behind.spark, partial(behind.sql, rival.statement)), listening(behind.hear):
+        outcome = committed(step.commit(write, behind.retry, NO_WAIT))
     assert isinstance(outcome.statement, way)
     (lost,) = outcome.lost
     assert (lost.conflict.kind, lost.changed) == (rival.kind, rival.changed)
     assert [(c.operation, c.version) for c in lost.rivals] == [(rival.operation, 2)]
     assert own(behind, step) == [outcome.commit.version] == [3]
     assert behind.rows("copy") == rival.rows
-    (sentence,) = told
+    (sentence,) = behind.told
     assert sentence.startswith(f"Attempt 1 to commit copy lost to {rival.operation} (version 2)")
     assert rival.changed.value in sentence and "Attempt 2 in 0.0 s" in sentence
 
 
 def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: Lake) -> None:
     step, write = ready(behind)
-    waits, told = list[float](), list[str]()
+    waits = list[float]()
     ticks = iter(range(1000))
     clock = Clock(now=lambda: float(next(ticks)), sleep=waits.append, random=lambda: 0.0)
     one = partial(behind.insert, "copy", [(9, "z", 9)])
@@ -93,13 +93,13 @@ def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: 
         one()
         behind.sql("UPDATE {copy} SET v = 99 WHERE id = 1")
 
-    with rivals(behind.spark, one, two, one):
-        outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock, told.append))
+    with rivals(behind.spark, one, two, one), listening(behind.hear):
+        outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock))
     assert waits == [1, 2, 3]
     assert [[c.version for c in lost.rivals] for lost in outcome.lost] == [[2], [4, 3], [5]]
     assert [lost.changed for lost in outcome.lost] == [Changed.OTHER_ROWS, Changed.SAME_ROWS, Changed.OTHER_ROWS]
     assert all(lost.seconds > 0 for lost in outcome.lost)
-    assert "UPDATE (version 4) and 1 more" in told[1] and "Attempt 3 in 2.0 s" in told[1]
+    assert "UPDATE (version 4) and 1 more" in behind.told[1] and "Attempt 3 in 2.0 s" in behind.told[1]
     assert own(behind, step) == [6]
     assert behind.rows("copy") == [*COPIED, *[(9, "z", 9)] * 3]
 

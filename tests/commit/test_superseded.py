@@ -168,7 +168,7 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
             committed(late.commit(its, rows.retry, NO_WAIT))
     run, head = late.pinned_run(), rows.ref("landed").log(lambda: rows.spark).head()
     assert head is not None
-    statement = plan(rows.spark, run, its, head, rows.told.append)
+    statement = plan(rows.spark, run, its, head)
     assert not isinstance(statement, Skip)
     mark = run.mark("late", head.version, compared=False)
     rows.sql("RESTORE TABLE {landed} TO VERSION AS OF 0")

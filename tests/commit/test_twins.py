@@ -14,6 +14,7 @@ from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
+from lakehouse.spark.listeners import listening
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
@@ -128,16 +129,18 @@ def test_a_rival_in_the_same_partition_is_named_with_it_and_one_elsewhere_costs_
     for g in "ab":
         lake.materialize(copy, BY_G_KEYED, slice=one(g))
     lake.sql("UPDATE {src} SET v = v + 10")
-    told: list[str] = []
     lost = []
     for g in "ab":  # the same rival once in the other partition, once in ours
         step, write = ready(lake, table=BY_G_KEYED, slice=one(g))
-        with rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (8, 'b', 8)")) as ran:
-            lost.append(committed(step.commit(write, lake.retry, NO_WAIT, told.append)).lost)
+        with (
+            rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (8, 'b', 8)")) as ran,
+            listening(lake.hear),
+        ):
+            lost.append(committed(step.commit(write, lake.retry, NO_WAIT)).lost)
         assert len(ran) == 1
     assert lost[0] == ()
     assert [attempt.conflict.partition for attempt in lost[1]] == ["[g=b]"]
-    assert len(told) == 1 and "in [g=b]" in told[0]
+    assert len(lake.told) == 1 and "in [g=b]" in lake.told[0]
     assert lake.rows("copy") == [(1, "a", 11), (2, "b", 12), (8, "b", 8), (8, "b", 8)]
 
 

@@ -11,10 +11,9 @@ WAITING = "reflect('java.lang.Thread', 'sleep', CAST(2000 AS BIGINT)) IS NOT NUL
 
 
 @pytest.fixture
-def classic(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+def classic(spark: SparkSession) -> SparkSession:
     if not hasattr(spark, "sparkContext"):
         pytest.skip("Spark Connect reports by itself")
-    monkeypatch.setattr("lakehouse.spark.progress.INTERVAL", 0.1)
     return spark
 
 
@@ -26,7 +25,7 @@ def test_jobs_of_another_thread_are_not_this_steps(classic: SparkSession) -> Non
     told: list[tuple[list[JobStage], int]] = []
     other = Thread(target=waited, args=(classic, 3))
     other.start()
-    with polling(classic, lambda stages, running, _, done: None if done else told.append((stages, running))):
+    with polling(classic, lambda stages, running, _, done: None if done else told.append((stages, running)), 0.1):
         waited(classic, 1)
     other.join()
     assert told
@@ -41,7 +40,7 @@ def test_a_group_that_was_given_stays_and_its_earlier_jobs_do_not_count(classic:
     try:
         waited(classic, 1)
         with polling(
-            classic, lambda stages, _, group, done: told.append(stages) if group == "mine" and not done else None
+            classic, lambda stages, _, group, done: told.append(stages) if group == "mine" and not done else None, 0.1
         ):
             waited(classic, 2)
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
@@ -54,7 +53,7 @@ def test_a_group_that_was_given_stays_and_its_earlier_jobs_do_not_count(classic:
 def test_afterwards_it_is_over_and_jobs_belong_to_no_group(classic: SparkSession) -> None:
     """A query that comes later in a group that was given is another one: what it takes is not counted from here."""
     told: list[tuple[str, bool]] = []
-    with polling(classic, lambda _, __, group, done: told.append((group, done))):
+    with polling(classic, lambda _, __, group, done: told.append((group, done)), 0.1):
         pass
     assert [done for _, done in told] == [True]
     assert classic.sparkContext.getLocalProperty("spark.jobGroup.id") is None

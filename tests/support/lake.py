@@ -25,6 +25,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.feed_trust import Source
+from lakehouse.spark.listeners import Message, Notice, listening
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.writes.append import Append
@@ -76,6 +77,11 @@ class Lake:
     told: list[str] = field(default_factory=list)
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trust_key: bool = False
+
+    def hear(self, notice: Notice) -> None:
+        """A listener that keeps the messages."""
+        if isinstance(notice, Message):
+            self.told.append(notice.text)
 
     def ref(self, name: str) -> TableRef:
         return TableRef.at_path(name, str(self.root / name))
@@ -211,7 +217,8 @@ class Lake:
         result = asset(**inputs)
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
         rests = step.nothing_to_write(write) is not None
-        outcome = step.commit(write, retry or self.retry, NO_WAIT, self.told.append)
+        with listening(self.hear):
+            outcome = step.commit(write, retry or self.retry, NO_WAIT)
         if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame)):
             assert isinstance(outcome, Unchanged | AlreadyApplied), "a step with nothing to do has written"
         return outcome

@@ -7,16 +7,15 @@ import pytest
 
 from lakehouse import Retry, Table
 from lakehouse.commit.rivals import Changed, ConflictKind
-from lakehouse.delta.keys import KeyPredicate
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Clock
-from lakehouse.difference import by_key as keyed
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.errors import RolledBackError
 from lakehouse.spark.listeners import listening
 from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ways import replace_in_one_pass
 
 pytestmark = pytest.mark.race
 
@@ -61,7 +60,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type
     """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
     if request.param == "few keys":
         return ReplaceRows
-    monkeypatch.setattr(keyed._Whereabouts, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    replace_in_one_pass(monkeypatch)
+    # To switch vectors on would be a commit of the table, which has to stand where the rivals' versions count from.
     monkeypatch.setattr(Head, "has_vectors", True)
     return ReplaceMatched
 

@@ -68,6 +68,7 @@ def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
         rows.materialize(landed, BY_G, slice=of("p"))
     rows.insert("src", [(3, "p", 30)])
     with monkeypatch.context() as patched:
+        # The two looks are one call of `find_cursor`, without a phase between them.
         patched.setattr(FileLog, "epoch", behind_a_twin)
         step = rows.begin(landed, BY_G, slice=of("p"))
     outcome = step.commit(landed(**rows.read(step, landed)), rows.retry, NO_WAIT)

@@ -99,6 +99,7 @@ def test_a_commit_is_looked_for_also_where_the_session_is_lost_right_behind_it(
     factory = lake.spark.conf.get(FACTORY_MODE, None)
     lake.spark.conf.unset(FACTORY_MODE)
     with monkeypatch.context() as patched:
+        # The session of the tests must outlive the one that is lost.
         patched.setattr(type(lake.spark.conf), "unset", lost)
         outcome = step.commit(write, lake.retry, NO_WAIT)
     if factory is None:

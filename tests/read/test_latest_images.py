@@ -50,6 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
         frames.append(frame)
         return restricted(self, frame)
 
+    # A look-up in the source that gives the same rows shows in nothing that a step says.
     monkeypatch.setattr(Touched, "restrict", counted)
     return frames
 

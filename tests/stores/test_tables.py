@@ -13,7 +13,8 @@ from benchmarks.harness.gateway import BUCKET, Store
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.spark.table_version import SparkLog, TableRef
+from lakehouse.spark import table_version
+from lakehouse.spark.table_version import TableRef
 from tests.support.house import Running, metadata
 from tests.support.interleave import after, before, raises
 from tests.support.shop import FIRST, GRAPH, NAMES, wrong
@@ -79,8 +80,8 @@ def test_each_step_is_right_and_takes_the_short_ways_of_local_tables(
     def refused(*_: Any) -> None:
         pytest.fail("a log was read through Spark")
 
-    monkeypatch.setattr(SparkLog, "_history", refused)
-    monkeypatch.setattr(SparkLog, "_detail", refused)
+    # `TableRef.log` makes one only if the log cannot be read without Spark.
+    monkeypatch.setattr(table_version, "SparkLog", refused)
     shop.run()
     shop.assert_right()
     shop.sql("UPDATE {orders} SET v = 11 WHERE id = 1")

@@ -98,6 +98,7 @@ def test_a_source_that_went_back_is_followed(rows: Lake, recomputes: list[str]) 
 def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, recomputes: list[str], meddle: str, change: str
 ) -> None:
+    # The log shows each of these statements. What the rows show by themselves is the second defence.
     monkeypatch.setattr("lakehouse.writes.incremental_sums._why_recomputed", lambda *_: None)
     rows.sql(meddle)
     rows.sql(change)

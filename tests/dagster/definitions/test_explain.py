@@ -50,10 +50,15 @@ def tokens(orders: Changes) -> Append: ...
 
 
 def forecast(
-    root: Path, asset: dg.AssetsDefinition, *others: Any, policy: Policy = Policy(), **options: Any
+    root: Path,
+    asset: dg.AssetsDefinition,
+    *others: Any,
+    policy: Policy = Policy(),
+    manager: type[DeltaIOManager] = DeltaIOManager,
+    **options: Any,
 ) -> Forecast:
-    manager = DeltaIOManager(spark=object(), root=str(root), policy=policy)  # no session: Spark would raise
-    return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": manager}), asset, **options)
+    writer = manager(spark=object(), root=str(root), policy=policy)  # no session: Spark would raise
+    return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": writer}), asset, **options)
 
 
 @pytest.fixture
@@ -231,12 +236,14 @@ def test_an_archive_that_does_not_hold_every_change_is_no_help(cleaned: Path, wh
     assert "cleaned up, and the archive 'kept' does not hold the changes either. An Append" in str(of)
 
 
-def test_what_an_archive_holds_that_only_spark_can_read_is_left_open(
-    cleaned: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_archive_holds_that_only_spark_can_read_is_left_open(cleaned: Path) -> None:
     keep(cleaned)
-    monkeypatch.setattr(DeltaIOManager, "archive", lambda *_: TableRef.in_catalog("kept", "lake.kept"))
-    of = forecast(cleaned, archived_tokens)
+
+    class InCatalog(DeltaIOManager):
+        def archive(self, asset: str) -> TableRef:
+            return TableRef.in_catalog(asset, f"lake.{asset}")
+
+    of = forecast(cleaned, archived_tokens, manager=InCatalog)
     assert "cleaned up; unless the archive 'kept' holds the changes, which only Spark can tell. An Append" in str(of)
 
 

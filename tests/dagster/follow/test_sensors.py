@@ -250,6 +250,7 @@ def test_a_directory_that_may_not_be_entered_does_not_stop_the_others(
             raise PermissionError(13, "Permission denied", str(path))
         return entered(path)
 
+    # Root may enter every directory, and tests may run as root.
     monkeypatch.setattr(Path, "is_dir", is_dir)
     sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root))
     asked = tick(sensor, house.instance)

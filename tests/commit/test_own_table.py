@@ -189,6 +189,7 @@ def test_a_position_that_others_bury_is_put_down_again(lake: Lake) -> None:
     assert isinstance(lake.materialize(log), Unchanged)
     lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'others')")
     newest = max((lake.root / "log" / "_delta_log").glob("*.json"))
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
     newest.write_text(re.sub(r'"timestamp":\d+', f'"timestamp":{later(days=1.1)}', newest.read_text(), count=1))
     assert_only_marked(lake, lake.materialize(log))
     assert isinstance(lake.materialize(log), Unchanged)

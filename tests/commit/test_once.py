@@ -12,7 +12,7 @@ from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
-from lakehouse.writes.plan import plan
+from lakehouse.writes.write import plan
 from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow

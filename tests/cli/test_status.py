@@ -17,7 +17,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from resources.environments import PROJECT
 from tests.support.daily import run_day
-from tests.support.marked import append, run
+from tests.support.marked_tables import append, run
 
 
 @pytest.fixture

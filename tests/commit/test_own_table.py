@@ -15,9 +15,9 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
-from tests.support.contended import KEYED, SRC, committed, copy, log, ready
 from tests.support.interleave import before, raises, rivals
 from tests.support.lake import NO_WAIT, Lake, cleaned
+from tests.support.ready_runs import KEYED, SRC, committed, copy, log, ready
 from tests.support.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20)]
@@ -150,10 +150,10 @@ def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_m
 
 
 @pytest.mark.parametrize("retry", [Retry(attempts=1), slow(Retry(attempts=4, wait_initial=0, wait_max=0))])
-def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, retry: Retry) -> None:
-    step, write = ready(behind)
-    twin, same = ready(behind)
-    with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
+def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(moved_lake: Lake, retry: Retry) -> None:
+    step, write = ready(moved_lake)
+    twin, same = ready(moved_lake)
+    with rivals(moved_lake.spark, lambda: twin.commit(same, moved_lake.retry, NO_WAIT)):
         outcome = step.commit(write, retry, NO_WAIT)
     assert isinstance(outcome, AlreadyApplied) and outcome.mark.run == twin.run.run_id
 

@@ -15,9 +15,9 @@ from lakehouse.difference.statements import Skip
 from lakehouse.errors import GapError, OvertakenError
 from lakehouse.materialization import Materialization
 from lakehouse.writes.write import Write, plan
-from tests.support.contended import SRC, committed, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
 
 BY_G = Table(key="id", partition_by="g")

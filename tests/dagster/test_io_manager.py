@@ -11,7 +11,7 @@ from lakehouse.commit.rivals import ConflictKind
 from lakehouse.spark.listeners import listening
 from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
-from tests.support.house import House, failure, metadata
+from tests.support.dagster_house import House, failure, metadata
 from tests.support.interleave import before
 from tests.support.lake import Lake
 from tests.support.spark_errors import DELTA, raised

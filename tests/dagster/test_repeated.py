@@ -15,7 +15,7 @@ from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.failures import STALE_RETRIES
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
-from tests.support.house import House, failure, metadata
+from tests.support.dagster_house import House, failure, metadata
 from tests.support.interleave import after, before, raises
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow

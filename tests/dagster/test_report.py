@@ -10,7 +10,7 @@ import pytest
 from lakehouse import Changes, Merge, Table
 from lakehouse.delta.file_log import FileLog
 from lakehouse.server.jars import DIRECTORY
-from tests.support.house import House, metadata
+from tests.support.dagster_house import House, metadata
 from tests.support.interleave import after
 from tests.support.lake import Lake
 from tests.support.slow import slow

@@ -15,8 +15,8 @@ from lakehouse.delta.partition_keys import PartitionKey
 from lakehouse.difference.statements import Insert, MergeRows, ReplaceMatched
 from lakehouse.errors import StaleInputsError
 from lakehouse.spark.session import FACTORY_MODE
-from tests.support.contended import KEYED, SRC, committed, copy, ready, whole
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import KEYED, SRC, committed, copy, ready, whole
 
 pytestmark = pytest.mark.slow
 ROWS = [(1, "p", 10), (2, "q", 20)]

@@ -15,9 +15,9 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.spark import table_version
 from lakehouse.spark.table_version import TableRef
-from tests.support.house import Running, metadata
+from tests.support.dagster_house import Running, metadata
 from tests.support.interleave import after, before, raises
-from tests.support.shop import FIRST, GRAPH, NAMES, wrong
+from tests.support.orders_graph import FIRST, GRAPH, NAMES, wrong
 from tests.support.ticks import tick
 
 pytestmark = pytest.mark.stores

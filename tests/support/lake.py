@@ -32,7 +32,7 @@ from lakehouse.writes.append import Append
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Write
-from tests.support import plain
+from tests.support import plain_tables
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
 
@@ -88,7 +88,7 @@ class Lake:
 
     def create(self, name: str, rows: Iterable[tuple[Any, ...]], schema: str, **properties: str) -> None:
         """A table made by somebody else, with a change data feed."""
-        if not properties and plain.create(self.root / name, rows, _parse(schema)):
+        if not properties and plain_tables.create(self.root / name, rows, _parse(schema)):
             return
         writer = self.values(rows, schema).write.format("delta")
         options = {"delta.enableChangeDataFeed": "true"} | {k.replace("__", "."): v for k, v in properties.items()}
@@ -100,7 +100,7 @@ class Lake:
         writer.options(**options).save(str(self.root / name))
 
     def insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        if plain.insert(self.root / name, rows):
+        if plain_tables.insert(self.root / name, rows):
             return
         schema = self.frame(name).schema
         self.values(rows, schema).write.format("delta").mode("append").save(str(self.root / name))
@@ -127,7 +127,7 @@ class Lake:
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         """The table's rows, sorted, as plain tuples in column order."""
-        found = plain.rows(self.root / name)
+        found = plain_tables.rows(self.root / name)
         return sorted((tuple(row) for row in self.frame(name).collect()) if found is None else found, key=repr)
 
     def exists(self, name: str) -> bool:

@@ -11,10 +11,10 @@ from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.errors import LateGapError, PlanError
 from tests.commit.test_superseded import of
-from tests.support.contended import SRC, committed, ready
+from tests.support.aggregated_source import BY_G, IN_G, ROWS, due, recomputes, rows, sums
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
-from tests.support.summed import BY_G, IN_G, ROWS, due, recomputes, rows, sums
 
 pytestmark = pytest.mark.anywhere
 

@@ -14,10 +14,10 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.errors import SchemaError
 from lakehouse.writes.incremental_sums import _why_recomputed
-from tests.support.contended import SRC, committed, ready
+from tests.support.aggregated_source import BY_G, MEDDLED, ROWS, due, recomputes, rows, sums
 from tests.support.lake import Lake
+from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
-from tests.support.summed import BY_G, MEDDLED, ROWS, due, recomputes, rows, sums
 
 pytestmark = pytest.mark.anywhere
 

@@ -5,10 +5,10 @@ import pytest
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import BrokenPromiseError, StaleInputsError
 from tests.commit.test_superseded import of
-from tests.support.contended import SRC, committed, ready
+from tests.support.aggregated_source import BY_G, IN_G, MEDDLED, ROWS, due, recomputes, rows, sums
 from tests.support.interleave import before, raises, rivals
 from tests.support.lake import NO_WAIT, Lake
-from tests.support.summed import BY_G, IN_G, MEDDLED, ROWS, due, recomputes, rows, sums
+from tests.support.ready_runs import SRC, committed, ready
 
 __all__ = ["recomputes", "rows"]  # fixtures
 

@@ -14,7 +14,7 @@ from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.listeners import listening
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.lake import aged
 from tests.support.tables import ASSETS, DAY_1, EVENTS, copies, orders, slow
 

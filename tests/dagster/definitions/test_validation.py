@@ -24,7 +24,7 @@ from lakehouse import (
 )
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from lakehouse.server.setup_errors import VersionError
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
 
 pytestmark = pytest.mark.served

@@ -13,7 +13,7 @@ from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.followed import LeftOut
 from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch
 from lakehouse.dagster.io_manager import roots_of
-from tests.support.marked import FEED, append
+from tests.support.marked_tables import FEED, append
 from tests.support.tables import DAYS, orders
 
 SHOPS = dg.DynamicPartitionsDefinition(name="shops")

@@ -11,7 +11,7 @@ from dagster._core.utils import make_new_run_id
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table, change_sensor, checks
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.interleave import before
 from tests.support.tables import DAY_1, carried, copies, number, orders, totals
 from tests.support.ticks import tick

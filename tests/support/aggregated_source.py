@@ -7,8 +7,8 @@ import pytest
 
 from lakehouse import Aggregate, Changes, Table
 from lakehouse.spark.listeners import Message, Notice, listening
-from tests.support.contended import SRC
 from tests.support.lake import Lake
+from tests.support.ready_runs import SRC
 
 BY_G, IN_G = Table(key="g"), Table(key="g", partition_by="g")
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]

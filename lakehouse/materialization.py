@@ -42,6 +42,7 @@ from lakehouse.read.past_changes import restate
 from lakehouse.read.resolve import Reader, read_changes
 from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.listeners import Notice, PhaseEnded
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
 from lakehouse.writes.write import Write, complete, plan
@@ -153,7 +154,7 @@ class Materialization:
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
-        phases: The seconds that its phases took, by their names, if its calls are measured.
+        phases: The seconds that its phases took, by their names, while it listens.
     """
 
     spark: Callable[[], SparkSession]
@@ -167,6 +168,11 @@ class Materialization:
     _prefetched: bool = field(init=False, default=False)
     _partial: set[str] = field(init=False, default_factory=set[str])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
+
+    def hear(self, notice: Notice) -> None:
+        """A listener that adds what each phase takes to its seconds."""
+        if isinstance(notice, PhaseEnded):
+            self.phases[notice.phase] = self.phases.get(notice.phase, 0.0) + notice.seconds
 
     @property
     def asset(self) -> Asset:

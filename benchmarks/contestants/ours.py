@@ -1,7 +1,7 @@
 """A step as this project makes it, without Dagster: one materialization, from its position to its commit."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import get_annotations
 from pathlib import Path
@@ -171,16 +171,12 @@ def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:
     """Laps around the phases of a commit."""
     if lap is untimed:
         return nullcontext()
-    open_laps = list[AbstractContextManager[object]]()
+    open_lap = ExitStack()
 
     def listen(notice: Notice) -> None:
-        match notice:
-            case PhaseBegan(phase=name):
-                open_laps.append(lap(f"- {name}"))
-                open_laps[-1].__enter__()
-            case PhaseEnded():
-                open_laps.pop().__exit__(None, None, None)
-            case _:
-                pass
+        if isinstance(notice, PhaseBegan):
+            open_lap.enter_context(lap(f"- {notice.phase}"))
+        elif isinstance(notice, PhaseEnded):
+            open_lap.close()
 
     return listening(listen)

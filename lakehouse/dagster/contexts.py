@@ -1,13 +1,13 @@
 """What Dagster's contexts say about the running step, and environment variables that stand for a value."""
 
 from collections.abc import Mapping
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 import dagster as dg
 
 from lakehouse.dagster.code_location import is_function
 from lakehouse.errors import DefinitionError
-from lakehouse.spark.listeners import Doing, Listener, Message, Notice, PhaseBegan, PhaseEnded, Progress
+from lakehouse.spark.listeners import Listener, Message, Notice
 
 
 def value_of(text: str) -> str:
@@ -72,18 +72,11 @@ def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]
 
 
 def to_log(log: dg.DagsterLogManager) -> Listener:
-    """A listener that says in the log of the run what is unexpected, and how far a long query is."""
+    """A listener that writes messages to the log of the run."""
 
     def listen(notice: Notice) -> None:
-        match notice:
-            case Message(text=text):
-                log.warning(text)
-            case Progress(text=text):
-                log.info(text)
-            case PhaseBegan() | PhaseEnded() | Doing():
-                pass
-            case _:
-                assert_never(notice)
+        if isinstance(notice, Message):
+            log.log(notice.level, notice.text)
 
     return listen
 

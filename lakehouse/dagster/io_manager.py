@@ -59,7 +59,7 @@ from lakehouse.read.content import Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.in_process import guard
 from lakehouse.server.safety import refuse_unsafe
-from lakehouse.spark.listeners import adding_to, listening, phase
+from lakehouse.spark.listeners import listening, phase
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.overwrite import Overwrite
@@ -109,7 +109,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 return source_of(context, self.location, self.session, reader).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(execution)
-            with listening(adding_to(step.phases), to_log(execution.log)), phase("read"):
+            with listening(step.hear, to_log(execution.log)), phase("read"):
                 source = source_of(context, self.location, writer.session, reader)
                 if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                     step.pin(source)
@@ -145,7 +145,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if nothing is not None:
             return nothing
         refuse_second_driver(execution, step.asset.ref, self._driver)
-        with listening(adding_to(step.phases), to_log(context.log)):
+        with listening(step.hear, to_log(context.log)):
             return step.commit(write, self.conflicts)
 
     @property

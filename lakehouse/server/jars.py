@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeAlias
 from xml.sax.saxutils import quoteattr
 
 from lakehouse.server.jvm import java
@@ -152,16 +151,16 @@ def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
     Args:
         directory: Where the jars are.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
-        retrieve: Brings them; Ivy unless it is given.
+        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
     """
     return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
 
 
-Retrieve: TypeAlias = Callable[[list[Jar], Path, str | None], str]
-"""Brings jars into a directory, from a repository or from a default one, and says what it did."""
-
-
-def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = (), retrieve: Retrieve | None = None) -> str | None:
+def fetch(
+    directory: Path = DIRECTORY,
+    jars: Sequence[Jar] = (),
+    retrieve: Callable[[list[Jar], Path, str | None], str] | None = None,
+) -> str | None:
     """Fetches every missing jar, from the repository that the environment names (`REPOSITORY`).
 
     A jar with the right content stays, so the files can be copied by hand if the machine reaches no repository.
@@ -169,7 +168,7 @@ def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = (), retrieve: Retri
     Args:
         directory: Where the jars are to be.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
-        retrieve: Brings them; Ivy unless it is given.
+        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
 
     Returns:
         What failed; None on success.

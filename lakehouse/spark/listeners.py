@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from logging import WARNING
 from typing import Literal, TypeAlias
 
 Phase: TypeAlias = Literal["read", "look at the cursor", "plan", "execute", "find in the log"]
@@ -37,19 +38,13 @@ class Doing:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A lost attempt, or work that nobody expected, in one sentence."""
+    """A sentence for the log of the run: `WARNING` of a lost attempt or unexpected work, `INFO` of a long query."""
 
     text: str
+    level: int = WARNING
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a long query is, in one sentence."""
-
-    text: str
-
-
-Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message | Progress
+Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message
 Listener: TypeAlias = Callable[[Notice], None]
 
 
@@ -67,13 +62,8 @@ class Listeners:
     pause: float = 10.0
     interval: float = 1.0
 
-    def tell(self, notice: Notice) -> None:
-        for listener in self.each:
-            listener(notice)
 
-
-NOBODY = Listeners()
-_LISTENERS: ContextVar[Listeners] = ContextVar("listeners", default=NOBODY)
+_LISTENERS: ContextVar[Listeners] = ContextVar("listeners", default=Listeners())  # noqa: B039  (it is frozen)
 
 
 def listeners() -> Listeners:
@@ -83,7 +73,8 @@ def listeners() -> Listeners:
 
 def tell(notice: Notice) -> None:
     """Tells an notice to those who listen to this thread."""
-    listeners().tell(notice)
+    for listener in listeners().each:
+        listener(notice)
 
 
 @contextmanager
@@ -111,13 +102,3 @@ def phase(name: Phase) -> Generator[None]:
         yield
     finally:
         tell(PhaseEnded(name, time.monotonic() - began))
-
-
-def adding_to(seconds: dict[str, float]) -> Listener:
-    """A listener that adds what each phase takes to its seconds."""
-
-    def listen(notice: Notice) -> None:
-        if isinstance(notice, PhaseEnded):
-            seconds[notice.phase] = seconds.get(notice.phase, 0.0) + notice.seconds
-
-    return listen

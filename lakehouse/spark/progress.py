@@ -5,8 +5,10 @@ The progress of classic Spark's jobs is here too: the one place that asks for a 
 
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from logging import INFO
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
@@ -14,7 +16,7 @@ from uuid import uuid4
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.listeners import Doing, Listeners, Notice, Progress, listeners, listening, tell
+from lakehouse.spark.listeners import Doing, Message, Notice, listeners, listening, tell
 
 if TYPE_CHECKING:  # a client of Spark Connect has no such thing
     from pyspark import SparkContext, StatusTracker
@@ -36,13 +38,12 @@ Report = Callable[[list[JobStage], int, str, bool], None]
 
 
 @contextmanager
-def polling(spark: SparkSession, report: Report, interval: float) -> Generator[None]:
+def polling(spark: SparkSession, report: Report) -> Generator[None]:
     """While it is open, the jobs of this thread are reported, unless Spark cannot be asked.
 
     Args:
         spark: A classic session.
-        report: Called from a thread of its own.
-        interval: Seconds between two reports.
+        report: Called from a thread of its own, to which the same listen, each `Listeners.interval`.
     """
     context = _context(spark)
     if context is None:
@@ -50,7 +51,8 @@ def polling(spark: SparkSession, report: Report, interval: float) -> Generator[N
         return
     given = context.getLocalProperty(_GROUP)
     group, over = given or f"lakehouse-{uuid4().hex}", Event()
-    thread = Thread(target=_ask, args=(context, group, report, over, interval), name="lakehouse-progress", daemon=True)
+    question = (_ask, context, group, report, over)
+    thread = Thread(target=copy_context().run, args=question, name="lakehouse-progress", daemon=True)
     context.setLocalProperty(_GROUP, group)
     thread.start()
     try:
@@ -70,11 +72,11 @@ def _context(spark: SparkSession) -> "SparkContext | None":
         return None
 
 
-def _ask(context: "SparkContext", group: str, report: Report, over: Event, interval: float) -> None:
+def _ask(context: "SparkContext", group: str, report: Report, over: Event) -> None:
     with suppress(Exception):
         tracker = context.statusTracker()
         before = frozenset(tracker.getJobIdsForGroup(group))
-        while not over.wait(interval):
+        while not over.wait(listeners().interval):
             active = frozenset(tracker.getActiveJobsIds())
             jobs = frozenset(tracker.getJobIdsForGroup(group)) - before
             if jobs & active:
@@ -112,17 +114,15 @@ class Stage(Protocol):
 
 @dataclass(eq=False)
 class QueryWatch:
-    """Turns Spark's reports, a few seconds apart or several a second, into a `Progress` every `pause` seconds.
+    """Turns Spark's reports, a few seconds apart or several a second, into a message every `Listeners.pause` seconds.
 
     Args:
         spark: The session whose queries are reported.
-        listeners: Who is told.
         doing: What the step is at; the listeners' `Doing` says another.
         now: The time in seconds.
     """
 
     spark: SparkSession
-    listeners: Listeners
     doing: str = "computing"
     now: Callable[[], float] = time.monotonic
     _queries: dict[str, float] = field(default_factory=dict[str, float])
@@ -144,7 +144,7 @@ class QueryWatch:
         done: bool,  # noqa: FBT001
     ) -> None:
         """One report; the signature is Spark Connect's `ProgressHandler`."""
-        query, now, pause = str(operation_id), self.now(), self.listeners.pause
+        query, now, pause = str(operation_id), self.now(), listeners().pause
         if done:
             self._queries.pop(query, None)
             return
@@ -152,13 +152,7 @@ class QueryWatch:
         if now - self._last_report < pause or now - began < pause:
             return
         self._last_report = now
-        self.listeners.tell(Progress(sentence(self.doing, list(stages or ()), inflight_tasks, now - began)))
-
-    def reporting(self) -> AbstractContextManager[None]:
-        """While it is open, Spark reports the session's queries."""
-        if _is_registered(self.spark, self):
-            return _registering(self.spark, self)
-        return polling(self.spark, self.report, self.listeners.interval)
+        tell(Message(sentence(self.doing, list(stages or ()), inflight_tasks, now - began), INFO))
 
 
 def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> str:
@@ -193,27 +187,16 @@ def watching(spark: SparkSession, what: str | None = None) -> Generator[None]:
     """
     if what is not None:
         tell(Doing(what))
-    audience = listeners()
-    watches = [each for each in audience.each if isinstance(each, QueryWatch)]
-    if not audience.each or any(watch.spark is spark for watch in watches):
+    each = listeners().each
+    watches = [listener for listener in each if isinstance(listener, QueryWatch)]
+    if not each or any(watch.spark is spark for watch in watches):
         yield
         return
-    watch = QueryWatch(spark, audience, what or (watches[-1].doing if watches else "computing"))
-    with listening(watch), watch.reporting():
+    watch, session = QueryWatch(spark, what or (watches[-1].doing if watches else "computing")), cast("Any", spark)
+    with listening(watch), ExitStack() as reports:
+        try:
+            session.registerProgressHandler(watch.report)
+            reports.callback(session.removeProgressHandler, watch.report)
+        except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
+            reports.enter_context(polling(spark, watch.report))
         yield
-
-
-@contextmanager
-def _registering(spark: Any, watch: QueryWatch) -> Generator[None]:
-    try:
-        yield
-    finally:
-        spark.removeProgressHandler(watch.report)
-
-
-def _is_registered(spark: Any, watch: QueryWatch) -> bool:
-    try:
-        spark.registerProgressHandler(watch.report)
-    except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
-        return False
-    return True

@@ -1,20 +1,23 @@
 """Of classic Spark's jobs those of a step are reported, and no others."""
 
+from collections.abc import Generator
 from threading import Thread
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.progress import JobStage, polling
 
 WAITING = "reflect('java.lang.Thread', 'sleep', CAST(2000 AS BIGINT)) IS NOT NULL"
 
 
 @pytest.fixture
-def classic(spark: SparkSession) -> SparkSession:
+def classic(spark: SparkSession) -> Generator[SparkSession]:
     if not hasattr(spark, "sparkContext"):
         pytest.skip("Spark Connect reports by itself")
-    return spark
+    with listening(interval=0.1):
+        yield spark
 
 
 def waited(spark: SparkSession, tasks: int) -> None:
@@ -25,7 +28,7 @@ def test_jobs_of_another_thread_are_not_this_steps(classic: SparkSession) -> Non
     told: list[tuple[list[JobStage], int]] = []
     other = Thread(target=waited, args=(classic, 3))
     other.start()
-    with polling(classic, lambda stages, running, _, done: None if done else told.append((stages, running)), 0.1):
+    with polling(classic, lambda stages, running, _, done: None if done else told.append((stages, running))):
         waited(classic, 1)
     other.join()
     assert told
@@ -40,7 +43,7 @@ def test_a_group_that_was_given_stays_and_its_earlier_jobs_do_not_count(classic:
     try:
         waited(classic, 1)
         with polling(
-            classic, lambda stages, _, group, done: told.append(stages) if group == "mine" and not done else None, 0.1
+            classic, lambda stages, _, group, done: told.append(stages) if group == "mine" and not done else None
         ):
             waited(classic, 2)
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
@@ -53,7 +56,7 @@ def test_a_group_that_was_given_stays_and_its_earlier_jobs_do_not_count(classic:
 def test_afterwards_it_is_over_and_jobs_belong_to_no_group(classic: SparkSession) -> None:
     """A query that comes later in a group that was given is another one: what it takes is not counted from here."""
     told: list[tuple[str, bool]] = []
-    with polling(classic, lambda _, __, group, done: told.append((group, done)), 0.1):
+    with polling(classic, lambda _, __, group, done: told.append((group, done))):
         pass
     assert [done for _, done in told] == [True]
     assert classic.sparkContext.getLocalProperty("spark.jobGroup.id") is None

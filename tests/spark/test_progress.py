@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from logging import INFO
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.listeners import Listeners, Notice, Progress, listening
+from lakehouse.spark.listeners import Listeners, Message, Notice, listening
 from lakehouse.spark.progress import QueryWatch, sentence, watching
 
 
@@ -34,12 +35,13 @@ class Time:
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from("ab"), st.booleans()), max_size=60))
 def test_never_twice_within_the_quiet_time_and_never_of_a_query_that_is_younger(reports: list):
     time, told, began = Time(), list[float](), dict[str, float]()
-    watch = QueryWatch(NO_SESSION, Listeners((lambda _: told.append(time.seconds),)), now=time)
+    watch = QueryWatch(NO_SESSION, now=time)
     for wait, query, done in reports:
         time.seconds += wait
         began.setdefault(query, time.seconds)
         count = len(told)
-        watch.report([Stage(4, 1)], 2, query, done)
+        with listening(lambda _: told.append(time.seconds)):
+            watch.report([Stage(4, 1)], 2, query, done)
         if len(told) > count:
             assert not done
             assert time.seconds - began[query] >= PAUSE
@@ -50,13 +52,15 @@ def test_never_twice_within_the_quiet_time_and_never_of_a_query_that_is_younger(
 
 def test_a_query_of_a_minute_is_told_of_five_times():
     time, told = Time(), list[Notice]()
-    watch = QueryWatch(NO_SESSION, Listeners((told.append,)), "writing orders", time)
+    watch = QueryWatch(NO_SESSION, "writing orders", time)
     for _ in range(120):
-        watch.report([Stage(100, int(time.seconds))], 2, "query", done=False)
+        with listening(told.append):
+            watch.report([Stage(100, int(time.seconds))], 2, "query", done=False)
         time.seconds += 0.5
     assert len(told) == 5
-    assert told[0] == Progress(
-        "Spark has been writing orders for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these."
+    assert told[0] == Message(
+        "Spark has been writing orders for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these.",
+        INFO,
     )
 
 

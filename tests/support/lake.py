@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from inspect import get_annotations
+from logging import WARNING
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -79,8 +80,8 @@ class Lake:
     trust_key: bool = False
 
     def hear(self, notice: Notice) -> None:
-        """A listener that keeps the messages."""
-        if isinstance(notice, Message):
+        """A listener that keeps what is unexpected."""
+        if isinstance(notice, Message) and notice.level >= WARNING:
             self.told.append(notice.text)
 
     def ref(self, name: str) -> TableRef:

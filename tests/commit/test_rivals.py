@@ -15,7 +15,7 @@ from lakehouse.spark.listeners import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready
-from tests.support.ways import replace_in_one_pass
+from tests.support.ways_of_comparing import replace_in_one_pass
 
 pytestmark = pytest.mark.race
 

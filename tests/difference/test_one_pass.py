@@ -19,7 +19,7 @@ from lakehouse.read.touched import Touched
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import all_but, slow
-from tests.support.ways import comparisons_by_scan
+from tests.support.ways_of_comparing import comparisons_by_scan
 
 pytestmark = pytest.mark.anywhere
 

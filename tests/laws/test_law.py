@@ -19,7 +19,7 @@ from tests.support.assets import CASES, Case, archive
 from tests.support.lake import Lake
 from tests.support.model import Delete, Insert, MergeRows, Model, Move, Rekey, Update, edits, rows
 from tests.support.slow import slow
-from tests.support.ways import comparisons_by_scan, replace_in_one_pass
+from tests.support.ways_of_comparing import comparisons_by_scan, replace_in_one_pass
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
 histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_size=3)

@@ -1,4 +1,4 @@
-"""What a step tells those who listen: its phases, what it computes, its messages, and how far Spark is.
+"""What a step tells those who listen: its phases, what it computes, and its messages.
 
 Whoever listens stands in one list, which is that of the thread: a step and its queries are of one thread.
 """
@@ -72,7 +72,7 @@ def listeners() -> Listeners:
 
 
 def tell(notice: Notice) -> None:
-    """Tells an notice to those who listen to this thread."""
+    """Tells a notice to those who listen to this thread."""
     for listener in listeners().each:
         listener(notice)
 

@@ -17,7 +17,7 @@ from lakehouse.read.feed_trust import Contradicted, Source, why_retyped, why_unr
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import compute_once
 from lakehouse.spark.fitting import conform
-from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 
@@ -36,7 +36,6 @@ def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
     head, commits = log.head(), _contiguous(log, changes.range.upto)
     if head is None or not commits:
         return None
-    doing(f"reading the past of {changes.name}")
     longest = _tail(changes, log, head, commits)
     if longest is not None:
         return longest
@@ -69,7 +68,7 @@ def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]
         return None
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in since)
     try:
-        with heard(at.spark):
+        with watching(at.spark, f"reading the past of {changes.name}"):
             content = Feeds().read(at, since, log, stable=stable)
             if isinstance(content, Contradicted):
                 return None

@@ -32,7 +32,7 @@ from lakehouse.read.feed_trust import (
 from lakehouse.read.ranges import cap, pending, start_version, unique_key
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import small
-from lakehouse.spark.progress import heard
+from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableVersion
 
 
@@ -243,7 +243,7 @@ def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> Sourc
         at = replace(source.at, version=min(range_.upto, archived.upto))
         frame = fit(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
         frame = frame if at.where is None else frame.where(at.where)
-        with heard(at.spark):
+        with watching(at.spark):
             rows = small(frame) or frame
     except Exception as error:
         if why_unreadable(error) is None:

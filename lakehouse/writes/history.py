@@ -1,6 +1,6 @@
 """`History`: every row that the source has had, with the interval in which it was there (SCD type 2)."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, assert_never, final
 
@@ -132,13 +132,13 @@ class History(Write):
             case _:
                 assert_never(self.changes)
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         shape, rest = self._laid_out_shape(run), rest_of(run)
         match self.changes:
             case Changes() as changes:
                 return plan_followed_history(spark, run, shape, read_of(changes), head, rest)
             case Snapshot() as extract:
-                if is_ignored(run, extract, tell):
+                if is_ignored(run, extract):
                     return rest
                 return plan_extracted_history(spark, run, shape, extract, head, rest)
             case _:

@@ -1,6 +1,6 @@
 """`Merge`: for every touched key the table holds exactly the rows; all other keys keep theirs."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -88,7 +88,7 @@ class Merge(Stated):
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
         return replace(run, columns=columns), replace(self, rows=rows)
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         if not run.table.key_columns:
             raise MissingKeyError(run.name, "Merge")
         return plan_rows(spark, run, self, head)

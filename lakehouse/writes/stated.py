@@ -1,7 +1,7 @@
 """The plan of the writes that state rows which the table is to hold: refused, fitted to the table, then compared."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol, Self
 
@@ -28,7 +28,7 @@ class Stated(Write, Protocol):
     rows: DataFrame
     """The rows as the asset gave them."""
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         return plan_rows(spark, run, self, head)
 
     def count_outside(self, run: Run) -> int | None:

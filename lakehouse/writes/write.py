@@ -20,7 +20,7 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.scd.events import Events
-from lakehouse.spark.progress import phase
+from lakehouse.spark.listeners import phase
 from lakehouse.spark.table_version import TableVersion
 
 
@@ -135,7 +135,7 @@ class Write(Protocol):
         """
         ...
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """The statement that makes the write true of the table at `head`; see `plan`."""
         ...
 
@@ -153,9 +153,7 @@ class Write(Protocol):
 
 
 @phase("plan")
-def plan(
-    spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
-) -> Statement | Skip:
+def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement | Skip:
     """The statement that makes a write true of the table at `head`. Every attempt plans anew; the inputs stay pinned.
 
     Args:
@@ -163,13 +161,12 @@ def plan(
         run: The run, from `complete`.
         write: The write, from `complete`.
         head: The table; None if there is none.
-        tell: Receives a line about unexpected work.
 
     Raises:
         SchemaError: The result does not fit the table.
         MissingKeyError: A write by key to a table without a key.
     """
-    return write.plan(spark, run, head, tell)
+    return write.plan(spark, run, head)
 
 
 def complete(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:

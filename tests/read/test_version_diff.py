@@ -10,8 +10,8 @@ from lakehouse import Changes, Merge, Read, Table
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Feed
 from tests.support.assets import log
+from tests.support.catalog_lake import named
 from tests.support.lake import Lake
-from tests.support.named import named
 
 pytestmark = pytest.mark.anywhere
 

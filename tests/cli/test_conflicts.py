@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, validate
 from lakehouse.cli.main import main
-from lakehouse.conflicts.operations import Operation
-from lakehouse.dagster.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
+from lakehouse.conflicts.operations import Operation, Verdict
+from lakehouse.conflicts.pairs import conflict_pairs
+from lakehouse.dagster.definitions.pools import HEADINGS, RIVALS, WARNINGS, row, writers
 from lakehouse.dagster.io_manager import code_location_of
 from resources.environments import PROJECT
 from tests.support.rows_without_spark import UNREAD_ROWS
@@ -80,6 +81,13 @@ def shown(name: str, key: str) -> Any:
     return defs.resolve_assets_def(dg.AssetKey(name)).metadata_by_key[dg.AssetKey(name)].get(key)
 
 
+def listed(name: str) -> list[dict[str, str]]:
+    """The pairs of an asset, as `lakehouse conflicts` lists them."""
+    pairs = conflict_pairs(writers(code_location_of(defs), ()))
+    possible = [pair for pair in pairs if pair.writer == name and pair.foreseen.verdict is not Verdict.CANNOT]
+    return [dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)) for pair in possible]
+
+
 def test_the_writers_of_one_table_share_a_pool_and_an_asset_that_has_one_keeps_it():
     assert pool("copies") == "table:copies"
     assert pool("one") == "table:main.shared"
@@ -97,15 +105,13 @@ def test_an_asset_in_a_pool_is_otherwise_the_asset_that_was_declared():
     assert list(map(outs, made.op.output_defs)) == list(map(outs, copies.op.output_defs))
     assert made.op.config_schema.config_type.key == copies.op.config_schema.config_type.key
     (spec,), (declared,) = made.specs, copies.specs
-    assert spec == declared.merge_attributes(
-        metadata={name: spec.metadata[name] for name in (RIVALS, RIVALS_IN_DETAIL)}
-    )
+    assert spec == declared.merge_attributes(metadata={RIVALS: spec.metadata[RIVALS]})
     assert Table.from_metadata(spec.metadata) == Table(key="id")
     assert copies.op.pool is None
 
 
 def test_each_asset_shows_whom_it_can_lose_to_and_what_avoids_it():
-    records = shown("copies", RIVALS_IN_DETAIL).value
+    records = listed("copies")
     assert records[0] == {
         "loses to": "another run of it",
         "verdict": "can conflict",
@@ -116,13 +122,13 @@ def test_each_asset_shows_whom_it_can_lose_to_and_what_avoids_it():
     assert shown("copies", RIVALS) == (
         "another run of it (pool table:copies); 4 kinds of other programs (a lost commit is tried again)"
     )
-    days = {record["loses to"] for record in shown("landed", RIVALS_IN_DETAIL).value}
+    days = {record["loses to"] for record in listed("landed")}
     assert "another run of the same partition" in days
     assert "a run of another partition" not in days
 
 
 def test_two_writers_in_different_pools_are_not_said_to_take_turns():
-    (record,) = [record for record in shown("one", RIVALS_IN_DETAIL).value if record["loses to"] == "other"]
+    (record,) = [record for record in listed("one") if record["loses to"] == "other"]
     assert (
         record["avoided by"] == "Let the writers of the table take turns, in one Dagster pool. Or partition the table."
     )

@@ -45,4 +45,4 @@ def test_the_nightly_schedule_is_on_and_of_every_check() -> None:
     (schedule,) = made["defs"].schedules
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
     names = {key.name for check in made["every_table"] for key in check.check_keys}
-    assert names == {"equals_full_recompute", "lag", "staleness", "schema", "keys", "feed"}
+    assert names == {"equals_full_recompute", "up_to_date", "schema", "keys"}

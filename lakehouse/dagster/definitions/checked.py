@@ -83,6 +83,10 @@ class Checked:
         sources = tuple(FollowedSource(source, ref_of(source)) for source in code_location.followed_by(table))
         return cls(table, ref, refs, Followed(table, ref, sources) if sources else None, own, instance)
 
+    def up_to_date(self, most: timedelta, margin: timedelta) -> Finding:
+        """Whether no change has waited for too long, each will be there for the next run, and the feed is whole."""
+        return Finding.of_all((self.lag(most), self.staleness(margin), self.feed()))
+
     def lag(self, most: timedelta) -> Finding:
         backlogs, worst = self._backlogs, self._worst_off
         if isinstance(backlogs, Finding):

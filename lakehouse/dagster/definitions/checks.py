@@ -29,12 +29,10 @@ from lakehouse.spark.listeners import listening
 
 _DESCRIPTIONS: Mapping[CheckName, str] = {
     "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
-    "lag": "No change of a source has waited for longer than the limit.",
-    "staleness": "Every change that is not read yet will still be there for the next runs.",
+    "up_to_date": "No change has waited for too long, and the next run can still read on, commit by commit.",
     "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
     "keys": "The declared key identifies each row: no value twice, none NULL.",
     "archive": "An archive of a source's feed has, of each commit, as many rows as the commit wrote to the feed.",
-    "feed": "The next run can read on from where the table stands, commit by commit.",
 }
 
 
@@ -51,8 +49,8 @@ def checks(
     the sources move on. Of a table with partitions it compares one: the partition whose check is oldest. Left out are
     assets whose table need not equal a recompute: they append or take extracts, have a snapshot input, read some
     partitions of a source without having any, start late or leave commits out, or need more than their inputs.
-    `keys`: of each table that declares a key. `lag`, `staleness`, `feed`: of each asset that reads `Changes`; of its
-    partitions the one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `archive`:
+    `keys`: of each table that declares a key. `up_to_date`: of each asset that reads `Changes`; of its partitions the
+    one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `archive`:
     of each asset without partitions that appends what it makes of all changes of one source.
 
     `recompute` and `keys` read the whole table, `archive` a column of it. A run that also materializes the asset leaves
@@ -61,12 +59,12 @@ def checks(
 
     Args:
         assets: The asset definitions, and the specs of tables that no asset makes.
-        names: Of "recompute", "lag", "staleness", "schema", "keys", "feed", "archive".
+        names: Of "recompute", "up_to_date", "schema", "keys", "archive".
         sample: Recompute only so many keys, about, or a share of them (a float up to 1.0), of the tables with a key;
             other keys each time, until each has come. None: all rows, and of a table of more than ten million rows
             about a million keys.
         max_lag: How long a change may wait before it is read.
-        margin: How long before a source's retention ends `staleness` warns.
+        margin: How long before a source's retention ends `up_to_date` warns.
 
     Raises:
         DefinitionError: There is no check of a name, a limit is not positive, or a share is above one.
@@ -130,7 +128,7 @@ def _can_be_made(name: CheckName, table: AssetTable) -> bool:
             return why_not_recomputed(table) is None
         case "schema":
             return bool(table.changes or len(table.declared))
-        case "lag" | "staleness" | "feed":
+        case "up_to_date":
             return bool(table.changes)
         case "archive":
             return may_be_archive(table)

@@ -45,6 +45,26 @@ class Finding:
     records: tuple[Mapping[str, Figure], ...] = ()
 
     @classmethod
+    def of_all(cls, parts: Sequence[Self]) -> Self:
+        """Several findings about one table as one: the worst grade, what is not as it should be, and every figure.
+
+        Args:
+            parts: The findings. If all of them pass, the first one has the sentence.
+        """
+        worst = max((part.grade for part in parts), key=list(Grade).index)
+        sentences = [part.sentence for part in parts if part.grade is not Grade.PASSED] or [parts[0].sentence]
+        by_source = dict[Figure, dict[str, Figure]]()
+        for record in (record for part in parts for record in part.records):
+            by_source.setdefault(record["source"], {}).update(record)
+        columns = dict.fromkeys(column for record in by_source.values() for column in record)
+        return cls(
+            worst,
+            " ".join(dict.fromkeys(sentences)),
+            {name: figure for part in parts for name, figure in part.figures.items()},
+            tuple({column: record.get(column, "") for column in columns} for record in by_source.values()),
+        )
+
+    @classmethod
     def unavailable(cls, why: str) -> Self:
         """The finding of a check that cannot be made now."""
         return cls(Grade.WARNS, why)

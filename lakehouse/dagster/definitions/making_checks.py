@@ -15,7 +15,7 @@ from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, Ma
 from lakehouse.dagster.definitions.recompute import Sample
 from lakehouse.errors import DefinitionError, UnreadableLogError
 
-CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys", "feed", "archive"]
+CheckName: TypeAlias = Literal["recompute", "up_to_date", "schema", "keys", "archive"]
 NAMES: tuple[CheckName, ...] = get_args(CheckName)
 EXPENSIVE = frozenset({"recompute", "keys", "archive"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
@@ -95,16 +95,12 @@ def finding_of(name: CheckName, checked: Checked, limits: CheckLimits) -> Findin
         match name:
             case "recompute":
                 return compare(checked, limits.sample)
-            case "lag":
-                return checked.lag(limits.max_lag)
-            case "staleness":
-                return checked.staleness(limits.margin)
+            case "up_to_date":
+                return checked.up_to_date(limits.max_lag, limits.margin)
             case "schema":
                 return checked.schema()
             case "keys":
                 return checked.keys()
-            case "feed":
-                return checked.feed()
             case "archive":
                 return checked.archive()
     except UnreadableLogError as error:

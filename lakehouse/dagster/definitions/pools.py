@@ -15,8 +15,6 @@ from lakehouse.spark.table_version import TableRef
 
 RIVALS = "possible_rivals"
 """Definition metadata: the conflict pairs of an asset, in one line."""
-RIVALS_IN_DETAIL = "possible_rivals_in_detail"
-"""Definition metadata: the same pairs with verdict, remedy and reason."""
 WARNINGS = "conflict_warnings"
 """Definition metadata: what a user should know before the asset runs."""
 HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
@@ -116,8 +114,7 @@ def _shown(
     pairs = [pair for pair in declared if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
     metadata: dict[str, Any] = {}
     if pairs:
-        details = [dict(zip(HEADINGS[1:], row(pair)[1:], strict=True)) for pair in pairs]
-        metadata |= {RIVALS: in_one_line(pairs), RIVALS_IN_DETAIL: dg.MetadataValue.json(details)}
+        metadata[RIVALS] = in_one_line(pairs)
     if sentences:
         metadata[WARNINGS] = dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in sentences))
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata)) if metadata else asset

@@ -115,7 +115,7 @@ def test_a_long_check_says_what_it_is_at(house: House) -> None:
 @pytest.mark.slow
 def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_own(house: House) -> None:
     """Dagster selects the checks of what it materializes: a full recompute after each step is not what anybody asked."""
-    found = list(checks([orders, copies], "recompute", "keys", "lag"))
+    found = list(checks([orders, copies], "recompute", "keys", "up_to_date"))
     assets = [orders, copies, *found]
 
     def made(**options: Any) -> dict[str, bool]:
@@ -126,17 +126,21 @@ def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_o
         }
 
     alone: dict[str, Any] = {"selection": dg.AssetSelection.checks(*found)}
-    right = {"copies lag": True, "copies keys": True, f"copies {CHECK}": True}
-    assert made() == {"copies lag": True, "copies keys": False, f"copies {CHECK}": False}, "never made, which is told"
+    right = {"copies up_to_date": True, "copies keys": True, f"copies {CHECK}": True}
+    assert made() == {"copies up_to_date": True, "copies keys": False, f"copies {CHECK}": False}, (
+        "never made, which is told"
+    )
     assert made(tags={CHECKS: "true"}) == right
-    assert made() == {"copies lag": True}, "and in this run Dagster shows the others as skipped"
+    assert made() == {"copies up_to_date": True}, "and in this run Dagster shows the others as skipped"
     house.lake.sql("UPDATE {copies} SET v = 1000 WHERE id = 2")
     assert made(**alone) == right | {"orders keys": True, f"copies {CHECK}": False}
-    assert made() == {"copies lag": True, f"copies {CHECK}": False}, "what failed does not look as if it were skipped"
+    assert made() == {"copies up_to_date": True, f"copies {CHECK}": False}, (
+        "what failed does not look as if it were skipped"
+    )
 
 
 def test_each_check_is_made_of_one_word(house: House) -> None:
-    found = list(checks(ASSETS, "recompute", "lag", "staleness", "schema", "keys", "feed"))
+    found = list(checks(ASSETS, "recompute", "up_to_date", "schema", "keys"))
     assert {str(key.asset_key.to_user_string()): 0 for check in found for key in check.check_keys}.keys() == {
         "orders",
         "copies",
@@ -147,15 +151,13 @@ def test_each_check_is_made_of_one_word(house: House) -> None:
     }
     house.run("copies")
     house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
-    house.assets = [orders, copies, *checks([orders, copies], "lag", "staleness", "schema", "keys", "feed")]
+    house.assets = [orders, copies, *checks([orders, copies], "up_to_date", "schema", "keys")]
     results = evaluations(house)
     age = re.compile(r"\d+ seconds?")
     assert {n: (e.passed, age.sub("…", str(e.description))) for (of, n), e in results.items() if of == "copies"} == {
-        "lag": (True, "'copies' has not read 1 version of 'orders' (oldest … ago)."),
-        "staleness": (True, "Nothing that 'copies' has not read is about to be removed from its sources."),
+        "up_to_date": (True, "'copies' has not read 1 version of 'orders' (oldest … ago)."),
         "schema": (True, "'copies' and its sources have the columns they had."),
         "keys": (True, "The key (id) identifies every row: 3 rows."),
-        "feed": (True, "Every commit that 'copies' has not read is there (1 version with rows)."),
     }
 
 

@@ -116,7 +116,10 @@ def test_the_definitions_of_a_folder_whose_modules_import_each_other_load(in_fol
     assert times(defs) == {"landings": 1, "flights": 1}
     made = Counter(key for check in defs.asset_checks or [] for key in check.check_keys)  # type: ignore[union-attr]
     assert set(made.values()) == {1}
-    assert {(key.asset_key.to_user_string(), key.name) for key in made} >= {("landings", "keys"), ("flights", "lag")}
+    assert {(key.asset_key.to_user_string(), key.name) for key in made} >= {
+        ("landings", "keys"),
+        ("flights", "up_to_date"),
+    }
     assert {NIGHTLY, "flown"} <= {job.name for job in defs.jobs or []}
     assert defs.resolve_assets_def("flights").op.pool == "table:flights"
 
@@ -130,7 +133,7 @@ def test_an_object_that_is_listed_twice_is_one(twice: Any):
         validate(given),
         dg.Definitions(
             assets=listed,
-            asset_checks=checks(listed, "keys", "lag"),
+            asset_checks=checks(listed, "keys", "up_to_date"),
             sensors=[change_sensor("carry_changes", listed, root="/lake")],
             resources=resources(),
         ),

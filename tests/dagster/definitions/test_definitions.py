@@ -69,7 +69,7 @@ def test_one_call_adds_pools_checks_and_the_sensor_and_keeps_all_else():
     assert [job.name for job in defs.jobs or []] == ["nightly"]
     assert defs.executor is dg.in_process_executor
     assert defs.resolve_assets_def(open_orders.key).op.pool == "table:open_orders"
-    each = {"equals_full_recompute", "lag", "staleness", "schema", "keys", "feed"}
+    each = {"equals_full_recompute", "up_to_date", "schema", "keys"}
     assert checked(defs) == {(name, check) for name in ("open_orders", "large_orders") for check in each} | {
         ("orders", "keys")
     }
@@ -84,11 +84,11 @@ def test_a_check_that_the_definitions_bring_replaces_the_added_one_of_its_name_a
     @dg.asset_check(asset=large_orders)
     def schema() -> dg.AssetCheckResult: ...
 
-    lag, recompute = checks([open_orders], "lag"), checks([open_orders], "recompute")
+    late, recompute = checks([open_orders], "up_to_date"), checks([open_orders], "recompute")
     alone = incremental(location(orders, open_orders, large_orders))
-    defs = incremental(location(orders, open_orders, large_orders, asset_checks=[*lag, *recompute, schema]))
+    defs = incremental(location(orders, open_orders, large_orders, asset_checks=[*late, *recompute, schema]))
     assert checked(defs) == checked(alone)
-    assert {*lag, *recompute, schema} <= set(defs.asset_checks or [])
+    assert {*late, *recompute, schema} <= set(defs.asset_checks or [])
     assert len(made := list(keys_of(defs))) == len(set(made))
     dg.Definitions.validate_loadable(defs)
 

@@ -121,16 +121,16 @@ def test_a_night_makes_the_library_s_checks_those_that_have_waited_longest_first
         location(tmp_path, orders, FIRST, SECOND, THIRD, asset_checks=[other, *own]), nightly_checks=CRON
     )
     for asset in ("second", "first"):
-        for name in (CHECK, "keys", "lag", "staleness", "schema", "feed"):
+        for name in (CHECK, "keys", "up_to_date", "schema"):
             report(instance, asset, name)
     report(instance, "orders", "keys")
     report(instance, "second", CHECK)
     first = made(night(defs, instance))
-    assert set(first[:6]) == {f"third {name}" for name in (CHECK, "keys", "lag", "staleness", "schema", "feed")}
-    assert {*first[4:6]} == {f"third {CHECK}", "third keys"}, "cheap ones before expensive ones that wait as long"
-    waited = [f"second {name}" for name in ("keys", "lag", "staleness", "schema", "feed")]
-    waited += [f"first {name}" for name in (CHECK, "keys", "lag", "staleness", "schema", "feed")]
-    assert first[6:] == [*waited, "orders keys", f"second {CHECK}"]
+    assert set(first[:4]) == {f"third {name}" for name in (CHECK, "keys", "up_to_date", "schema")}
+    assert {*first[2:4]} == {f"third {CHECK}", "third keys"}, "cheap ones before expensive ones that wait as long"
+    waited = [f"second {name}" for name in ("keys", "up_to_date", "schema")]
+    waited += [f"first {name}" for name in (CHECK, "keys", "up_to_date", "schema")]
+    assert first[4:] == [*waited, "orders keys", f"second {CHECK}"]
     assert made(night(defs, instance)) == first, "each comes again after all others"
 
 

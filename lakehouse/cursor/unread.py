@@ -1,5 +1,6 @@
 """What a table has not read of a source: the one answer for a run, the sensor, the condition, the checks, `status`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -108,21 +109,35 @@ def unread(log: Log, source: str, position: Position) -> Unread | None:
     return None if head is None else unread_after(position, log, source, head)
 
 
-def unread_after(position: Position, log: Log, source: str, head: Head) -> Unread:
+def unread_after(
+    position: Position,
+    log: Log,
+    source: str,
+    head: Head,
+    furthest: int = NOTHING_READ,
+    commits: Callable[[], tuple[Commit, ...] | None] | None = None,
+) -> Unread:
     """What is unread after a position in a source that stands at `head`.
+
+    Args:
+        position: How far the source has been read.
+        log: Its log.
+        source: Its name.
+        head: Where it stands.
+        furthest: How far rows of the reader may reflect it, if further than the position.
+        commits: Reads the unread commits, or the first of them; None reads them all.
 
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
     """
-    broken = why_broken_off(position, head.table_id, head.version)
+    broken = why_broken_off(position, head.table_id, head.version, furthest)
+    if broken is None and position.version < head.version:
+        broken = why_another_past(position, log)
     if broken is not None:
         return Unread(source, position, head, (), broken)
-    commits = commits_between(log, source, position.version, head.version)
-    another = why_another_past(position, log) if position.version < head.version else None
-    if another is not None:
-        return Unread(source, position, head, (), another)
-    gap = f"the log after version {position.version} was cleaned up" if commits is None else None
-    return Unread(source, position, head, commits, gap)
+    present = commits_between(log, source, position.version, head.version) if commits is None else commits()
+    gap = f"the log after version {position.version} was cleaned up" if present is None else None
+    return Unread(source, position, head, present, gap)
 
 
 def why_broken_off(position: Position, table: str, version: int, furthest: int = NOTHING_READ) -> str | None:

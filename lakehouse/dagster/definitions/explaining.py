@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
@@ -28,13 +28,14 @@ from lakehouse.dagster.inputs import pin_source
 from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
 from lakehouse.delta.log import version_of
 from lakehouse.delta.partition_keys import Slice
-from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.feed_trust import SourceState
-from lakehouse.read.forecast import Forecast, InputForecast, RunEffect, SourceAt, WriteForecast, looked_up, reading
+from lakehouse.read.archive import ask_archive_by_log
+from lakehouse.read.feed_trust import Source
+from lakehouse.read.forecast import Forecast, InputForecast, RunEffect, WriteForecast, forecast_input, looked_up
+from lakehouse.read.read_plan import read_plan
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.write_forecast import strategy, verdict
 from lakehouse.writes.writes import Kind, Overwrite, Write
@@ -167,18 +168,15 @@ class _Subject:
 
     def input(self, step: Materialization, name: str, ref: TableRef) -> InputForecast:
         """How an input would be read."""
-        source = self.source(ref)
-        cursor, read = step.run.cursor, changes_of(self.asset).get(name)
+        source, read = self.source(name, ref), changes_of(self.asset).get(name)
         if read is None:
-            return looked_up(source, cursor.reads.get(ref.name))
-        slice_ = self.slice_of_input(name)
-        mapped = None if slice_ is None else digest(partitions(slice_))
+            return looked_up(source, step.run.cursor.reads.get(ref.name))
         archive = None if read.archive is None else self.manager.archive(read.archive)
-        source = replace(source, mapped=mapped, archive=archive)
-        state = SourceState(ref.name, source.head.table_id, source.head.version, mapped)
-        return reading(step.asset, source, read, step.decision(state, read), cursor.furthest(ref.name), step.now)
+        asked = None if archive is None else partial(ask_archive_by_log, archive, source)
+        return forecast_input(read_plan(step.facts(source, read, asked)), source, step.now)
 
-    def source(self, ref: TableRef) -> SourceAt:
+    def source(self, name: str, ref: TableRef) -> Source:
+        """The source of an input, pinned at its newest version."""
         log = ref.log(self.manager.session)
         head = log.head()
         if head is None:
@@ -186,7 +184,8 @@ class _Subject:
                 f"'{self.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
                 f"'{ref.name}' first, or correct its name or root."
             )
-        return SourceAt(ref.name, log, head)
+        table = tables_of(self.defs.assets or []).get(self.asset.keys_by_input_name[name], Table())
+        return pin_source(self.manager.session, ref, table, log, head, self.slice_of_input(name))
 
     def slice_of_input(self, input_name: str) -> Slice | None:
         """The partitions of a source that a run reads; None if it reads all of them."""
@@ -232,10 +231,6 @@ def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
 
 
 def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:
-    tables, session = tables_of(subject.defs.assets or []), subject.manager.session
     for name, ref in refs.items():
-        source = subject.source(ref)
-        table = tables.get(subject.asset.keys_by_input_name[name], Table())
-        at = pin_source(session, ref, table, source.log, source.head, subject.slice_of_input(name))
-        read: Read | None = changes_of(subject.asset).get(name)
-        yield name, step.snapshot_input(at) if read is None else step.changes(at, read, subject.manager.archive)
+        source, read = subject.source(name, ref), changes_of(subject.asset).get(name)
+        yield name, step.snapshot_input(source) if read is None else step.changes(source, read, subject.manager.archive)

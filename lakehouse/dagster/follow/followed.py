@@ -11,15 +11,15 @@ from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.definition import digest
 from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
-from lakehouse.dagster.code_location import changes_of, result_annotation
+from lakehouse.dagster.code_location import changes_of, kind_of
 from lakehouse.dagster.follow.partitions import SourcePartitions, keys_of_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import FileSchema, Head, Log, Size
 from lakehouse.delta.table import Table
 from lakehouse.errors import LakehouseError
+from lakehouse.read.decide import may_compare
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.writes import Append
 
 
 def backlogs_by_partition(
@@ -302,8 +302,8 @@ class Followed:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
         names = [name for name, key in self.asset.keys_by_input_name.items() if key == source]
         reads = [read for name, read in changes_of(self.asset).items() if name in names]
-        refuses = result_annotation(self.asset) is Append or self.declared.on_gap == "fail"
-        return all(read.archive is None and (refuses or not read.is_whole) for read in reads)
+        past = kind_of(self.asset).past
+        return all(read.archive is None and not may_compare(past, self.declared, read) for read in reads)
 
     def _mappings(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's own partitions the rows of each source belong."""

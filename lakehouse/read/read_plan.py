@@ -11,22 +11,21 @@ A run carries the plan out, and `explain` prints it. What only a read shows, a p
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import unread_after, why_compared_again
+from lakehouse.cursor.unread import cap, unread_after, why_compared_again
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
-from lakehouse.delta.log import NOTHING_READ, VersionRange
+from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
 from lakehouse.delta.read_options import Read
 from lakehouse.errors import GO_ON_FROM, StartError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset
 from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
 from lakehouse.read.feed_trust import Source, why_disbelieved, why_switched_off
-from lakehouse.read.ranges import cap, pending, start_version
 from lakehouse.spark.table_version import TableVersion
 
 Archive: TypeAlias = Callable[[VersionRange], Archived | Unanswered]
@@ -223,6 +222,33 @@ def _first_read(facts: InputFacts) -> ReadPlan:
     return _read_after(replace(facts, position=position), position)
 
 
+def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> int:
+    """The version after which a first read starts.
+
+    Raises:
+        StartError: A start outside the history, unless the input is clamped.
+    """
+    if isinstance(read.start, int):
+        if read.start > head.version and not read.clamp:
+            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
+        if commits_between(log, name, read.start, head.version) is None:
+            oldest = min(commit.version for commit in log.commits(head.version))
+            if not read.clamp:
+                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+            return oldest - 1
+        return min(read.start, head.version)
+    assert not isinstance(read.start, str)
+    millis = int(read.start.timestamp() * 1000)
+    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
+    commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
+    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
+    if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
+        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
+    if not until and commits[0].version > 0 and not read.clamp:
+        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+    return until[-1].version if until else commits[0].version - 1
+
+
 def _whole(facts: InputFacts, plan: Reconcile | FirstRead | LacksFeed) -> ReadPlan:
     """The whole source is read, unless an `Append` would add it to a table that may hold rows of it."""
     if facts.asset.past.is_comparable or not facts.holds_rows:
@@ -235,8 +261,9 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
     """The commits after a position, or what is read instead."""
     source = facts.source
     furthest = facts.furthest if facts.refusal is None else NOTHING_READ  # a user has decided where to go on
-    commits = partial(pending, source.log, source.at.ref, position, source.head, facts.read, facts.furthest)
-    backlog = unread_after(position, source.log, facts.name, source.head, furthest, commits)
+    # A log that only Spark can read is read from its end, whatever the limits.
+    limited = facts.read if source.at.ref.why_only_spark() is None else None
+    backlog = unread_after(position, source.log, facts.name, source.head, furthest, limited)
     if backlog.commits is None:
         # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
         return _without_feed(facts, position, str(backlog.gap), OTHER_NAMES if source.head.maps_columns else None)

@@ -171,9 +171,9 @@ class _Subject:
         source, read = self.source(name, ref), changes_of(self.asset).get(name)
         if read is None:
             return looked_up(source, step.run.cursor.reads.get(ref.name))
-        archive = None if read.archive is None else self.manager.archive(read.archive)
-        asked = None if archive is None else partial(ask_archive_by_log, archive, source)
-        return forecast_input(read_plan(step.facts(source, read, asked)), source, step.now)
+        ref_of_archive = None if read.archive is None else self.manager.archive(read.archive)
+        archive = None if ref_of_archive is None else partial(ask_archive_by_log, ref_of_archive, source)
+        return forecast_input(read_plan(step.facts(source, read, archive)), source, step.now)
 
     def source(self, name: str, ref: TableRef) -> Source:
         """The source of an input, pinned at its newest version."""

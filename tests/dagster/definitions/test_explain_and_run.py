@@ -13,7 +13,7 @@ from lakehouse.read.content import Everything, Feed, Nothing
 from lakehouse.read.forecast import InputForecast, Reading
 from tests.support import assets
 from tests.support.house import Running
-from tests.support.lake import Lake
+from tests.support.lake import Lake, cleaned
 from tests.support.model import SRC
 from tests.support.slow import slow
 
@@ -95,14 +95,8 @@ def restored_from_a_backup(lake: Lake) -> None:
 
 
 def log_cleaned(lake: Lake) -> None:
-    for value in range(10):
-        lake.insert("src", [(100 + value, "a", value)])
-    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    cleaned(lake, "src")
     lake.insert("src", [(200, "a", 0)])
-    assert list((lake.root / "src" / "_delta_log").glob("*.checkpoint*.parquet"))
-    for version in range(6):
-        for file in (lake.root / "src" / "_delta_log").glob(f"*{version:020}*"):
-            file.unlink()
 
 
 def compacted(lake: Lake) -> None:

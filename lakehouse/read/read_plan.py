@@ -26,6 +26,7 @@ from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset
 from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
 from lakehouse.read.feed_trust import Source, why_disbelieved, why_switched_off
+from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableVersion
 
 Archive: TypeAlias = Callable[[VersionRange], Archived | Unanswered]
@@ -271,7 +272,13 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
         return _without_feed(facts, position, backlog.gap, OTHER_PAST)
     batch = Batch.of(facts, position, backlog.commits)
     recomputed = recomputes(facts.asset, facts.read)
-    wrong = why_disbelieved(source, batch.at, batch.commits, batch.later, is_recomputed=recomputed)
+    try:  # of a log that only Spark can read, Spark is asked for the columns
+        wrong = why_disbelieved(source, batch.at, batch.commits, batch.later, is_recomputed=recomputed)
+    except Exception as error:
+        reason = why_unreadable(error)
+        if reason is None:
+            raise
+        return _without_feed(facts, position, reason)
     if wrong is not None:
         return _without_feed(facts, position, wrong, UNRELIABLE)
     off = why_switched_off(source.head, batch.included, backlog.commits)

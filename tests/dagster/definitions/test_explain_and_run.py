@@ -1,7 +1,10 @@
 """How `explain` says an input would be read, and why, is how the run then reads it: on real tables, gap by gap."""
 
+import os
 import shutil
 from collections.abc import Callable
+from functools import partial
+from random import Random
 from typing import Any, TypeAlias
 
 import dagster as dg
@@ -9,8 +12,10 @@ import pytest
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Read, Table, explain
 from lakehouse.errors import GapError
+from lakehouse.read.archive import ask_archive
 from lakehouse.read.content import Everything, Feed, Nothing
-from lakehouse.read.forecast import InputForecast, Reading
+from lakehouse.read.forecast import InputForecast, Reading, forecast_input
+from lakehouse.read.read_plan import ReadFeed, read_plan
 from tests.support import assets
 from tests.support.house import Running
 from tests.support.lake import Lake, cleaned
@@ -152,8 +157,8 @@ QUICK = ("laid out anew", "retyped", "switched off and on", "restored from a bac
 CASES = [(slow(*case, id=name), pytest.param(*case, id=name))[name in QUICK] for name, case in ACTS.items()]
 
 
-def read_once(lake: Lake, **archive: Callable[..., Any]) -> None:
-    """A source at version 1 that `copy`, `log` and the archive have read, and a backup of its version 0."""
+def read_once(lake: Lake) -> None:
+    """A source at version 1 that `copy` and `log` have read, and a backup of its version 0."""
     lake.create("src", ROWS, SRC)
     shutil.copytree(lake.root / "src", lake.root / "backup")
     lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 3")
@@ -183,16 +188,86 @@ def test_an_append_is_read_or_refused_as_it_was_explained(lake: Lake, act: Act, 
         assert forecast.why == reason and (why is None or why in str(reason))
 
 
-@pytest.mark.parametrize(("act", "why"), CASES)
-def test_an_archive_is_read_where_it_was_explained(lake: Lake, act: Act, why: str | None) -> None:
-    """It is not asked where its own feed was not to be believed, or where the source is another one."""
+ARCHIVED = Read(archive="log")
+
+
+def test_an_archive_is_read_as_far_as_it_was_explained(lake: Lake) -> None:
+    read_once(lake)
+    updated(lake)
+    lake.materialize(assets.log)
+    log_cleaned(lake)
+    forecast = reading(lake, "copy", Merge, COPY, ARCHIVED)
+    changes = lake.begin(assets.copy, COPY).changes(lake.source("src"), ARCHIVED, lake.ref)
+    assert isinstance(changes.content, Feed) and changes.content.archived and forecast.reading is Reading.ARCHIVE
+    assert (forecast.after, forecast.upto, forecast.behind) == (*_ends(changes), changes.behind)
+    assert changes.behind > 0
+
+
+def _ends(changes: Changes) -> tuple[int, int]:
+    return changes.range.after, changes.range.upto
+
+
+@pytest.mark.parametrize(
+    ("act", "why"),
+    [
+        pytest.param(restored_from_a_backup, "it has kept what was there before", id="restored from a backup"),
+        slow(laid_out_anew, "it has kept what the feed said", id="laid out anew"),
+    ],
+)
+def test_an_archive_that_would_mislead_is_not_read(lake: Lake, act: Act, why: str) -> None:
     read_once(lake)
     act(lake)
-    if act is not restored_from_a_backup and act is not replaced and act is not recreated:
-        lake.materialize(assets.log, **({"go_on_from": 1} if act is log_cleaned else {})) if act is updated else None
-    read = Read(archive="log")
-    forecast = reading(lake, "copy", Merge, COPY, read)
+    forecast = reading(lake, "copy", Merge, COPY, ARCHIVED)
+    assert done(lake, assets.copy, COPY, ARCHIVED) == (Reading.EVERYTHING, forecast.why)
+    assert forecast.reading is Reading.EVERYTHING and str(forecast.why).endswith(f"'log' is not read because {why}")
+
+
+@pytest.mark.parametrize("read", [slow(Read()), ARCHIVED], ids=["compared", "archived"])
+def test_what_only_a_read_shows_makes_the_plan_without_the_feed(lake: Lake, read: Read) -> None:
+    read_once(lake)
+    updated(lake)
+    lake.materialize(assets.log)
+    shutil.rmtree(lake.root / "src" / "_change_data")
+    assert reading(lake, "copy", Merge, COPY, read).reading is Reading.CHANGES
+    step, source = lake.begin(assets.copy, COPY), lake.source("src")
+    archive = None if read.archive is None else partial(ask_archive, lake.ref(read.archive), source)
+    plan = read_plan(step.facts(source, read, archive))
+    assert isinstance(plan, ReadFeed)
     how, reason = done(lake, assets.copy, COPY, read)
-    assert forecast.reading is how
-    if how is Reading.EVERYTHING:
-        assert forecast.why == reason and why in str(reason)
+    instead = plan.without_feed(reason or "")
+    assert forecast_input(instead, source, 0).reading is how is (Reading.ARCHIVE if archive else Reading.EVERYTHING)
+
+
+HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
+RANDOM: dict[str, Act] = {
+    "update": updated,
+    "insert": lambda lake: lake.insert("src", [(100 + lake.version("src"), "n", 1)]),
+    "compact": compacted,
+    "lay out": laid_out_anew,
+    "retype": retyped,
+    "off": switched_off,
+    "on": lambda lake: lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"),
+    "restore": lambda lake: lake.sql("RESTORE TABLE {src} TO VERSION AS OF 1"),
+    "replace": replaced,
+    "clean": log_cleaned,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3 * HISTORIES))
+def test_whatever_happens_to_a_source_is_explained_as_it_is_read(lake: Lake, seed: int) -> None:
+    """But for a feed that was off when the position was taken: the log says so no more, and a read finds that out."""
+    random = Random(seed)
+    read_once(lake)
+    for _ in range(4):
+        for name in random.sample(sorted(RANDOM), random.randint(1, 3)):
+            RANDOM[name](lake)
+        read = random.choice([Read(), Read(max_versions=1), ARCHIVED])
+        for name, asset, result, table in (("copy", assets.copy, Merge, COPY), ("log", assets.log, Append, Table())):
+            options = Read() if name == "log" else read
+            forecast = reading(lake, name, result, table, options)
+            how, reason = done(lake, asset, table, options)
+            assert forecast.reading is how, (name, forecast, reason)
+            if reason is not None:
+                assert forecast.why == reason
+        lake.materialize(assets.copy, COPY, reads={"src": read})

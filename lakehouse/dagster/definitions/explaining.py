@@ -52,7 +52,7 @@ def explain(
     """What the next run of an asset would read and write, and why. Nothing is written.
 
     Logs are read, and no row is; Spark is started only for a log that nothing else can read. What a run finds out only
-    while it reads (change files that VACUUM removed, columns that were laid out anew) is not foreseen.
+    while it reads (change files that VACUUM removed, a commit that contradicts itself) is not foreseen.
 
     Args:
         defs: The definitions of the code location.

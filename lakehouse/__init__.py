@@ -32,7 +32,11 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.read.touched import Touched
     from lakehouse.server.settings import spark_settings
     from lakehouse.writes.aggregate import Aggregate
-    from lakehouse.writes.writes import Append, History, Merge, Overwrite, Snapshot
+    from lakehouse.writes.append import Append
+    from lakehouse.writes.history import History
+    from lakehouse.writes.merge import Merge
+    from lakehouse.writes.overwrite import Overwrite
+    from lakehouse.writes.snapshot import Snapshot
 
 __version__ = "0.1.0"
 __all__ = [
@@ -86,7 +90,11 @@ _HOMES = {
     "read.touched": ("Touched",),
     "server.settings": ("spark_settings",),
     "writes.aggregate": ("Aggregate",),
-    "writes.writes": ("Append", "History", "Merge", "Overwrite", "Snapshot"),
+    "writes.append": ("Append",),
+    "writes.history": ("History",),
+    "writes.merge": ("Merge",),
+    "writes.overwrite": ("Overwrite",),
+    "writes.snapshot": ("Snapshot",),
 }
 _PACKAGES = ("scd",)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -42,10 +42,7 @@ from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
-from lakehouse.writes.complete import complete, rows_outside
-from lakehouse.writes.history import describe
-from lakehouse.writes.plan import plan
-from lakehouse.writes.writes import History, Write
+from lakehouse.writes.write import Write, complete, plan
 
 
 def begin(
@@ -89,7 +86,7 @@ def begin(
     head = log.head()
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
-    parts = definition(asset.table, slice, reads or {}, config or {})
+    parts = definition(asset.table, slice, reads or {}, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is not None:
         together = Reconcile(compare_because)
@@ -259,12 +256,8 @@ class Materialization:
 
         Only the result says what a history tracks, so its function is called, but a session is not asked for.
         """
-        match write:
-            case History(changes=Changes() as changes) if changes.is_empty and changes.name not in self._partial:
-                run, _ = describe(self.pinned_run(), write)
-                return self._unless_due(run, overwrites=False)
-            case _:
-                return None
+        run = write.describe(self.pinned_run(), self._partial)
+        return None if run is None else self._unless_due(run, overwrites=False)
 
     def _unless_due(self, run: Run, *, overwrites: bool) -> NothingToDo | None:
         if run.head is None or run.request.overrides_mark or self.gap is not None:
@@ -284,7 +277,7 @@ class Materialization:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run, write = self._complete(write)
         outcome = commit(self.spark(), run, write, retry, clock, tell)
-        return replace(outcome, left_out=rows_outside(run, write)) if isinstance(outcome, Committed) else outcome
+        return replace(outcome, left_out=write.count_outside(run)) if isinstance(outcome, Committed) else outcome
 
     def plan(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
         """The statement that would make the write true of the table as the run found it; nothing is written.

@@ -106,7 +106,7 @@ class TableStatus:
 
 
 def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = None) -> list[TableStatus]:
-    """Where each table stands, of those that are there; a log that cannot be read hides no other.
+    """The status of each table that exists; a log that cannot be read has no effect on the status of other tables.
 
     Args:
         logs: The log of each table by the table's name: its asset key, the parts joined by "/".

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakehouse.commit.execute import execute
 from lakehouse.commit.rivals import Conflict, ConflictKind, LostAttempt, changed_by, classify, explain_error
@@ -19,9 +19,7 @@ from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.progress import phase
-from lakehouse.writes.aggregate import Aggregate
-from lakehouse.writes.plan import plan
-from lakehouse.writes.writes import Append, Write
+from lakehouse.writes.write import Write, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +132,14 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
 
 
 def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
-    run, write = writing.run, writing.write
-    return run.mark(
-        uuid4().hex,
-        version_of(head),
-        compared=statement.compared,
-        aggregate=write.digest if isinstance(write, Aggregate) else None,
-        log_after=_log_after(writing, write.rows, head) if isinstance(write, Append) else None,
-    )
+    log_after = _log_after(writing, head)
+    return writing.run.mark(uuid4().hex, version_of(head), compared=statement.compared, log_after=log_after)
 
 
-def _log_after(writing: Writing, rows: DataFrame, head: Head | None) -> int | None:
+def _log_after(writing: Writing, head: Head | None) -> int | None:
     """The version since which the table archives its source; None if the rows are not the source's whole log."""
     run = writing.run
-    if run.slice is not None or len(run.changes) != 1 or not run.changes[0].is_log(rows):
+    if not run.archives_source:
         return None
     return archive_begins(run.changes[0], run.cursor, writing.log, head)
 

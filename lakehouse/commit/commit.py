@@ -43,7 +43,7 @@ from lakehouse.errors import (
 from lakehouse.read.run import Run
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.session import interpreting
-from lakehouse.writes.writes import Write
+from lakehouse.writes.write import Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
     while True:
         head = head_of(writing)
         refuse_unsafe(writing.run, head)
-        other = superseded_by(writing.log, head, writing.run, writing.write, done)
+        other = superseded_by(writing.log, head, writing.run, done)
         if other is not None:
             commit_ = next(writing.log.commits(other.version, other.version))
             return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
@@ -137,7 +137,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
         lost, head = lost_to(writing, attempt)
         if _is_the_last(writing, lost):
             # Unless a concurrent run has done this run's work, which the next look at the log shows.
-            if superseded_by(writing.log, head, writing.run, writing.write, done) is None:
+            if superseded_by(writing.log, head, writing.run, done) is None:
                 return _Defeated(lost, attempt.error)
             plan = None
             continue

@@ -25,7 +25,6 @@ from lakehouse.errors import (
     SessionEndedError,
     UnexplainedError,
 )
-from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import (
     Evidence,
@@ -43,8 +42,7 @@ from lakehouse.spark.diagnosis import (
 )
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes.history_rows import Shape
-from lakehouse.writes.writes import History, Merge, Write
+from lakehouse.writes.write import Write
 
 
 class ConflictKind(Enum):
@@ -175,10 +173,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         return Changed.UNKNOWN
     try:
         changed = TableVersion.of(spark, run.ref, head).feed(min(with_rows), max(with_rows))
-        if isinstance(write, Merge) and not write.touched.is_everything:
-            changed = write.touched.restrict(changed)
-        if isinstance(write, History) and isinstance(write.changes, Changes):
-            changed = write.changes.touched(*Shape.entity_of(run.table.key_columns)).of(changed)
+        changed = write.restrict_feed(run, changed)
         within = run.within(changed.schema)
         if within is not None:
             changed = changed.where(within)
@@ -189,7 +184,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
 
 def is_disputed(run: Run, changed: Changed) -> bool:
     """Whether two writers may disagree about a row and the table forbids that one overrules the other."""
-    return changed is not Changed.OTHER_ROWS and run.table.on_same_rows == "fail"
+    return changed is not Changed.OTHER_ROWS and run.asset.policy.same_rows == "fail"
 
 
 def describe(attempt: LostAttempt) -> str:

@@ -15,9 +15,9 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.table import UNSAFE_PROPERTIES
 from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError, UnsafeTableError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.progress import phase
-from lakehouse.writes.writes import Append, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +197,13 @@ def refuse_foreign(run: Run, cursor: Cursor) -> None:
 
 
 @phase("look at the cursor")
-def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int | None) -> Known | None:
+def superseded_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
     """The commit that leaves this run nothing to do; None if the run still has work to do.
 
     Args:
         log: The log of the run's table.
         head: Where that table stands.
         run: The run.
-        write: What the asset returned.
         done: The version of this run's own commit; None before it.
 
     Raises:
@@ -215,7 +214,7 @@ def superseded_by(log: Log, head: Head | None, run: Run, write: Write, done: int
     by_request = run.request.overrides_mark
     now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), overrides_mark=by_request)
     refuse_foreign(run, now)
-    if isinstance(write, Append) and not run.changes and not run.partitions:
+    if run.asset.past is PastRows.APPENDED and not run.changes and not run.partitions:
         situation = situation_of_append(run, now, _run_to_repeat(log, head, run))
     else:
         situation = situation_of_run(run, _facts(log, head, run, now, done))

@@ -30,7 +30,11 @@ _EACH = "\n"
 
 
 def definition(
-    table: Table, slice_: Slice | None, reads: Mapping[str, Read], config: Mapping[str, Any]
+    table: Table,
+    slice_: Slice | None,
+    reads: Mapping[str, Read],
+    config: Mapping[str, Any],
+    ignored: Collection[str] = (),
 ) -> dict[str, str]:
     """The parts that decide which rows a position is about.
 
@@ -39,13 +43,14 @@ def definition(
         slice_: The partitions that the run writes; None for all of the table.
         reads: The options of each source that is read as changes.
         config: The resolved config of the step.
+        ignored: Fields of the config that decide no row.
     """
     parts = {
         _KEY: _columns(table.key_columns),
         _PARTITION_BY: _columns(table.partition_columns),
         _PARTITIONS: "" if slice_ is None else partitions(slice_),
         **{_READ + source: _EACH.join(left_out(read)) for source, read in reads.items()},
-        **_config({name: value for name, value in config.items() if name not in table.ignored_config}),
+        **_config({name: value for name, value in config.items() if name not in ignored}),
     }
     return {name: short(text) for name, text in parts.items() if text}
 

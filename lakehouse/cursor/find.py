@@ -232,7 +232,8 @@ class Unmarked:
         if not self.has_own and epoch == 0 and not partitions:
             return Fresh(foreign=self.oldest if foreign is None else foreign)
         if generation is None:
-            # Cleanup goes on and would move a name by its version, so that twins no longer meet; an epoch stays.
+            # A generation is named by the oldest version only if no epoch is known: the next cleanup would rename the
+            # generation, and two concurrent runs would no longer share an application id.
             generation = f"cleaned-{self.oldest}" if epoch is None else FIRST_GENERATION
         if not self.has_own and not epoch and foreign is not None:
             return Fresh(generation, foreign=foreign)
@@ -324,7 +325,7 @@ def _claimed_before(past: Past, commit: Commit, asset: str, partitions: Collecti
 
 
 def _of_unmarked(unmarked: Unmarked, partitions: Collection[str]) -> dict[str, Cursor]:
-    """The cursors of partitions of which no commit has a position; an epoch is asked for only if it decides."""
+    """The cursors of partitions of which no commit has a position. An epoch is searched for only if it decides."""
     if unmarked.oldest > 0 and (unmarked.has_own or unmarked.foreign is None):
         return dict.fromkeys(partitions, Lost(unmarked.reason, FIRST_GENERATION))
     return {partition: unmarked.cursor((partition,)) for partition in partitions}

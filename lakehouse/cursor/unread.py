@@ -219,7 +219,8 @@ def why_another_past(position: Position, log: Log) -> str | None:
     if commit is None or position.commit is None or commit.has_digest(position.commit):
         return None
     return (
-        f"its version {position.version} is another commit than the one that was read, as after a restore from a backup"
+        f"its version {position.version} is not the commit that was read, probably because the table was restored from "
+        f"a backup"
     )
 
 
@@ -227,7 +228,7 @@ def why_compared_again(cursor: Cursor) -> str | None:
     """Why everything is compared once more although each source could be read on; None if nothing asks for that."""
     if not isinstance(cursor, Known) or not cursor.must_be_compared_again:
         return None
-    return f"a rival's rows came just before version {cursor.version}, which had compared everything"
+    return f"another writer committed just before version {cursor.version}, the run that had compared everything"
 
 
 def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:

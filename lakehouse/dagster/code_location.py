@@ -14,12 +14,19 @@ from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedA
 from lakehouse.read.changes import Changes
 from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.writes import Kind
+from lakehouse.writes.aggregate import Aggregate
+from lakehouse.writes.append import Append
+from lakehouse.writes.history import History
+from lakehouse.writes.merge import Merge
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.snapshot import Snapshot
+from lakehouse.writes.write import Write
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
 
 _READS = ("Changes", "pyspark.sql.DataFrame")
-_WRITES = (*(kind.value.__name__ for kind in Kind), "pyspark.sql.DataFrame")
+KINDS: tuple[type[Write], ...] = (Append, Overwrite, Merge, Aggregate, History, Snapshot)
+_WRITES = (*(kind.__name__ for kind in KINDS), "pyspark.sql.DataFrame")
 
 
 def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
@@ -35,17 +42,17 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
     raise UnsupportedAnnotationError(asset, f"its input '{name}'", _name_of_annotation(annotation), _READS)
 
 
-def write_kind(asset: str, annotation: Any) -> Kind:
+def write_kind(asset: str, annotation: Any) -> type[Write]:
     """How the result is written; a plain `DataFrame` is an `Overwrite`.
 
     Raises:
         UnsupportedAnnotationError: The annotation is not a write, or is missing.
     """
-    for kind in Kind:
-        if annotation is kind.value:
+    for kind in KINDS:
+        if annotation is kind:
             return kind
     if _is_frame(annotation):
-        return Kind.OVERWRITE
+        return Overwrite
     raise UnsupportedAnnotationError(asset, "its result", _name_of_annotation(annotation), _WRITES)
 
 
@@ -54,7 +61,7 @@ def result_annotation(asset: dg.AssetsDefinition) -> Any:
     return asset.op.output_defs[0].dagster_type.typing_type
 
 
-def kind_of(asset: dg.AssetsDefinition) -> Kind:
+def kind_of(asset: dg.AssetsDefinition) -> type[Write]:
     """How the result of an asset is written.
 
     Raises:

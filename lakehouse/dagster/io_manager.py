@@ -60,7 +60,8 @@ from lakehouse.server.safety import refuse_unsafe
 from lakehouse.spark.progress import adding_to, measured_by, phase, telling
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.writes import Overwrite, Write
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.write import Write
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):

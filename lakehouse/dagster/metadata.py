@@ -205,7 +205,7 @@ def _sample(
     run: Run, outcome: Outcome | NothingToDo, head: Head | None, spark: Callable[[], SparkSession]
 ) -> dict[str, Any]:
     """Some of the rows that the commit changed, where the table's declaration asks for them."""
-    most = run.table.show_rows
+    most = run.asset.policy.shown_rows
     if not most or not isinstance(outcome, Committed) or head is None or not head.keeps_feed:
         return {}
     version = outcome.commit.version

@@ -124,7 +124,7 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
             if _answers(session):
                 return session
             with suppress(Exception):
-                cast("Any", session).release_session_on_close = False  # nobody is there to take leave of
+                cast("Any", session).release_session_on_close = False  # the server is gone
                 session.stop()
             self._session = None
         _refuse(self.spark_config)
@@ -139,9 +139,10 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
 
 
 def _connect(settings: Mapping[str, Any]) -> LazyPySparkResource:
-    """The process's session, or a new one: where its server restarted, PySpark gives the dead one out once more.
+    """The process's session, or a new one.
 
-    The dead one is only noticed when it is asked something, after which PySpark makes another.
+    PySpark may return the old session once more after its server restarted. A first request shows whether the session
+    is dead; PySpark then makes another.
     """
     resource = LazyPySparkResource(spark_config=dict(settings))
     try:

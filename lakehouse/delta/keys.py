@@ -153,7 +153,8 @@ def _whole_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]] | 
 def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
     """At most `key_ranges` ranges over sorted values, separated at the widest gaps between neighbours.
 
-    A gap that is narrow beside the range around it separates nothing. All such gaps together would leave out few rows.
+    A gap separates two ranges only if it is wide compared with the range around it. Narrow gaps would leave out few
+    rows.
     """
     numbers = [_number(value) for value in values]
     # Two texts are apart, and how far is unknown; so the first texts are cut off.

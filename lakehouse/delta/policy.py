@@ -2,12 +2,15 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 OnNewColumns: TypeAlias = Literal["add", "ignore", "fail"]
 OnNewCode: TypeAlias = Literal["compare", "warn", "ignore"]
+OnSameRows: TypeAlias = Literal["retry", "fail"]
+StatementChoice: TypeAlias = Literal["auto", "merge"]
+Names: TypeAlias = str | tuple[str, ...] | list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,29 +22,49 @@ class Policy:
             `"ignore"` the column, or `"fail"`.
         on_new_code: What to do if the code of the asset's function changed and no `code_version` is given: `"compare"`
             everything once and write the rows that differ, `"warn"` and go on, or `"ignore"` it.
+        on_same_rows: What to do if an attempt was lost to another program that changed the same rows (those of touched
+            keys, or of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
+        statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
+            shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
+            post-images.
+        ignore_config: Fields of the asset's config that decide no row: another value of such a field is no reason to
+            compare everything. None by default.
+        show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
+            and post-images. 0 by default: Dagster's event log keeps for ever what it was given, personal data too.
 
     Raises:
-        ValueError: Another word than these.
+        ValueError: Another word than these, or a negative number of rows.
+        TypeError: Names of fields that are no texts.
     """
 
     on_new_columns: OnNewColumns | None = None
     on_new_code: OnNewCode | None = None
+    on_same_rows: OnSameRows | None = None
+    statement: StatementChoice | None = None
+    ignore_config: Names | None = None
+    show_rows: int | None = None
 
     def __post_init__(self) -> None:
+        if self.ignore_config is not None:
+            object.__setattr__(self, "ignore_config", as_names("ignore_config", self.ignore_config))
+        if self.show_rows is not None and self.show_rows < 0:
+            raise ValueError(f"show_rows is a number of rows from 0, not {self.show_rows}.")
         for name, words in _WORDS.items():
             given = getattr(self, name)
             if given is not None and given not in words:
                 raise ValueError(f"{name} is {' or '.join(map(repr, words))}, not {given!r}.")
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Self:
+    def of(cls, given: Mapping[str, Any]) -> Self:
         """The policy of fields by name, as metadata holds them."""
-        return cls(**given)  # pyright: ignore[reportArgumentType]  (checked where it is made)
+        return cls(**given)
 
     @property
-    def given(self) -> dict[str, str]:
-        """The fields that are given."""
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+    def given(self) -> dict[str, Any]:
+        """The fields that are given, as metadata holds them."""
+        values = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        names = {} if self.ignore_config is None else {"ignore_config": list(self.ignored_config)}
+        return values | names
 
     def within(self, outer: "Policy") -> "Policy":
         """This policy, where it is not given the outer policy."""
@@ -55,8 +78,41 @@ class Policy:
     def new_code(self) -> OnNewCode:
         return "compare" if self.on_new_code is None else self.on_new_code
 
+    @property
+    def same_rows(self) -> OnSameRows:
+        return "retry" if self.on_same_rows is None else self.on_same_rows
 
-_WORDS = {"on_new_columns": get_args(OnNewColumns), "on_new_code": get_args(OnNewCode)}
+    @property
+    def chosen_statement(self) -> StatementChoice:
+        return "auto" if self.statement is None else self.statement
+
+    @property
+    def ignored_config(self) -> tuple[str, ...]:
+        return as_names("ignore_config", self.ignore_config)
+
+    @property
+    def shown_rows(self) -> int:
+        return 0 if self.show_rows is None else self.show_rows
+
+
+_WORDS = {
+    "on_new_columns": get_args(OnNewColumns),
+    "on_new_code": get_args(OnNewCode),
+    "on_same_rows": get_args(OnSameRows),
+    "statement": get_args(StatementChoice),
+}
+
+
+def as_names(argument: str, value: Any) -> tuple[str, ...]:
+    """A name or several names, as a tuple.
+
+    Raises:
+        TypeError: One of them is no text.
+    """
+    names = () if value is None else cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument} is a name or a tuple of names, not {value!r}.")
+    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What an asset says about its Delta table, in the form in which Dagster keeps it: metadata."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.log import Head
-from lakehouse.delta.policy import Policy
+from lakehouse.delta.policy import Policy, as_names
 from lakehouse.delta.text import fold, name_parts
 
 
@@ -91,15 +91,6 @@ class Table(Declared):
         path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`).
         on_gap: What to do if the changes of a source can no longer be read: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
-        on_same_rows: What to do if an attempt was lost to another program that changed the same rows (those of touched
-            keys, or of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
-        statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
-            shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
-            post-images.
-        ignore_config: Fields of the asset's config that decide no row: another value of them is no reason to compare
-            everything.
-        show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
-            and post-images. None by default: Dagster's event log keeps for ever what it was given, personal data too.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
         policy: What a run of this table may do; a field that is not given is the IO manager's.
         trust_key: Of a table that another program writes: whether its readers believe that the key identifies a row.
@@ -119,10 +110,6 @@ class Table(Declared):
     name: str | None = None
     path: str | None = None
     on_gap: Literal["reconcile", "fail"] = "reconcile"
-    on_same_rows: Literal["retry", "fail"] = "retry"
-    statement: Literal["auto", "merge"] = "auto"
-    ignore_config: Columns = None
-    show_rows: int = 0
     columns: Mapping[str, str] | None = None
     policy: Policy = Policy()
     trust_key: bool = False
@@ -131,7 +118,6 @@ class Table(Declared):
     def __post_init__(self) -> None:
         for name in ("key", "partition_by", "cluster_by"):
             object.__setattr__(self, name, _columns(name, getattr(self, name)))
-        object.__setattr__(self, "ignore_config", _names("ignore_config", self.ignore_config))
         object.__setattr__(self, "properties", dict(self.properties or {}))
         object.__setattr__(self, "columns", dict(self.columns or {}))
         object.__setattr__(self, "policy", _policy(self.policy))
@@ -141,10 +127,6 @@ class Table(Declared):
             raise ValueError("A Delta table is partitioned or clustered, not both: give partition_by or cluster_by.")
         if self.on_gap not in ("reconcile", "fail"):
             raise ValueError(f"on_gap is 'reconcile' or 'fail', not {self.on_gap!r}.")
-        if self.on_same_rows not in ("retry", "fail"):
-            raise ValueError(f"on_same_rows is 'retry' or 'fail', not {self.on_same_rows!r}.")
-        if self.statement not in ("auto", "merge"):
-            raise ValueError(f"statement is 'auto' or 'merge', not {self.statement!r}.")
         for unsafe, why in UNSAFE_PROPERTIES.items():
             if unsafe.lower() in self.properties_in_lower_case:
                 raise ValueError(f"Table property {unsafe} is refused: {why}.")
@@ -155,8 +137,6 @@ class Table(Declared):
             raise ValueError(f"path is absolute or has a scheme, such as s3a://bucket/orders, not {self.path!r}.")
         if self.path is not None and self.name is not None:
             raise ValueError("A table has a catalog name or a path: give name or path.")
-        if self.show_rows < 0:
-            raise ValueError(f"show_rows is a number of rows from 0, not {self.show_rows}.")
         self._keep()
 
     @property
@@ -198,10 +178,6 @@ class Table(Declared):
         return _isolation(self.properties_in_lower_case)
 
     @property
-    def ignored_config(self) -> tuple[str, ...]:
-        return cast("tuple[str, ...]", self.ignore_config)
-
-    @property
     def descriptions(self) -> dict[str, str]:
         return dict(self.columns or {})
 
@@ -222,21 +198,14 @@ def _isolation(properties: Mapping[str, str]) -> Isolation | None:
 def _policy(value: Any) -> Policy:
     """The policy that was given, or that metadata holds by its fields."""
     if isinstance(value, Mapping):
-        return Policy.of(cast("Mapping[str, str]", value))
+        return Policy.of(cast("Mapping[str, Any]", value))
     if not isinstance(value, Policy):
         raise TypeError(f"policy is a Policy(...), not {value!r}.")
     return value
 
 
-def _names(argument: str, value: Any) -> tuple[str, ...]:
-    names = () if value is None else cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{argument} is a name or a tuple of names, not {value!r}.")
-    return tuple(names)
-
-
 def _columns(argument: str, value: Any) -> tuple[str, ...]:
-    columns = _names(argument, value)
+    columns = as_names(argument, value)
     if any(not column for column in columns):
         raise ValueError(f"{argument} names a column without a name.")
     if len(fold(columns)) < len(columns):

@@ -169,7 +169,7 @@ def written(
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
     whereabouts = _Whereabouts.of(run, changed, few_partitions(run, head) if within_key else (), schema)
-    if within_key and same_columns and run.table.statement == "auto":
+    if within_key and same_columns and run.asset.policy.chosen_statement == "auto":
         where = whereabouts.predicate()
         if where.is_exact:
             return ReplaceRows(_rows_to_write(changed), where.sql, counts)

@@ -138,8 +138,8 @@ Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatche
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
 """Allows a `DELETE` with an `EXISTS` subquery, as Delta's own `replaceOn` uses.
 
-Off by default, because a source that gives other rows the second time would delete wrong rows; ours gives the same rows
-twice.
+Off by default, because Delta evaluates the source twice, and a source with other rows the second time would delete
+wrong rows. Ours is deterministic: a local relation, or a checkpoint.
 """
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 """What the condition of a `ReplaceMatched` calls the table and the rows."""

@@ -147,7 +147,7 @@ class Feed:
 def tells_otherwise(feed: Feed, columns: Iterable[StructField]) -> bool:
     """Whether the feed has a value in one of the columns that may be another one in the table.
 
-    A key that is computed of such a value may be a key that no row has.
+    An expression over such a value may give a key that no row has.
     """
     inexact = inexact_in(columns)
     return inexact is not None and not is_empty(feed.frame.where(inexact))

@@ -218,7 +218,7 @@ def _why_redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> s
     if mark.definition is None:
         return None  # an earlier version wrote the mark without one, and is believed once
     has_keys = asset.past.is_comparable
-    return why_redefined(mark.definition, definition, has_keys=has_keys, ignored=asset.table.ignored_config)
+    return why_redefined(mark.definition, definition, has_keys=has_keys, ignored=asset.policy.ignored_config)
 
 
 def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:

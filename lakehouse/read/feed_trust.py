@@ -96,7 +96,7 @@ def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, m
     if not taken:
         return None
     names, more = sorted(taken), f" and {len(taken) - 3} more" if len(taken) > 3 else ""
-    return f"what was {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have the name"
+    return f"the name of {' and '.join(names[:3])}{more} was dropped or renamed, and another column may have it now"
 
 
 def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> str | None:

@@ -46,6 +46,8 @@ class Run:
             commits after a position; or because extracts of several scopes have one version.
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
+        sums: The digest of the sums of an `Aggregate`; None of another write.
+        archives_source: Whether an `Append` adds the whole log of its one source.
     """
 
     asset: Asset
@@ -67,6 +69,8 @@ class Run:
     must_record: bool = False
     inputs: Size | None = None
     columns: str | None = None
+    sums: str | None = None
+    archives_source: bool = False
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -197,9 +201,7 @@ class Run:
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases
 
-    def mark(
-        self, attempt: str, base: int, *, compared: bool, aggregate: str | None = None, log_after: int | None = None
-    ) -> Mark:
+    def mark(self, attempt: str, base: int, *, compared: bool, log_after: int | None = None) -> Mark:
         return Mark(
             asset=self.name,
             partitions=self.partitions,
@@ -212,7 +214,7 @@ class Run:
             reads=self.reads,
             compared=compared,
             key=self.table.key_columns if compared or TRACK in self.definition else (),
-            aggregate=aggregate,
+            aggregate=self.sums,
             log_after=log_after,
             everything=compared and any(changes.is_initial for changes in self.changes),
             definition=self.definition,

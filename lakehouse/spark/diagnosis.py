@@ -294,7 +294,7 @@ def why_unreadable(error: BaseException) -> str | None:
     if isinstance(error, OtherFieldsError):
         return str(error)
     meanings = diagnose(error)
-    # Java says "not found" of a file that it is not allowed to read, too, and of one that it cannot write.
+    # Java also says "not found" if the process may not read the file, or cannot write it.
     if Meaning.FILE_REFUSED in meanings:
         return None
     if Meaning.VECTORS_TOO_LARGE in meanings:

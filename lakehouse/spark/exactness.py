@@ -120,7 +120,7 @@ def inexact_in(columns: Iterable[StructField]) -> str | None:
 
 
 def named_in(frame: DataFrame, expressions: Iterable[str]) -> list[StructField]:
-    """The columns that expressions may name, by their texts: rather a column too many than one too few."""
+    """The columns that the texts of expressions may name. In doubt a column counts as named."""
     text = " ".join(expressions).lower().replace("``", "`")
     return [column for column in frame.schema.fields if _ALL.search(text) or column.name.lower() in text]
 

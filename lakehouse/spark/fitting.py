@@ -99,7 +99,7 @@ def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> N
 
 
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
-    """Refuses texts for columns of a table that pads them: a padded text equals its literal, but joins with nothing.
+    """Refuses unpadded texts for CHAR columns: Spark pads what the table holds, so the two match in no join.
 
     Args:
         asset: The asset, for messages.

@@ -1,30 +1,30 @@
 """`Aggregate`: counts and sums that a step adds to, instead of recomputing its groups."""
 
-import hashlib
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Self, cast, final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, StructField
+from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.delta.text import quote
-from lakehouse.errors import SchemaError
+from lakehouse.conflicts.operations import Operation
+from lakehouse.delta.log import Head
+from lakehouse.delta.text import fold, quote
+from lakehouse.difference.statements import Skip, Statement
+from lakehouse.errors import DefinitionError, MissingKeyError, WriteError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
-from lakehouse.read.content import BEFORE, CHANGE, DELETE
-from lakehouse.spark.exactness import inexact_in_sql
-from lakehouse.spark.types import INTEGERS
-from lakehouse.writes.row_sql import names_in, why_not_of_the_row
+from lakehouse.read.run import Run
+from lakehouse.writes.incremental_sums import Recompute, add
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.stated import plan_rows
+from lakehouse.writes.sums import Sums, why_not_of_the_row
+from lakehouse.writes.write import Declaration, Pinned, Write
 
-COUNT, INEXACT = "__lakehouse_count", "__lakehouse_inexact"
 
-
+@final
 @dataclass(frozen=True)
-class Aggregate:
+class Aggregate(Write):
     """For every group of the source's rows the table holds one row: how many they are, and sums over them.
 
     What the changes bring and take away is added to what the table holds, so a step does not read the source. If the
@@ -53,13 +53,18 @@ class Aggregate:
     sums: Mapping[str, str] = field(default_factory=dict[str, str])
     where: str | None = None
 
+    needs_key = True
+    past = PastRows.COMPUTED
+    ends_early = False
+    follows_snapshot_inputs = False
+
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.sums), Mapping):
             raise TypeError(f"An Aggregate's sums are a mapping from columns to SQL texts, not {self.sums!r}.")
         names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
         if not self.groups or len(set(names)) < len(names):
             raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")
-        for sql in cast("tuple[Any, ...]", self._expressions):
+        for sql in cast("tuple[Any, ...]", self.computation.expressions):
             if not isinstance(sql, str):
                 raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
             if (why := why_not_of_the_row(sql)) is not None:
@@ -73,94 +78,88 @@ class Aggregate:
         return {name: quote(name) for name in ((self.by,) if isinstance(self.by, str) else self.by)}
 
     @cached_property
-    def digest(self) -> str:
-        """A digest of the sums and their rows. The commits of the table record which sums it holds."""
-        source, groups = self.changes.source_at, list(self.groups.items())
-        used = [(column.name, column.dataType.simpleString()) for column in self._usable_columns]
-        sums = [(name, sql, self._kinds[name].simpleString()) for name, sql in sorted(self.sums.items())]
-        zone = source.spark.conf.get("spark.sql.session.timeZone")
-        parts = [self.changes.name, source.where, groups, self.count, sums, self.where, used, zone]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    def computation(self) -> Sums:
+        """The counts and sums, as SQL."""
+        return Sums(self.changes, self.groups, self.count, self.sums, self.where)
 
-    @cached_property
-    def rows(self) -> DataFrame:
-        """Every group of the source, as of the end of the range."""
-        nothing = {name: f"CAST(0 AS {kind.simpleString()})" for name, kind in self._kinds.items()}
-        summed = {name: f"coalesce({sql}, {nothing[name]})" for name, sql in self.sums.items()}
-        sums = [F.sum(quote(name)).alias(name) for name in self.sums]
-        rows = _counting(self.changes.source, self.groups | summed, self.where)
-        return rows.groupBy(*map(quote, self.groups)).agg(F.count("*").alias(self.count), *sums)
-
-    @cached_property
-    def images(self) -> DataFrame:
-        """What each image of the feed adds to the count and the sums of its group, and whether it may be inexact."""
-        minus = f"{CHANGE} IN ('{DELETE}', '{BEFORE}')"
-        exact = {name: self.exact(name) for name in self.sums}
-        added = {name: f"coalesce(CAST({self.sums[name]} AS {to}), CAST(0 AS {to}))" for name, to in exact.items()}
-        signed = {name: f"IF({minus}, -{sql}, {sql})" for name, sql in added.items()}
-        inexact = [
-            condition
-            for column in self._usable_columns
-            for condition in inexact_in_sql(quote(column.name), column.dataType)
-        ]
-        is_inexact = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
-        own = {COUNT: f"IF({minus}, -1, 1)", INEXACT: is_inexact}
-        # A row that the feed tells wrong may count in the source although it does not here.
-        where = None if self.where is None else f"({self.where}) OR {is_inexact}"
-        return _counting(self.changes.feed, self.groups | signed | own, where)
-
-    def exact(self, name: str) -> str:
-        """The type in which a sum is computed: the scale of its values, and the largest precision."""
-        kind = self._kinds[name]
-        return f"DECIMAL(38,{kind.scale if isinstance(kind, DecimalType) else 0})"
-
-    def check(self, asset: str) -> None:
-        """Refuses sums that depend on the order of their values.
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses changes of which none is read as a whole: sums over some rows of a source are sums of nothing.
 
         Raises:
-            SchemaError: A sum of something else than whole numbers or decimals.
+            DefinitionError: Every input leaves changes out.
         """
-        problems = {
-            name: f"sums {kind.simpleString()}"
-            for name, kind in self._kinds.items()
-            if not isinstance(kind, (*INTEGERS, DecimalType))
-        }
-        if problems:
-            raise SchemaError(asset, problems, "An Aggregate sums whole numbers and decimals: CAST the values to one.")
+        partial = [name for name, read in asset.changes.items() if not read.is_whole]
+        if partial and len(partial) == len(asset.changes):
+            raise DefinitionError(_why_not_summed(asset.name, partial[0]))
 
-    @cached_property
-    def _kinds(self) -> dict[str, DataType]:
-        """The type of each sum's values."""
-        # In an aggregate Spark refuses what is not of the row alone: windows, aggregates, generators, chance.
-        sums = [f"max({sql})" for sql in self.sums.values()]
-        others = [f"max(({sql}) IS NULL)" for sql in self._expressions]
-        fields = self.changes.source.selectExpr(*sums, *others).schema.fields
-        return {name: column.dataType for name, column in zip(self.sums, fields, strict=False)}
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.CHANGE
 
-    @property
-    def _expressions(self) -> tuple[str, ...]:
-        """All SQL expressions of the aggregate."""
-        return (*self.groups.values(), *self.sums.values(), *(() if self.where is None else (self.where,)))
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        if whole or archived:
+            return "all sums are computed, and those that differ are written"
+        return "what changed is added to the sums of its groups"
 
-    @cached_property
-    def _usable_columns(self) -> list[StructField]:
-        """The source's columns that the groups, the sums and the condition may name."""
-        named = " , ".join(map(names_in, self._expressions)).lower()
-        return [
-            column
-            for column in self.changes.source.schema.fields
-            if quote(column.name).lower() in named
-            or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", named) is not None
-        ]
+    def answers_for(self, changes: Changes) -> bool:
+        return changes.name == self.changes.name
+
+    def describe(self, run: Run, partial: Collection[str]) -> None:
+        """Nothing: only the log says whether the table still holds the sums."""
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        if self.changes.name in pinned.partial:
+            raise WriteError(_why_not_summed(pinned.run.name, self.changes.name), "Nothing was written.")
+        stored = pinned.stored_columns()
+        sums = {name: sql for name, sql in self.sums.items() if stored is None or name.lower() in stored}
+        write = replace(self, sums=sums)
+        return replace(pinned.run, sums=write.computation.digest), write
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+        """Adds to the sums if the table is known to hold them, and otherwise recomputes and compares them."""
+        self._refuse_other_groups(run, head)
+        sums = self.computation
+        sums.check(run.name)
+        if head is None or self.changes.is_initial:
+            return plan_rows(spark, run, Overwrite(sums.rows), head)
+        match add(spark, run, sums, head):
+            case Recompute(reason=reason):
+                tell(f"{run.name} recomputes all its sums: {reason}.")
+                return plan_rows(spark, run, Overwrite(sums.rows), head, recompute=True)
+            case statement:
+                return statement
+
+    def _refuse_other_groups(self, run: Run, head: Head | None) -> None:
+        """Refuses groups that are not the table's key, and partitions that are no groups."""
+        groups, key = fold(self.groups), run.table.key_columns
+        if not key:
+            raise MissingKeyError(run.name, "Aggregate")
+        if groups != fold(key):
+            raise WriteError(
+                f"'{run.name}' groups by {', '.join(self.groups)}, and the key of its table is {', '.join(key)}.",
+                "Nothing was written. Make them the same.",
+            )
+        partitions = run.table.partitioned_by(head)
+        if not groups >= fold(partitions):
+            raise WriteError(
+                f"The table of '{run.name}' is partitioned by {', '.join(partitions)}, and its groups are by "
+                f"{', '.join(self.groups)}.",
+                "Nothing was written. Partition it by columns of the groups.",
+            )
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        return feed
+
+    def count_outside(self, run: Run) -> None:
+        """Nothing: the rows of other partitions are no loss, because each partition has sums of its own."""
+
+    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+        return self.computation.rows, table
 
 
-def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -> DataFrame:
-    """Columns of the rows that count."""
-    counting = frame if where is None else frame.where(where)
-    return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
-
-
-def why_not_summed(asset: str, source: str) -> str:
+def _why_not_summed(asset: str, source: str) -> str:
     """What is wrong with sums over a source whose changes are not all read."""
     return (
         f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude_operations=...) would leave some "

@@ -1,137 +1,40 @@
-"""What a write of a full extract is about: its version against the table's, its columns, and its scope."""
+"""A full extract: its version against the table's, its keys, the columns that it lacks, the rows that it matches."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from fractions import Fraction
+from collections.abc import Callable, Iterator
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from lakehouse.cursor.cursor import Fresh, Known
-from lakehouse.cursor.definition import digest
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark
-from lakehouse.delta.text import fold, literal, quote, same
+from lakehouse.cursor.walk import Past, readable_mark, standing
+from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.log import Head
+from lakehouse.delta.text import fold, quote, same
 from lakehouse.difference.broken_promises import breach_sql
-from lakehouse.errors import (
-    RESTATE_FROM,
-    DeletionsHeldBackError,
-    EmptyExtractError,
-    MissingKeyError,
-    OlderExtractError,
-    OutOfScopeError,
-    UnknownExtractError,
-    WriteError,
-)
+from lakehouse.errors import RESTATE_FROM, OlderExtractError, UnknownExtractError, WriteError
 from lakehouse.read.run import Run
-from lakehouse.read.touched import require
-from lakehouse.spark.driver_rows import Local, compute_once, is_empty, small
+from lakehouse.spark.diagnosis import why_unreadable
+from lakehouse.spark.driver_rows import Local, compute_once, is_empty
 from lakehouse.spark.fitting import Breach
-from lakehouse.spark.types import column_types
-from lakehouse.writes.writes import History, Snapshot, Write
+from lakehouse.spark.table_version import TableVersion
 
 
-def open_run(run: Run, write: Snapshot) -> Run:
-    """The run with the version of the extract that the table holds once the run has committed.
+def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> ExtractVersion:
+    """The version of the table's extract after the run: the newer one of the table's and the run's.
 
     Args:
         run: What has been pinned.
-        write: The extract.
+        version: The version of the run's extract.
+        refuses_older: Whether an extract that is older than the table's is refused, instead of ignored.
 
     Raises:
-        MissingKeyError, WriteError: The table declares no key; the asset has partitions, or reads changes.
-        UnknownExtractError: The order of the extract and the table's cannot be told.
-        OlderExtractError: The extract is older than the table's, and `on_older="fail"`.
-        ColumnMissingError, EmptyExtractError, OutOfScopeError: The extract is not what it says.
+        UnknownExtractError: The order of the two cannot be told.
+        OlderExtractError: The extract is older than the table's.
     """
-    if not run.table.key_columns:
-        raise MissingKeyError(run.name, "Snapshot")
-    if run.slice is not None or run.changes:
-        raise WriteError(
-            f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
-            "Nothing was written. An extract is all that there is: leave partitions_def out, give Snapshot(scope=...), "
-            "and annotate inputs with DataFrame.",
-        )
-    run = replace(run, extract=_after(run, write))
-    again = _again(run)
-    if is_ignored(run, write):
-        return replace(run, scope=None if again is None else again.scope)
-    _refuse_misfit(run, write)
-    run = replace(run, scope=_scope_digest(write))
-    # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
-    return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
-
-
-def is_again(run: Run) -> bool:
-    """Whether the table holds the version of the run's extract already."""
-    return _again(run) is not None
-
-
-def _again(run: Run) -> Mark | None:
-    """The newest mark, if the table holds the version of the run's extract already."""
-    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
-    return mark if mark is not None and mark.extract == run.extract else None
-
-
-def has_scope(mark: Mark, run: Run) -> bool:
-    """Whether a commit is known to have taken an extract of the same scope as the run's."""
-    return run.scope is not None and mark.scope == run.scope
-
-
-def _scope_digest(write: Snapshot) -> str | None:
-    """The scope as a short text; None if its values are too many, or have no literals."""
-    if isinstance(write.scope, Mapping):
-        return digest({name.lower(): sorted(set(map(str, values))) for name, values in write.scope.items()})
-    columns = sorted(write.scope_columns, key=str.lower)
-    if not columns:
-        return digest({})
-    rows = small(write.rows.select(*map(quote, columns)).distinct())
-    values = None if rows is None else rows.values(columns)
-    if values is None:
-        return None
-    texts = [str(value[0]) if len(value) == 1 else str(value) for value in values]
-    return digest({", ".join(columns).lower(): sorted(texts)})
-
-
-def refusing_null_keys(run: Run, write: Snapshot) -> Snapshot:
-    """The extract, whose plan fails at a row with NULL in its key: the row would take the place of another one.
-
-    A projection, because Spark may compute a condition before a join or a condition of the asset has left rows out.
-    """
-    key = fold(run.table.key_columns)
-    named = {name: quote(name) for name in write.rows.columns if name.lower() in key}
-    is_null = " OR ".join(f"{column} IS NULL" for column in named.values())
-    problem = breach_sql(Breach.NULL_KEY, named)
-    first, *_ = named
-
-    def checked(field: StructField) -> Column:
-        if field.name != first:
-            return F.col(quote(field.name))
-        kind = field.dataType.simpleString()
-        value = f"CASE WHEN {is_null} THEN CAST(raise_error({problem}) AS {kind}) ELSE {quote(field.name)} END"
-        return F.expr(value).alias(field.name, metadata=field.metadata)
-
-    return replace(write, rows=write.rows.select(*map(checked, write.rows.schema.fields)))
-
-
-def is_ignored(run: Run, write: Snapshot) -> bool:
-    """Whether the table keeps what it holds, because the extract is older."""
-    return run.extract != ExtractVersion.of(write.version)
-
-
-def ignored_extract(run: Run, write: Write) -> Snapshot | None:
-    """The extract of a write that the table does not take, because the extract is older; None if there is none."""
-    match write:
-        case (Snapshot() as snapshot) | History(changes=Snapshot() as snapshot) if is_ignored(run, snapshot):
-            return snapshot
-        case _:
-            return None
-
-
-def _after(run: Run, write: Snapshot) -> ExtractVersion:
-    """The version of the table's extract after the run: the newer one of its own and the run's."""
-    version = ExtractVersion.of(write.version)
     if "version" in run.request.allowed:
         return version
     match run.cursor:
@@ -155,20 +58,30 @@ def _after(run: Run, write: Snapshot) -> ExtractVersion:
         )
     if not version.is_before(newest) or run.request.restate_from is not None:
         return version
-    if write.on_older == "fail":
+    if refuses_older:
         raise OlderExtractError(run.name, str(version), str(newest))
     return newest
 
 
-def _refuse_misfit(run: Run, write: Snapshot) -> None:
-    """Refuses an extract that is not what it says, before it is compared."""
-    require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
-    if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
-        raise EmptyExtractError(run.name, str(run.extract))
-    if isinstance(write.scope, Mapping):
-        beyond = write.rows.where(f"NOT ({_scope_condition(write, write.rows)})")
-        for row in beyond.select(*map(quote, write.scope_columns)).take(1):
-            raise OutOfScopeError(run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns})
+def refuse_null_keys(rows: DataFrame, key_columns: tuple[str, ...]) -> DataFrame:
+    """The extract, whose plan fails at a row with NULL in its key: the row would take the place of another one.
+
+    A projection, because Spark may compute a condition before a join or a condition of the asset has left rows out.
+    """
+    key = fold(key_columns)
+    named = {name: quote(name) for name in rows.columns if name.lower() in key}
+    is_null = " OR ".join(f"{column} IS NULL" for column in named.values())
+    problem = breach_sql(Breach.NULL_KEY, named)
+    first, *_ = named
+
+    def check(field: StructField) -> Column:
+        if field.name != first:
+            return F.col(quote(field.name))
+        kind = field.dataType.simpleString()
+        value = f"CASE WHEN {is_null} THEN CAST(raise_error({problem}) AS {kind}) ELSE {quote(field.name)} END"
+        return F.expr(value).alias(field.name, metadata=field.metadata)
+
+    return rows.select(*map(check, rows.schema.fields))
 
 
 def fill(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
@@ -193,46 +106,10 @@ def fill(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
     return beside.selectExpr(*map(quote, rows.columns), *taken)
 
 
-def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Gives of stored rows those of which the extract is all that there is.
-
-    Args:
-        write: The extract, as the asset returned it.
-        rows: Its rows.
-
-    Raises:
-        ColumnMissingError: The stored rows lack a column of the scope.
-    """
-    columns = write.scope_columns
-    if isinstance(write.scope, Mapping) or not columns:
-        values = None
-    else:
-        values = few_rows(rows.select(*map(quote, columns)).distinct())
-
-    def within(stored: DataFrame) -> DataFrame:
-        require(stored.columns, columns, "The table")
-        if values is not None:
-            return matching(stored, values, columns)
-        return stored.where(_scope_condition(write, stored)) if columns else stored
-
-    return within
-
-
 def few_rows(few: DataFrame) -> DataFrame:
     """A frame of few rows, computed once, however often a plan reads them."""
     rows = compute_once(few, few=True)
     return rows.frame if isinstance(rows, Local) else rows
-
-
-def _scope_condition(write: Snapshot, rows: DataFrame) -> str:
-    """The condition that a row has one of the named values in each column of the scope."""
-    assert isinstance(write.scope, Mapping)
-    kinds = column_types(rows.schema)
-    columns = (
-        " OR ".join(same(quote(name), literal(value, kinds[name.lower()]), nulls=True) for value in values)
-        for name, values in write.scope.items()
-    )
-    return " AND ".join(f"({column})" for column in columns)
 
 
 def matching(frame: DataFrame, other: DataFrame, columns: tuple[str, ...], how: str = "left_semi") -> DataFrame:
@@ -242,20 +119,94 @@ def matching(frame: DataFrame, other: DataFrame, columns: tuple[str, ...], how: 
     return frame.join(values, F.expr(on), how)
 
 
-def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame) -> None:
-    """Holds back more deletions than the extract may make.
+def corrected_mark(run: Run) -> Mark | None:
+    """The newest mark, if the table holds the version of the run's extract already."""
+    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+    return mark if mark is not None and mark.extract == run.extract else None
+
+
+def has_scope(mark: Mark, run: Run) -> bool:
+    """Whether a commit is known to have taken an extract of the same scope as the run's."""
+    return run.scope is not None and mark.scope == run.scope
+
+
+def former_rows(
+    run: Run,
+    missing: DataFrame,
+    key: tuple[str, ...],
+    within: Callable[[DataFrame], DataFrame],
+    current: str,
+    head: Head,
+) -> DataFrame | None:
+    """What the table held of keys before the extract that is corrected took them over; None if it took none.
+
+    Args:
+        run: The run of the correction, or of any extract.
+        missing: The current rows in its scope with keys that it lacks.
+        key: The columns of the key.
+        within: Gives of stored rows those in the scope of the correction.
+        current: The condition that a row of the table is current.
+        head: The table.
+
+    Raises:
+        WriteError: An extract of another scope came after the one that took a key over, or was it, or the past is gone.
+    """
+    if corrected_mark(run) is None or is_empty(missing):
+        return None
+    spark = missing.sparkSession
+    pending, back, is_other = few_rows(missing.select(*map(quote, key))), list[DataFrame](), False
+    for commit, mark in _deliveries(run, Past.of(run.ref.log(lambda: spark), head)):
+        if mark is None:
+            raise _correction_error(run, "the log of the table was cleaned up to that extract")
+        is_other = is_other or not has_scope(mark, run)
+        before = TableVersion(lambda: spark, run.ref, head.table_id, commit.version - 1).rows()
+        try:
+            current_rows = few_rows(matching(before.where(current), pending, key))
+            in_scope = few_rows(within(current_rows))
+            taken = few_rows(matching(before, matching(current_rows, in_scope, key, "left_anti"), key))
+        except Exception as error:
+            reason = why_unreadable(error)
+            if reason is None:
+                raise
+            raise _correction_error(run, reason) from error
+        if not is_empty(taken):
+            if is_other:
+                raise _correction_error(run, "an extract of another scope was delivered as well", commit.version - 1)
+            back.append(taken)
+        if is_empty(in_scope):
+            break
+        pending = in_scope.select(*map(quote, key))
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), back) if back else None
+
+
+def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
+    """The commits of the table that took an extract of the run's version, newest first; at last None if some are gone.
+
+    The first commit of the table took no key over.
+    """
+    commit = None
+    for commit in standing(past.back()):
+        mark = readable_mark(commit, run.name)
+        if commit.is_first or (mark is not None and mark.extract != run.extract):
+            return
+        if mark is not None:
+            yield commit, mark
+    assert commit is not None, "a table has a commit"
+    yield commit, None
+
+
+def _correction_error(run: Run, reason: str, before: int | None = None) -> WriteError:
+    """The error of a correction.
 
     Args:
         run: The run.
-        write: The extract.
-        deleted: The rows that it would delete.
-        stored: The rows of which it is all that there is.
-
-    Raises:
-        DeletionsHeldBackError: They are more than the share `max_deleted` of `stored`.
+        reason: Why the rows are not known, as the second half of a sentence.
+        before: The version of the table before the extract that took them over; None if it cannot be restored.
     """
-    if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
-        return
-    rows = stored.count()
-    if deleted > Fraction(str(write.max_deleted)) * rows:
-        raise DeletionsHeldBackError(run.name, str(run.extract), deleted, rows, write.max_deleted)
+    restore = "" if before is None else f"RESTORE the table to version {before} and deliver its extracts again. Or d"
+    return WriteError(
+        f"Extract {run.extract} of '{run.name}' lacks keys that an earlier extract {run.extract} had brought into its "
+        f"scope, and nobody can tell which rows these keys had before: {reason}.",
+        f"Nothing was written. {restore or 'D'}eliver the rows of all the scopes that these keys were in as one "
+        f"extract {run.extract}, which names them: Snapshot(..., scope={{column: [values]}}).",
+    )

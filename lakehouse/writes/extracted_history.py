@@ -22,27 +22,25 @@ from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import check_new, check_padding, conform, fit, with_lacking
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes import extract
-from lakehouse.writes.extract import fill, matching, refuse_deletions, scope_of
-from lakehouse.writes.history_rows import NEVER, Shape, check_columns, laid_out, laid_out_shape, shape_of
-from lakehouse.writes.snapshot import former_rows
-from lakehouse.writes.writes import History, Snapshot
+from lakehouse.writes.extract import fill, former_rows, matching
+from lakehouse.writes.history_rows import NEVER, Shape, check_columns, lay_out, refuse_other_shape
+from lakehouse.writes.snapshot import Snapshot, refuse_deletions, scope_of, take_extract
 
 
-def open_run(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) -> Run:
+def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot) -> Run:
     """The run under the key of the history's rows, with the version of the extract.
 
     Args:
         spark: The session.
         run: What has been pinned.
-        write: What the asset returned.
-        snapshot: The extract in it.
+        shape: The columns of the history.
+        snapshot: The extract.
 
     Raises:
         LakehouseError: No history can be kept so, or the extract is none that the table can take.
     """
-    shape = shape_of(run, write)
-    run = extract.open_run(run, snapshot)
+    refuse_other_shape(run, shape)
+    run = take_extract(run, snapshot)
     stored = None if run.head is None else TableVersion.of(spark, run.ref, run.head).rows()
     columns = () if stored is None else stored.columns
     check_columns(run.name, shape, f"The extract of '{run.name}'", snapshot.rows.columns, columns)
@@ -54,12 +52,12 @@ def open_run(spark: SparkSession, run: Run, write: History, snapshot: Snapshot) 
             f"other scopes would lose what came later.",
             "Nothing was written. Restate it from an extract without a scope.",
         )
-    return laid_out(run, write, shape)
+    return lay_out(run, shape)
 
 
 def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
     """Refuses to take an extract whatever the table holds, if later rows would be dropped by that."""
-    assert run.extract is not None, "opened() has given the version"
+    assert run.extract is not None, "take_extract has given the version"
     version = _literal(run.extract.value)
     if not is_empty(stored.where(f"{quote(shape.start)} > {version} OR {quote(shape.end)} > {version}")):
         raise WriteError(
@@ -70,15 +68,15 @@ def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
 
 
 def plan_extracted_history(
-    spark: SparkSession, run: Run, write: History, snapshot: Snapshot, head: Head | None, rest: MarkOnly | Skip
+    spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot, head: Head | None, rest: MarkOnly | Skip
 ) -> Statement | Skip:
     """The statement after which the history says from the extract's version on what the extract does.
 
     Args:
         spark: The session.
-        run: The run, from `open_run`.
-        write: What the asset returned.
-        snapshot: The extract in it.
+        run: The run, from `open_extracted`.
+        shape: The columns of the history.
+        snapshot: The extract.
         head: The table as the attempt finds it; None if there is no table.
         rest: What remains to be done if no row differs.
 
@@ -86,8 +84,7 @@ def plan_extracted_history(
         DeletionsHeldBackError: More entities would end than may.
         WriteError: A correction lacks entities whose rows of before are not known.
     """
-    assert run.extract is not None, "opened() has given the version"
-    shape = laid_out_shape(run, write)
+    assert run.extract is not None, "take_extract has given the version"
     version = _literal(run.extract.value)
     at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
     if head is None:

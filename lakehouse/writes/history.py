@@ -1,303 +1,179 @@
-"""`History` as one commit: what the table says of touched entities since the position, recomputed from the changes.
+"""`History`: every row that the source has had, with the interval in which it was there (SCD type 2)."""
 
-One law for a step, for a step that is repeated, and for a gap: *for every touched entity the table says of the time
-after the position what the changes tell, folded over the state that it had at the position; what it says of the time
-before stays.* So a step that runs twice changes nothing, and only rows that reach beyond the position are read.
-"""
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Self, assert_never, final
 
-from dataclasses import replace
-
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from lakehouse.cursor.cursor import Fresh, Known
-from lakehouse.cursor.mark import Position
+from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
-from lakehouse.difference.by_key import counts_of, is_one_task, written
-from lakehouse.difference.difference import difference, with_promises
-from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
-from lakehouse.errors import RestateRefusedError, WriteError
+from lakehouse.difference.statements import Skip, Statement
+from lakehouse.errors import DefinitionError, WriteError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
-from lakehouse.read.content import CHANGE, DELETE, TIMESTAMP, VERSION, Everything, Feed, Nothing, Times, times_of
-from lakehouse.read.past_changes import read_backwards
 from lakehouse.read.run import Run
-from lakehouse.read.touched import Touched
-from lakehouse.spark.driver_rows import Local, compute_once, is_empty
-from lakehouse.spark.fitting import check_new, fit, with_lacking
-from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes.column_changes import dropped_from, with_dropped
-from lakehouse.writes.extract import matching
-from lakehouse.writes.history_rows import NEVER, Shape, check_columns, laid_out, laid_out_shape, shape_of
-from lakehouse.writes.writes import History
+from lakehouse.writes.extract import refuse_null_keys
+from lakehouse.writes.extracted_history import open_extracted, plan_extracted_history
+from lakehouse.writes.followed_history import describe, open_run, plan_followed_history
+from lakehouse.writes.history_rows import Shape
+from lakehouse.writes.snapshot import Snapshot, is_ignored
+from lakehouse.writes.write import Declaration, Pinned, Write, refuse_other, rest_of
 
 
-def open_run(spark: SparkSession, run: Run, write: History) -> tuple[Run, History]:
-    """The run under the key of the history's rows, and the write with the times of its changes.
+@final
+@dataclass(frozen=True, slots=True)
+class History(Write):
+    """The table holds every row that the source has had, each with the interval in which it was there (SCD type 2).
 
-    Args:
-        spark: The session.
-        run: What has been pinned.
-        write: What the asset returned.
-
-    Raises:
-        MissingKeyError, TrackChangedError, WriteError: As `describe` says.
-        SchemaError: The source has not the columns that the history is about, or has some of its own.
-        WriteError, SchemaError: The source has dropped columns, as `with_dropped` says.
-    """
-    assert isinstance(write.changes, Changes)
-    run, shape = describe(run, write)
-    if run.head is not None:
-        stored = TableVersion.of(spark, run.ref, run.head).rows().columns
-        run = with_dropped(run, write.changes, stored, shape)
-    check_columns(run.name, shape, f"'{write.changes.name}'", write.changes.whole.columns)
-    changes = _with_times(spark, run, write.changes, shape)
-    return replace(run, changes=(changes,)), replace(write, changes=changes)
-
-
-def describe(run: Run, write: History) -> tuple[Run, Shape]:
-    """The run under the key of the history's rows, and the columns of the history; known without Spark.
+    `Table(key=...)` names the entity: the columns that identify a row of the source. A row of the history is identified
+    by them and its start. Of one commit of the source only its net effect on an entity counts. A change of a tracked
+    column ends the current row and begins another; a change of other columns alone updates it in place; a delete ends
+    it, and an insert of the same key begins another. What the table says of the past stays, even if the source forgets.
 
     Args:
-        run: What has been pinned.
-        write: What the asset returned.
+        changes: The changes of the source, read without `start`, `exclude_operations` and `exclude_metadata`; or an
+            extract of the source, whose version is the moment from which its rows hold.
+        track: The columns a change of which begins a new row; None for all but the entity's.
+        start_at: The column with the moment from which a row holds: the time of the commit, or the extract's version.
+        end_at: The column with the moment at which it ceased to; NULL while it holds.
 
     Raises:
-        MissingKeyError: The table declares no key, which names the entity.
-        TrackChangedError: The history has tracked other columns.
-        WriteError: The asset has other changes too, or a table of another layout.
+        TypeError: Something else than changes or an extract.
+        ValueError: One name for two things.
+
+    The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/reference/scd.md).
     """
-    assert isinstance(write.changes, Changes)
-    _check(run, write.changes)
-    shape = shape_of(run, write)
-    return laid_out(run, write, shape), shape
+
+    changes: Changes | Snapshot
+    track: str | Sequence[str] | None = None
+    start_at: str = "__START_AT"
+    end_at: str = "__END_AT"
+
+    needs_key = True
+    past = PastRows.KEPT
+    ends_early = False
+    follows_snapshot_inputs = False
+
+    def __post_init__(self) -> None:
+        refuse_other(self, "changes", Changes | Snapshot, "the Changes of an input, or a Snapshot")
+        tracked = self.tracked_columns or ()
+        if len(fold(tracked)) < len(tracked):
+            raise ValueError(f"A History tracks a column once, not {', '.join(tracked)}.")
+        if self.start_at.lower() == self.end_at.lower() or not self.start_at or not self.end_at:
+            raise ValueError(f"A History names its start and its end differently, not {self.start_at!r} both times.")
+
+    @property
+    def tracked_columns(self) -> tuple[str, ...] | None:
+        """The columns that were named; None for all but the entity's."""
+        if self.track is None:
+            return None
+        return (self.track,) if isinstance(self.track, str) else tuple(self.track)
+
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses partitions.
+
+        Raises:
+            DefinitionError: The asset, or its table, has partitions.
+        """
+        if asset.is_partitioned or asset.table.partition_columns:
+            raise DefinitionError(
+                f"Asset '{asset.name}' keeps a history, which cannot be partitioned: its rows are clustered by their "
+                f"end, so that current rows are found without reading the past. Leave partitions_def and partition_by "
+                f"out."
+            )
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.CHANGE
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        if not whole:
+            return "the current rows of the changed keys end, and others begin"
+        rows = "all rows of the source" if run.asset.incremental else "the extract"
+        return f"the current rows are compared with {rows}; those that differ end, and others begin"
+
+    def answers_for(self, changes: Changes) -> bool:
+        match self.changes:
+            case Changes(name=followed):
+                return changes.name == followed
+            case Snapshot():
+                return False
+            case _:
+                assert_never(self.changes)
+
+    def describe(self, run: Run, partial: Collection[str]) -> Run | None:
+        match self.changes:
+            case Changes() as changes if changes.is_empty and changes.name not in partial:
+                return describe(run, self._shape(run.table.key_columns), changes)
+            case Changes() | Snapshot():
+                return None
+            case _:
+                assert_never(self.changes)
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        run, shape = pinned.run, self._shape(pinned.run.table.key_columns)
+        match self.changes:
+            case Changes() as changes:
+                if changes.name in pinned.partial:
+                    raise WriteError(_why_incomplete(run.name, changes.name), "Nothing was written.")
+                run, changes = open_run(pinned.spark(), run, shape, changes)
+                return run, replace(self, changes=changes)
+            case Snapshot() as extract:
+                extract = extract.restrict(pinned)
+                opened_run = open_extracted(pinned.spark(), run, shape, extract)
+                rows = refuse_null_keys(extract.rows, shape.entity)
+                return opened_run, replace(self, changes=replace(extract, rows=rows))
+            case _:
+                assert_never(self.changes)
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+        shape, rest = self._laid_out_shape(run), rest_of(run)
+        match self.changes:
+            case Changes() as changes:
+                return plan_followed_history(spark, run, shape, changes, head, rest)
+            case Snapshot() as extract:
+                if is_ignored(run, extract, tell):
+                    return rest
+                return plan_extracted_history(spark, run, shape, extract, head, rest)
+            case _:
+                assert_never(self.changes)
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        match self.changes:
+            case Changes() as changes:
+                return changes.touched(*self._laid_out_shape(run).entity).of(feed)
+            case Snapshot():
+                return feed
+            case _:
+                assert_never(self.changes)
+
+    def count_outside(self, run: Run) -> None:
+        """Nothing: a history has no partitions."""
+
+    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """The rows of the source, and the current rows: a history keeps what its source no longer tells."""
+        own = self._shape(()).own
+        current = table.where(F.col(quote(self.end_at)).isNull())
+        source = self.changes.source if isinstance(self.changes, Changes) else self.changes.rows
+        past = [name for name in table.columns if name.lower() in own or name.lower() not in fold(source.columns)]
+        return source, current.drop(*past)
+
+    def _shape(self, entity: tuple[str, ...]) -> Shape:
+        return Shape(entity, self.start_at, self.end_at, self.tracked_columns)
+
+    def _laid_out_shape(self, run: Run) -> Shape:
+        """The columns of the history, of a completed run, whose table has the key of the history's rows."""
+        return self._shape(Shape.entity_of(run.table.key_columns))
 
 
-def why_incomplete(asset: str, source: str) -> str:
+def _why_incomplete(asset: str, source: str) -> str:
     """What is wrong with the history of a source of which not every change is read."""
     return (
         f"'{asset}' keeps the history of '{source}', of which Read(start=..., exclude_operations=...) would leave "
         f"changes out, so that rows would end or begin that nobody has seen. Leave the options out."
     )
-
-
-def _check(run: Run, changes: Changes) -> None:
-    """Refuses other changes beside those of the history, and a table that was kept from extracts."""
-    if [read.name for read in run.changes] != [changes.name]:
-        raise WriteError(
-            f"'{run.name}' returns the History of '{changes.name}', but reads the changes of "
-            f"{', '.join(repr(read.name) for read in run.changes) or 'nothing'}.",
-            "Nothing was written. A history has one source. Join the others in an asset upstream; keep its history.",
-        )
-    if isinstance(run.cursor, Known) and run.cursor.mark.extract is not None:
-        raise WriteError(
-            f"The table of '{run.name}' was kept from extracts, whose versions are the times of its rows.",
-            "Nothing was written. Write the history to another asset.",
-        )
-
-
-def _with_times(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Changes:
-    """The changes with the times of their versions; a first read as far back as the source can tell."""
-    if changes.times is not None:  # a history that is restated
-        return changes
-    position, head = run.cursor.reads.get(changes.name), run.head
-    match changes.content:
-        case Everything(committed=committed):
-            if head is None or isinstance(run.cursor, Fresh):
-                upto = changes.range.upto
-                as_now = replace(changes, times=Times(None, committed, {upto: committed}))
-                if run.request.go_on_from is not None:
-                    return as_now
-                return read_backwards(changes, changes.source_at.ref.log(lambda: spark)) or as_now
-            since = position.time if position is not None else None
-            if since is None:
-                since = _latest(TableVersion.of(spark, run.ref, head).rows(), shape)
-            committed = committed if since is None else max(committed, since + 1)
-            return replace(changes, times=Times(since, committed, {changes.range.upto: committed}))
-        case Feed() | Nothing():
-            if position is None or position.time is None:
-                raise WriteError(
-                    f"The table of '{run.name}' was not kept by a History: its position has no time.",
-                    "Nothing was written. Write the history to another asset.",
-                )
-            times = _of_range(spark, changes, position, position.time)
-            upto = times.get(changes.range.upto, position.time + changes.range.upto - changes.range.after)
-            return replace(changes, times=Times(position.time, upto, times))
-
-
-def _of_range(spark: SparkSession, changes: Changes, position: Position, time: int) -> dict[int, int]:
-    """The times of the range's versions, as their commits say; of those that are gone, as an archive does."""
-    timestamps: dict[int, int] = {}
-    if isinstance(changes.content, Feed) and changes.content.archived:
-        versions = changes.content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
-        timestamps |= {row[0]: row[1] for row in versions}
-        log = changes.source_at.ref.log(lambda: spark)
-        timestamps |= {at.version: at.timestamp for at in log.commits(changes.range.upto, changes.range.after + 1)}
-    timestamps |= {commit.version: commit.timestamp for commit in changes.commits}
-    return times_of(sorted(timestamps.items()), (position.version, time))
-
-
-def _latest(rows: DataFrame, shape: Shape) -> int | None:
-    """The latest moment that the history speaks of; None if it has no row."""
-    latest = f"unix_millis(max(greatest({quote(shape.start)}, {quote(shape.end)})))"
-    latest_moment: int | None = rows.selectExpr(latest).collect()[0][0]
-    return latest_moment
-
-
-def plan_history(
-    spark: SparkSession, run: Run, write: History, head: Head | None, rest: MarkOnly | Skip
-) -> Statement | Skip:
-    """The statement that makes the history true as of the end of its changes.
-
-    Args:
-        spark: The session.
-        run: The run, from `open_run`.
-        write: The write, from `open_run`.
-        head: The table as the attempt finds it; None if there is none.
-        rest: What remains to be done where no row differs.
-    """
-    changes = write.changes
-    assert isinstance(changes, Changes)
-    shape, times = laid_out_shape(run, write), changes.times
-    assert times is not None, "opened() has told the times"
-    if head is None:
-        states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
-        rows = shape.rows(states, one_task=False).drop(*shape.earliest)
-        check_new(run.name, rows, run.table, None)
-        return Create(rows)
-    if isinstance(changes.content, Nothing):
-        return rest
-    target = TableVersion.of(spark, run.ref, head).rows()
-    touched = changes.touched(*shape.entity)
-    restates = run.request.restate_from is not None
-    few = not restates and not touched.is_everything and is_one_task(touched)
-    since = None if times.since is None else f"timestamp_millis({times.since}L)"
-    end = quote(shape.end)
-    reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
-    if restates:
-        _refuse_lost(run, dropped_from(changes.whole.columns, target.columns, shape))
-        _refuse_unexplained(run, reaching, touched, shape, str(since))
-    reached = compute_once(reaching if restates else touched.restrict(reaching), few=few)
-    existing = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run, changes, shape, existing, since, one_task=few)
-    columns = fold(target.columns)
-    if not isinstance(changes.content, Everything):
-        rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
-    rows = fit(run.ref, rows, target.schema, may_add=True)
-    changed = compute_once(
-        difference(with_promises(run.name, rows, None), existing, shape.row_key, one_task=few), few=few
-    )
-    same_columns = len(rows.columns) == len(target.columns)
-    return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
-
-
-def _refuse_lost(run: Run, dropped: list[str]) -> None:
-    """Refuses to restate rows that had values in columns which the source no longer has."""
-    if dropped:
-        raise RestateRefusedError(
-            run.name,
-            str(run.request.restate_from),
-            f"its source no longer has {', '.join(dropped)}, so that rows would lose their values there",
-        )
-
-
-def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: Shape, since: str) -> None:
-    """Refuses to restate if nobody knows what held at the moment, or if the archive does not explain a row.
-
-    - A row began or ended since, and the archive has no change of its entity from that time. The row comes from a first
-      read, which begins later than the source, or from a comparison.
-    - A comparison found that a row began or ended since, and the change may have come before the moment.
-
-    Args:
-        run: The run.
-        reaching: The table's rows that hold at the moment or later.
-        touched: The entities of which the archive has a change since.
-        shape: The columns of the history.
-        since: SQL of the time just before the moment.
-    """
-    moment, start, end = str(run.request.restate_from), quote(shape.start), quote(shape.end)
-    moved = reaching.where(f"{start} > {since} OR {end} IS NOT NULL")
-    if not is_empty(matching(moved, touched.keys, shape.entity, "left_anti")):
-        raise RestateRefusedError(
-            run.name,
-            moment,
-            "a row of the table began or ended since, and the archive does not have that change, so that the row would "
-            "be lost, or would hold again",
-        )
-    if shape.earliest[0].lower() not in fold(reaching.columns):
-        return
-    bounds = zip((start, end), map(quote, shape.earliest), strict=True)
-    unsure = " OR ".join(f"({bound} > {since} AND {earliest} < {since})" for bound, earliest in bounds)
-    if not is_empty(moved.where(unsure)):
-        raise RestateRefusedError(
-            run.name,
-            moment,
-            f"a comparison found that a row began or ended since, and the change may have come before. Give a time "
-            f"that is not after {shape.earliest[0]} and {shape.earliest[1]} of such rows",
-        )
-
-
-def _rows(
-    spark: SparkSession,
-    run: Run,
-    changes: Changes,
-    shape: Shape,
-    existing: DataFrame,
-    since: str | None,
-    *,
-    one_task: bool,
-) -> DataFrame:
-    """What the table is to say of the touched entities since the position.
-
-    Args:
-        spark: The session.
-        run: The run.
-        changes: The changes since the position, with their times.
-        shape: The columns of the history.
-        existing: The table's rows of these entities that reach beyond the position.
-        since: SQL of the position's time; None if nothing was read before.
-        one_task: Whether they are few.
-    """
-    assert changes.times is not None
-    dropped = dropped_from(changes.whole.columns, existing.columns, shape)
-    left_out = shape.own | fold(dropped)
-    schema = StructType([field for field in existing.schema.fields if field.name.lower() not in left_out])
-    images = with_lacking(_images(run, changes.feed, schema), existing.select(*map(quote, dropped)).schema)
-    feed = fold((CHANGE, VERSION, TIMESTAMP))
-    columns = [column for column in images.columns if column.lower() not in feed]
-    before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
-    before = with_lacking(before, StructType([images.schema[name] for name in columns]))
-    earliest = NEVER
-    if isinstance(changes.content, Everything) and since is not None:
-        earliest = since
-        ended = before.select(*map(quote, columns)).withColumns(
-            {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(NEVER)}
-        )
-        images = images.unionByName(ended)
-    states = shape.states(images, _frame_of(spark, changes.times), earliest)
-    first_states = shape.states_before(before, columns, exact=run.request.restate_from is None)
-    return shape.rows(first_states.unionByName(states), one_task=one_task, dropped=dropped)
-
-
-def _images(run: Run, feed: DataFrame, schema: StructType) -> DataFrame:
-    """The feed in the table's columns and types, with new columns if the policy adds them."""
-    own, policy = (CHANGE, VERSION, TIMESTAMP), run.asset.policy.new_columns
-    if policy == "fail":
-        fit(run.ref, feed.drop(*own), schema, may_add=False)
-    if policy == "ignore":
-        names = fold((*own, *schema.names))
-        feed = feed.drop(*(column for column in feed.columns if column.lower() not in names))
-    return fit(run.ref, feed, schema, may_add=True)
-
-
-def _frame_of(spark: SparkSession, times: Times) -> DataFrame:
-    """The time of each version as columns `__version` and `__at`."""
-    arrow = pa.table(
-        {
-            "__version": pa.array(times.of.keys(), pa.int64()),
-            "__at": pa.array([time * 1000 for time in times.of.values()], pa.timestamp("us", tz="UTC")),
-        }
-    )
-    return spark.createDataFrame(arrow)

@@ -9,19 +9,20 @@ from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
+from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.difference.broken_promises import breach_sql
-from lakehouse.errors import MissingKeyError, SchemaError, TrackChangedError, WriteError
-from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION
+from lakehouse.errors import GO_ON_FROM, MissingKeyError, SchemaError, TrackChangedError, WriteError
+from lakehouse.read.changes import Changes
+from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
 from lakehouse.spark.fitting import Breach
 from lakehouse.spark.types import comparable
-from lakehouse.writes.writes import History
 
 EARLIEST = "_EARLIEST"
-"""After the name of the start or the end: a column with the moment after which the change came, where its own time is
-not known. It is there once a history has been compared with its source, for want of the source's changes."""
+"""Suffix of two columns with the earliest possible time of a change whose exact time is unknown. The columns appear
+once a history was compared with its source, because the source's changes could not be read."""
 NEVER = "CAST(NULL AS TIMESTAMP)"
 BEFORE_ALL = -1
 """In place of a version: the state in which the changes found the entity."""
@@ -61,6 +62,13 @@ class Shape:
     def own(self) -> frozenset[str]:
         """The columns that a history adds to its source's, in lower case."""
         return fold((self.start, self.end, *self.earliest))
+
+    @property
+    def tracked_text(self) -> str:
+        """The tracked columns as a text, for the mark: another choice would have ended other rows in the past."""
+        if self.track is None:
+            return "all columns"
+        return ", ".join(sorted(fold(self.track))) or "no column"
 
     def tracked_columns(self, columns: list[str]) -> list[str]:
         """The tracked ones of the source's columns."""
@@ -111,8 +119,8 @@ class Shape:
         Args:
             rows: The history's rows that held when the changes began, ends aside.
             columns: The source's columns.
-            exact: Whether the source had these rows just before the changes. A restated history may have found rows
-                by comparison, and says of a moment between two comparisons what was true at the first.
+            exact: Whether the source had these rows just before the changes. False for a restated history: a row that a
+                comparison found holds from the earlier comparison on, although its change may have come later.
         """
         values = ", ".join(map(quote, columns))
         earliest = quote(self.earliest[0]) if self.earliest[0].lower() in fold(rows.columns) else NEVER
@@ -182,8 +190,8 @@ class Shape:
         return [f"{quote(column)} AS {name}" for column, name in zip(self.entity, self._names, strict=True)]
 
 
-def shape_of(run: Run, write: History) -> Shape:
-    """The columns of the history; of a run under the row key, too.
+def refuse_other_shape(run: Run, shape: Shape) -> None:
+    """Refuses a table that cannot hold a history of this shape, or that holds another one.
 
     Raises:
         MissingKeyError: The table declares no key, which names the entity.
@@ -205,15 +213,9 @@ def shape_of(run: Run, write: History) -> Shape:
                 f"The table of '{run.name}' was kept by a Snapshot, not by a History.",
                 "Nothing was written. Write the history to another asset.",
             )
-        was, now = mark.definition.get(TRACK, ""), short(write.tracked_text)
+        was, now = mark.definition.get(TRACK, ""), short(shape.tracked_text)
         if was != now:
             raise TrackChangedError(run.name, was, now)
-    return Shape(run.table.key_columns, write.start_at, write.end_at, write.tracked_columns)
-
-
-def laid_out_shape(run: Run, write: History) -> Shape:
-    """The columns of a history whose run is under the row key, from `laid_out`."""
-    return Shape(Shape.entity_of(run.table.key_columns), write.start_at, write.end_at, write.tracked_columns)
 
 
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:
@@ -237,14 +239,82 @@ def check_columns(asset: str, shape: Shape, source: str, columns: list[str], sto
         raise SchemaError(asset, taken, "Choose other names in History(start_at=..., end_at=...).")
 
 
-def laid_out(run: Run, write: History, shape: Shape) -> Run:
+def lay_out(run: Run, shape: Shape) -> Run:
     """The run under the key of the history's rows, whose mark says what is tracked."""
     layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
     run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
     dropped = {part: value for part, value in _before(run).items() if part.startswith(DROPPED)}
-    return replace(run, definition={**run.definition, **dropped, TRACK: short(write.tracked_text)})
+    return replace(run, definition={**run.definition, **dropped, TRACK: short(shape.tracked_text)})
 
 
 def _before(run: Run) -> Definition:
     """The definition in the mark; nothing if there is no mark, or if an earlier version wrote it."""
     return (run.cursor.mark.definition or {}) if isinstance(run.cursor, Known) else {}
+
+
+def dropped_from(source: Collection[str], stored: Collection[str], shape: Shape) -> list[str]:
+    """The columns of the history's table that its source lacks."""
+    return [column for column in stored if column.lower() not in fold(source) | shape.own]
+
+
+def with_dropped(run: Run, changes: Changes, stored: Collection[str], shape: Shape) -> Run:
+    """The run whose mark says which columns the source has dropped.
+
+    Args:
+        run: The run, with what its last mark says of them.
+        changes: The changes of the source.
+        stored: The columns of the history's table.
+        shape: The columns of the history.
+
+    Raises:
+        WriteError: A column that the history tracks by name was dropped.
+        SchemaError: A column may have been renamed, or a column that was dropped is there again.
+    """
+    source = changes.whole.columns
+    lacking = dropped_from(source, stored, shape)
+    tracked = [column for column in lacking if column.lower() in fold(shape.track or ())]
+    if tracked:
+        raise WriteError(
+            f"The history '{run.name}' tracks {', '.join(tracked)}, which '{changes.name}' no longer has.",
+            "Nothing was written. Give the source the column back, or keep the history of its other columns in another "
+            "asset.",
+        )
+    before = {part.removeprefix(DROPPED) for part in run.definition if part.startswith(DROPPED)}
+    if not isinstance(changes.content, Everything):
+        _refuse_renamed(run, changes, [column for column in lacking if column.lower() not in before])
+        _refuse_again(run, changes, before & fold(source))
+    others = {part: value for part, value in run.definition.items() if not part.startswith(DROPPED)}
+    return replace(run, definition=others | {DROPPED + column.lower(): "" for column in lacking})
+
+
+def _refuse_renamed(run: Run, changes: Changes, columns: list[str]) -> None:
+    """Refuses to go on from the changes alone where a column may have another name by now."""
+    alter = f"ALTER TABLE {run.ref.identifier}"
+    for column in columns:
+        if not changes.are_of_the_feed or any(_may_rename(commit, column) for commit in changes.commits):
+            raise SchemaError(
+                run.name,
+                {column: f"is missing from '{changes.name}', which may have renamed the column"},
+                f"If the column was renamed, rename that of the history: {alter} SET TBLPROPERTIES "
+                f"('delta.columnMapping.mode' = 'name'); {alter} RENAME COLUMN {quote(column)} TO <its new name>. If "
+                f"the column was dropped, materialize once with the run tag {GO_ON_FROM}{run.name}=now.",
+            )
+
+
+def _refuse_again(run: Run, changes: Changes, again: Collection[str]) -> None:
+    """Refuses to go on from the changes alone where rows that go on have a value from before the column was dropped."""
+    if again:
+        raise SchemaError(
+            run.name,
+            dict.fromkeys(sorted(again), f"'{changes.name}' had dropped the column and has one of this name again"),
+            f"Materialize once with the run tag {GO_ON_FROM}{run.name}=now: the history takes the rows of the source "
+            f"as they are then.",
+        )
+
+
+def _may_rename(commit: Commit, column: str) -> bool:
+    match commit.operation:
+        case "RENAME COLUMN":
+            return commit.renaming is None or commit.renaming[0].lower() == column.lower()
+        case operation:
+            return operation in ("REPLACE COLUMNS", "RESTORE")

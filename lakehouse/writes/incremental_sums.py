@@ -14,11 +14,11 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.walk import may_concern
 from lakehouse.delta.commit_info import SCHEMA_CHANGES
 from lakehouse.delta.log import Head, Log, commits_between
-from lakehouse.delta.text import fold, literal, quote
+from lakehouse.delta.text import literal, quote
 from lakehouse.difference.by_key import counts_of, is_one_task, written
 from lakehouse.difference.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
-from lakehouse.errors import LakehouseError, MissingKeyError, WriteError
+from lakehouse.errors import LakehouseError
 from lakehouse.read.content import Feed
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
@@ -27,8 +27,8 @@ from lakehouse.spark.diagnosis import first_line, is_of_the_asset, why_unreadabl
 from lakehouse.spark.driver_rows import Local, compute_once, is_empty
 from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes.aggregate import COUNT, INEXACT, Aggregate
-from lakehouse.writes.empty_text import KEPT_AS_NULL
+from lakehouse.writes.stated import KEPT_AS_NULL
+from lakehouse.writes.sums import COUNT, INEXACT, Sums
 
 _INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""
@@ -47,57 +47,31 @@ class Recompute:
     reason: str
 
 
-def check(run: Run, write: Aggregate, head: Head | None) -> None:
-    """Refuses groups that are not the table's key, partitions that are no groups, and sums that depend on the order.
-
-    Raises:
-        MissingKeyError: The table has no key.
-        WriteError: The groups are not the table's key, or its partitions are no groups.
-        SchemaError: A sum of something else than whole numbers or decimals.
-    """
-    groups, key = fold(write.groups), run.table.key_columns
-    if not key:
-        raise MissingKeyError(run.name, "Aggregate")
-    if groups != fold(key):
-        raise WriteError(
-            f"'{run.name}' groups by {', '.join(write.groups)}, and the key of its table is {', '.join(key)}.",
-            "Nothing was written. Make them the same.",
-        )
-    partitions = run.table.partitioned_by(head)
-    if not groups >= fold(partitions):
-        raise WriteError(
-            f"The table of '{run.name}' is partitioned by {', '.join(partitions)}, and its groups are by "
-            f"{', '.join(write.groups)}.",
-            "Nothing was written. Partition it by columns of the groups.",
-        )
-    write.check(run.name)
-
-
-def add(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statement | Skip | Recompute:
+def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Skip | Recompute:
     """The statement that adds the changes to the table's sums, if the table is known to hold the sums at its position.
 
     Args:
         spark: The session.
         run: The run.
-        write: What the asset returned.
+        sums: The counts and sums of the source.
         head: The table.
 
     Raises:
         SchemaError: The result does not fit the table.
     """
-    reason = _why_recomputed(run.ref.log(lambda: spark), head, run, write)
+    reason = _why_recomputed(run.ref.log(lambda: spark), head, run, sums)
     if reason is not None:
         return Recompute(reason)
     if not run.is_due():
         return Skip()
     rest = MarkOnly()
-    if write.changes.is_empty:
+    if sums.changes.is_empty:
         return rest
     target = TableVersion.of(spark, run.ref, head).rows()
-    check_padding(run.name, write.rows, target.schema, run.table.key_columns)
-    fit(run.ref, write.rows, target.schema, may_add=False)
+    check_padding(run.name, sums.rows, target.schema, run.table.key_columns)
+    fit(run.ref, sums.rows, target.schema, may_add=False)
     try:
-        return _add(run, write, target, head, rest)
+        return _add(run, sums, target, head, rest)
     except LakehouseError:
         raise
     except Exception as error:
@@ -107,14 +81,14 @@ def add(spark: SparkSession, run: Run, write: Aggregate, head: Head) -> Statemen
         return Recompute(f"the changes cannot be added ({first_line(error)[:160]})")
 
 
-def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | None:
+def _why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
     """Why the table may not hold the sums at the position; None if the log shows that it does."""
-    changes, cursor = write.changes, run.cursor
-    if not isinstance(cursor, Known) or cursor.mark.aggregate != write.digest:
+    changes, cursor = sums.changes, run.cursor
+    if not isinstance(cursor, Known) or cursor.mark.aggregate != sums.digest:
         return "its last commit had other sums of other rows, or none"
     read = cursor.mark.reads.get(changes.name)
     if read is None or read.version != changes.range.after:
-        return "what its last commit had read is to be read again"
+        return "its last run did not read up to where these changes begin"
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
     since = commits_between(log, run.name, cursor.mark.base, head.version)
@@ -128,18 +102,18 @@ def _why_recomputed(log: Log, head: Head, run: Run, write: Aggregate) -> str | N
     return None
 
 
-def _add(run: Run, write: Aggregate, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | Recompute:
+def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | Recompute:
     within = run.within(target.schema)
-    summed = compute_once(_by_group(write, within, head.partition_columns), few=write.changes.read_no_feed)
+    summed = compute_once(_by_group(sums, within, head.partition_columns), few=sums.changes.read_no_feed)
     if isinstance(summed, Local) and not summed.rows:
         return rest
     if _holds(summed, INEXACT, value=True):
-        return Recompute("a value of the changes may be another one in the source, or in the table")
+        return Recompute("the feed may not represent a value exactly (text that is not UTF-8, or dates before 1600)")
     existing = target if within is None else target.where(within)
-    beside = _beside(write, summed, existing)
-    changed = compute_once(_operations(beside, write, target.schema), few=isinstance(summed, Local))
+    beside = _beside(sums, summed, existing)
+    changed = compute_once(_operations(beside, sums, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
-        return Recompute("what it holds and what has changed do not fit together")
+        return Recompute("its counts or sums contradict the changes (a count below zero, for example)")
     return written(run, changed, counts_of(changed), target.schema, head, rest)
 
 
@@ -149,28 +123,28 @@ def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:
     return not is_empty(rows.where(F.col(column) == F.lit(value)))
 
 
-def _by_group(write: Aggregate, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
+def _by_group(sums: Sums, within: str | None, partitions: tuple[str, ...]) -> DataFrame:
     """What the changes add to each group, without groups to which they certainly add nothing."""
-    images = write.images if within is None else write.images.where(f"({within}) OR {INEXACT}")
+    images = sums.images if within is None else sums.images.where(f"({within}) OR {INEXACT}")
     texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
     # The recompute refuses a text there which Delta would keep as NULL.
     refused = ", ".join(map(literal, KEPT_AS_NULL))
     inexact = [INEXACT, *(f"coalesce({quote(c)} IN ({refused}), FALSE)" for c in partitions if c.lower() in texts)]
-    sums = [quote(name) for name in write.sums]
-    grouped = images.withColumn(INEXACT, F.expr(" OR ".join(inexact))).groupBy(*map(quote, write.groups))
-    totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in sums)]
-    is_inexact = " OR ".join([f"max({INEXACT})", *(f"try_sum({name}) IS NULL" for name in sums)])
+    names = [quote(name) for name in sums.sums]
+    grouped = images.withColumn(INEXACT, F.expr(" OR ".join(inexact))).groupBy(*map(quote, sums.groups))
+    totals = [f"sum({COUNT}) AS {COUNT}", *(f"try_sum({name}) AS {name}" for name in names)]
+    is_inexact = " OR ".join([f"max({INEXACT})", *(f"try_sum({name}) IS NULL" for name in names)])
     added = grouped.agg(*map(F.expr, [*totals, f"{is_inexact} AS {INEXACT}"]))
-    return added.where(" OR ".join([INEXACT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in sums)]))
+    return added.where(" OR ".join([INEXACT, f"{COUNT} <> 0", *(f"{name} <> 0" for name in names)]))
 
 
-def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> DataFrame:
+def _beside(sums: Sums, summed: Local | DataFrame, target: DataFrame) -> DataFrame:
     """The touched groups: their new sums, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
-    groups = tuple(write.groups)
+    groups = tuple(sums.groups)
     keys = SomeKeys(groups, summed, summed.rows) if isinstance(summed, Local) else SomeKeys(groups, UnreadRows(summed))
-    touched = Touched(groups, keys, None, (write.changes.name,))
-    totals = {quote(name): f"try_cast({quote(name)} AS {write.exact(name)})" for name in write.sums}
-    totals[COUNT] = f"CAST({quote(write.count)} AS BIGINT)"
+    touched = Touched(groups, keys, None, (sums.changes.name,))
+    totals = {quote(name): f"try_cast({quote(name)} AS {sums.exact(name)})" for name in sums.sums}
+    totals[COUNT] = f"CAST({quote(sums.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())
     existing = touched.restrict(target).selectExpr(
         *map(quote, groups), *(f"{total} AS {name}" for name, total in totals.items()), f"struct({was}) AS {_WAS}"
@@ -182,11 +156,11 @@ def _beside(write: Aggregate, summed: Local | DataFrame, target: DataFrame) -> D
     return grouped.agg(*(F.expr(f"try_sum({name}) AS {name}") for name in totals), *map(F.expr, aggregates))
 
 
-def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> DataFrame:
+def _operations(beside: DataFrame, sums: Sums, schema: StructType) -> DataFrame:
     """Each touched group as the table should hold it, with its operation, in the form of `difference`."""
     fields = {column.name.lower(): column for column in schema.fields}
-    kinds = {name: fields[name.lower()].dataType.simpleString() for name in write.sums}
-    now = {f"try_cast({quote(name)} AS {kinds[name]})": f"{_WAS}.{quote(name)}" for name in write.sums}
+    kinds = {name: fields[name.lower()].dataType.simpleString() for name in sums.sums}
+    now = {f"try_cast({quote(name)} AS {kinds[name]})": f"{_WAS}.{quote(name)}" for name in sums.sums}
     inexact = [
         f"{_ROWS} > 1",
         f"{COUNT} < 0",
@@ -200,7 +174,7 @@ def _operations(beside: DataFrame, write: Aggregate, schema: StructType) -> Data
         f"WHEN {_ROWS} = 0 AND {COUNT} > 0 THEN '{INSERT}' WHEN {_ROWS} = 1 AND {COUNT} = 0 THEN '{DELETE}' "
         f"WHEN {_ROWS} = 1 AND ({differs}) THEN '{UPDATE}' END AS {OPERATION}"
     )
-    own = {name.lower(): F.col(quote(name)) for name in write.groups} | {write.count.lower(): F.col(COUNT)}
-    own |= {name.lower(): F.expr(total) for name, total in zip(write.sums, now, strict=True)}
+    own = {name.lower(): F.col(quote(name)) for name in sums.groups} | {sums.count.lower(): F.col(COUNT)}
+    own |= {name.lower(): F.expr(total) for name, total in zip(sums.sums, now, strict=True)}
     columns = [own[name].cast(column.dataType).alias(column.name) for name, column in fields.items()]
     return beside.select(*columns, F.expr(operation)).where(f"{OPERATION} IS NOT NULL")

@@ -1,159 +1,305 @@
-"""`Snapshot` of type 1: the table holds the extract, and outside its scope what it held, also after a correction."""
+"""`Snapshot`: the table holds exactly a full extract of its source, within the scope of the extract."""
 
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, Self, final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.definition import TRACK
-from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.walk import Past, readable_mark, standing
-from lakehouse.delta.commit_info import Commit, Rows
+from lakehouse.cursor.definition import TRACK, digest
+from lakehouse.cursor.extract_version import ExtractVersion, SnapshotVersion
+from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head
-from lakehouse.delta.text import quote
+from lakehouse.delta.text import Literal as Value
+from lakehouse.delta.text import fold, literal, quote, same
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
-from lakehouse.errors import WriteError
+from lakehouse.errors import (
+    DefinitionError,
+    DeletionsHeldBackError,
+    EmptyExtractError,
+    MissingKeyError,
+    OutOfScopeError,
+    WriteError,
+)
+from lakehouse.read.asset import PastRows
+from lakehouse.read.changes import Changes
 from lakehouse.read.run import Run
-from lakehouse.spark.diagnosis import why_unreadable
-from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.fitting import conform
-from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes import extract
-from lakehouse.writes.extract import few_rows, has_scope, is_again, matching, refuse_deletions, scope_of
-from lakehouse.writes.writes import Snapshot
+from lakehouse.read.touched import require
+from lakehouse.spark.driver_rows import is_empty, small
+from lakehouse.spark.fitting import check_padding, conform
+from lakehouse.spark.types import column_types
+from lakehouse.writes.extract import (
+    corrected_mark,
+    few_rows,
+    fill,
+    former_rows,
+    has_scope,
+    matching,
+    refuse_null_keys,
+    version_after,
+)
+from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows
+from lakehouse.writes.write import Declaration, Pinned, refuse_other, rest_of
 
 
-def former_rows(
-    run: Run,
-    missing: DataFrame,
-    key: tuple[str, ...],
-    within: Callable[[DataFrame], DataFrame],
-    current: str,
-    head: Head,
-) -> DataFrame | None:
-    """What the table held of keys before the extract that is corrected took them over; None if it took none.
+@final
+@dataclass(frozen=True, slots=True)
+class Snapshot(Stated):
+    """The table holds exactly this extract, the whole of a source at one version; inside the scope, if there is one.
 
-    Args:
-        run: The run of the correction, or of any extract.
-        missing: The current rows in its scope with keys that it lacks.
-        key: The columns of the key.
-        within: Gives of stored rows those in the scope of the correction.
-        current: The condition that a row of the table is current.
-        head: The table.
-
-    Raises:
-        WriteError: An extract of another scope came after the one that took a key over, or was it, or the past is gone.
-    """
-    if not is_again(run) or is_empty(missing):
-        return None
-    spark = missing.sparkSession
-    pending, back, is_other = few_rows(missing.select(*map(quote, key))), list[DataFrame](), False
-    for commit, mark in _deliveries(run, Past.of(run.ref.log(lambda: spark), head)):
-        if mark is None:
-            raise _correction_error(run, "the log of the table was cleaned up to that extract")
-        is_other = is_other or not has_scope(mark, run)
-        before = TableVersion(lambda: spark, run.ref, head.table_id, commit.version - 1).rows()
-        try:
-            current_rows = few_rows(matching(before.where(current), pending, key))
-            in_scope = few_rows(within(current_rows))
-            taken = few_rows(matching(before, matching(current_rows, in_scope, key, "left_anti"), key))
-        except Exception as error:
-            reason = why_unreadable(error)
-            if reason is None:
-                raise
-            raise _correction_error(run, reason) from error
-        if not is_empty(taken):
-            if is_other:
-                raise _correction_error(run, "an extract of another scope was delivered as well", commit.version - 1)
-            back.append(taken)
-        if is_empty(in_scope):
-            break
-        pending = in_scope.select(*map(quote, key))
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), back) if back else None
-
-
-def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
-    """The commits of the table that took an extract of the run's version, newest first; at last None if some are gone.
-
-    The first commit of the table took no key over.
-    """
-    commit = None
-    for commit in standing(past.back()):
-        mark = readable_mark(commit, run.name)
-        if commit.is_first or (mark is not None and mark.extract != run.extract):
-            return
-        if mark is not None:
-            yield commit, mark
-    assert commit is not None, "a table has a commit"
-    yield commit, None
-
-
-def _correction_error(run: Run, reason: str, before: int | None = None) -> WriteError:
-    """The error of a correction.
+    An extract that is older than the table's is refused. The same version again replaces what it wrote, and the same
+    rows again write nothing. A column that the extract lacks keeps its stored values, and is NULL for new keys.
 
     Args:
-        run: The run.
-        reason: Why the rows are not known, as the second half of a sentence.
-        before: The version of the table before the extract that took them over; None if it cannot be restored.
-    """
-    restore = "" if before is None else f"RESTORE the table to version {before} and deliver its extracts again. Or d"
-    return WriteError(
-        f"Extract {run.extract} of '{run.name}' lacks keys that an earlier extract {run.extract} had brought into its "
-        f"scope, and nobody can tell which rows these keys had before: {reason}.",
-        f"Nothing was written. {restore or 'D'}eliver the rows of all the scopes that these keys were in as one "
-        f"extract {run.extract}, which names them: Snapshot(..., scope={{column: [values]}}).",
-    )
-
-
-def open_run(run: Run, write: Snapshot) -> Run:
-    """The run with the version of the extract; see `lakehouse.writes.extract.open_run`.
+        rows: The extract: one row for each key of the table.
+        version: The version of the extract: an int, a date or a datetime (UTC if it has no zone), of one type for ever.
+        scope: The columns that say for which part of the table the extract is complete. That part is every stored row
+            whose values in these columns occur in the extract. A mapping lists the delivered values of each column, so
+            a value without rows deletes its rows. Empty: the extract is complete for the whole table.
+        max_deleted: The largest share of the stored rows in scope that one extract may delete, from 0 to 1; None for
+            any. An extract without rows is held back unless the share is 1.
+        on_older: What to do with an extract that is older than the table's.
 
     Raises:
-        WriteError: The table keeps a history, of which the extract would leave the current rows.
+        TypeError: Something else than rows of Spark, or a version of another type.
+        ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
+
+    AUTO CDC from snapshots: R28 to R30 (docs/reference/scd.md).
     """
-    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
-    if mark is not None and TRACK in (mark.definition or {}):
-        raise WriteError(
-            f"The table of '{run.name}' was kept by a History, and a Snapshot would leave its current rows alone.",
-            "Nothing was written. Return History(Snapshot(...)), or write the Snapshot to another asset.",
-        )
-    return extract.open_run(run, write)
 
+    rows: DataFrame
+    version: SnapshotVersion
+    scope: str | Sequence[str] | Mapping[str, Sequence[Value]] = ()
+    max_deleted: float | None = None
+    on_older: Literal["fail", "ignore"] = "fail"
 
-def plan_snapshot(
-    run: Run, write: Snapshot, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
-) -> Statement | Skip:
-    """The statement after which the table holds the extract.
+    needs_key = True
+    past = PastRows.DELIVERED
+    ends_early = False
+    follows_snapshot_inputs = False
 
-    Args:
-        run: The run, from `open_run`.
-        write: What the asset returned.
-        rows: The extract, in the table's columns and types.
-        stored: The table's rows at `head`.
-        head: The table.
-        rest: What remains to be done if no row differs.
+    def __post_init__(self) -> None:
+        refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
+        ExtractVersion.of(self.version)
+        if self.max_deleted is not None and not 0 <= self.max_deleted <= 1:
+            raise ValueError(f"max_deleted is a share of rows from 0 to 1, not {self.max_deleted}.")
+        if self.on_older not in ("fail", "ignore"):
+            raise ValueError(f"on_older is 'fail' or 'ignore', not {self.on_older!r}.")
+        if len(fold(self.scope_columns)) < len(self.scope_columns):
+            raise ValueError(f"scope names a column once, not {', '.join(self.scope_columns)}.")
+        if isinstance(self.scope, Mapping):
+            for name, values in self.scope.items():
+                if isinstance(values, str | bytes) or not values:
+                    raise ValueError(f"scope lists the delivered values of {name}, not {values!r}.")
 
-    Raises:
-        DeletionsHeldBackError: The statement would delete too many rows.
-        WriteError: A correction lacks keys whose rows of before are not known.
-    """
-    of_scope = scope_of(write, rows)
-    within = of_scope(stored)
+    @property
+    def scope_columns(self) -> tuple[str, ...]:
+        return (self.scope,) if isinstance(self.scope, str) else tuple(self.scope)
 
-    def judge(differing: Rows) -> None:
-        refuse_deletions(run, write, differing.deleted or 0, within)
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses partitions and changes, because an extract is all that there is.
 
-    if write.scope_columns:
+        Raises:
+            DefinitionError: The asset has partitions, or reads changes.
+        """
+        if asset.is_partitioned or asset.changes:
+            raise DefinitionError(
+                f"Asset '{asset.name}' returns a Snapshot, an extract of all that there is, but has partitions or "
+                f"reads Changes. Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with "
+                f"DataFrame."
+            )
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.CHANGE
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        return "the rows in the scope of the extract are compared with it, and those that differ are written"
+
+    def answers_for(self, changes: Changes) -> bool:
+        return False
+
+    def describe(self, run: Run, partial: Collection[str]) -> None:
+        """Nothing: only the rows say which of them differ."""
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        write, run = self.restrict(pinned), pinned.run
+        mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+        if mark is not None and TRACK in (mark.definition or {}):
+            raise WriteError(
+                f"The table of '{run.name}' was kept by a History, and a Snapshot would leave its current rows alone.",
+                "Nothing was written. Return History(Snapshot(...)), or write the Snapshot to another asset.",
+            )
+        return take_extract(run, write), replace(write, rows=refuse_null_keys(write.rows, run.table.key_columns))
+
+    def restrict(self, pinned: Pinned) -> Self:
+        """The extract without columns that the table lacks, if the policy ignores them."""
+        return replace(self, rows=pinned.without_new_columns(self.rows, self.scope_columns))
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+        if is_ignored(run, self, tell):
+            return rest_of(run)
+        return plan_rows(spark, run, self, head)
+
+    def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:
         key = run.table.key_columns
-        back = former_rows(run, matching(within, rows, key, "left_anti"), key, of_scope, "TRUE", head)
-        rows = rows if back is None else rows.unionByName(conform(back, rows.schema))
-    concerned = within if not write.scope_columns else within.unionByName(_moved_rows(run, rows, stored, within))
-    return statement_by_key(run, rows, None, concerned, head, rest, judge)
+        check_padding(run.name, self.rows, stored.schema, (*key, *self.scope_columns))
+        return fill(self.rows, stored, key)
+
+    def with_rows(self, rows: DataFrame) -> Self:
+        return replace(self, rows=rows)
+
+    def new_rows(self, run: Run) -> DataFrame:
+        return one_row_a_key(run, self.rows, None)
+
+    def compare(
+        self, spark: SparkSession, run: Run, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+    ) -> Statement | Skip:
+        of_scope = scope_of(self, rows)
+        within = of_scope(stored)
+
+        def judge(differing: Rows) -> None:
+            refuse_deletions(run, self, differing.deleted or 0, within)
+
+        if self.scope_columns:
+            key = run.table.key_columns
+            back = former_rows(run, matching(within, rows, key, "left_anti"), key, of_scope, "TRUE", head)
+            rows = rows if back is None else rows.unionByName(conform(back, rows.schema))
+        concerned = within if not self.scope_columns else within.unionByName(_moved_rows(run, rows, stored, within))
+        return statement_by_key(run, rows, None, concerned, head, rest, judge)
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        return feed
+
+
+def take_extract(run: Run, write: Snapshot) -> Run:
+    """The run with the version of the extract that the table holds once the run has committed.
+
+    Args:
+        run: What has been pinned.
+        write: The extract.
+
+    Raises:
+        MissingKeyError, WriteError: The table declares no key; the asset has partitions, or reads changes.
+        UnknownExtractError: The order of the extract and the table's cannot be told.
+        OlderExtractError: The extract is older than the table's, and `on_older="fail"`.
+        ColumnMissingError, EmptyExtractError, OutOfScopeError: The extract is not what it says.
+    """
+    if not run.table.key_columns:
+        raise MissingKeyError(run.name, "Snapshot")
+    if run.slice is not None or run.changes:
+        raise WriteError(
+            f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
+            "Nothing was written. An extract is all that there is: leave partitions_def out, give Snapshot(scope=...), "
+            "and annotate inputs with DataFrame.",
+        )
+    version = ExtractVersion.of(write.version)
+    run = replace(run, extract=version_after(run, version, refuses_older=write.on_older == "fail"))
+    again = corrected_mark(run)
+    if run.extract != version:
+        return replace(run, scope=None if again is None else again.scope)
+    _refuse_misfit(run, write)
+    run = replace(run, scope=_scope_digest(write))
+    # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
+    return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
+
+
+def is_ignored(run: Run, write: Snapshot, tell: Callable[[str], None]) -> bool:
+    """Whether the table keeps what it holds, because the extract is older; the run's log then says so."""
+    if run.extract == ExtractVersion.of(write.version):
+        return False
+    tell(f"{run.name} holds extract {run.extract} and ignores the older extract {write.version}.")
+    return True
+
+
+def _refuse_misfit(run: Run, write: Snapshot) -> None:
+    """Refuses an extract that is not what it says, before it is compared."""
+    require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
+    if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
+        raise EmptyExtractError(run.name, str(run.extract))
+    if isinstance(write.scope, Mapping):
+        beyond = write.rows.where(f"NOT ({_scope_condition(write, write.rows)})")
+        for row in beyond.select(*map(quote, write.scope_columns)).take(1):
+            raise OutOfScopeError(run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns})
+
+
+def _scope_digest(write: Snapshot) -> str | None:
+    """The scope as a short text; None if its values are too many, or have no literals."""
+    if isinstance(write.scope, Mapping):
+        return digest({name.lower(): sorted(set(map(str, values))) for name, values in write.scope.items()})
+    columns = sorted(write.scope_columns, key=str.lower)
+    if not columns:
+        return digest({})
+    rows = small(write.rows.select(*map(quote, columns)).distinct())
+    values = None if rows is None else rows.values(columns)
+    if values is None:
+        return None
+    texts = [str(value[0]) if len(value) == 1 else str(value) for value in values]
+    return digest({", ".join(columns).lower(): sorted(texts)})
+
+
+def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
+    """Gives of stored rows those of which the extract is all that there is.
+
+    Args:
+        write: The extract, as the asset returned it.
+        rows: Its rows.
+
+    Raises:
+        ColumnMissingError: The stored rows lack a column of the scope.
+    """
+    columns = write.scope_columns
+    if isinstance(write.scope, Mapping) or not columns:
+        values = None
+    else:
+        values = few_rows(rows.select(*map(quote, columns)).distinct())
+
+    def within(stored: DataFrame) -> DataFrame:
+        require(stored.columns, columns, "The table")
+        if values is not None:
+            return matching(stored, values, columns)
+        return stored.where(_scope_condition(write, stored)) if columns else stored
+
+    return within
+
+
+def _scope_condition(write: Snapshot, rows: DataFrame) -> str:
+    """The condition that a row has one of the named values in each column of the scope."""
+    assert isinstance(write.scope, Mapping)
+    kinds = column_types(rows.schema)
+    columns = (
+        " OR ".join(same(quote(name), literal(value, kinds[name.lower()]), nulls=True) for value in values)
+        for name, values in write.scope.items()
+    )
+    return " AND ".join(f"({column})" for column in columns)
 
 
 def _moved_rows(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame) -> DataFrame:
     """The stored rows with keys of the extract that have come into its scope from outside."""
     key = run.table.key_columns
     return matching(matching(stored, rows, key), within, key, "left_anti")
+
+
+def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame) -> None:
+    """Holds back more deletions than the extract may make.
+
+    Args:
+        run: The run.
+        write: The extract.
+        deleted: The rows that it would delete.
+        stored: The rows of which it is all that there is.
+
+    Raises:
+        DeletionsHeldBackError: They are more than the share `max_deleted` of `stored`.
+    """
+    if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
+        return
+    rows = stored.count()
+    if deleted > Fraction(str(write.max_deleted)) * rows:
+        raise DeletionsHeldBackError(run.name, str(run.extract), deleted, rows, write.max_deleted)

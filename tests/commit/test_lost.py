@@ -11,7 +11,7 @@ from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import functions as F
 
 import lakehouse.commit.attempt
-from lakehouse import Append, Changes, Retry, Table
+from lakehouse import Append, Changes, Policy, Retry, Table
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.policy import Clock
 from lakehouse.errors import ConflictError, SchemaError
@@ -58,7 +58,7 @@ def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(
 @pytest.mark.slow
 def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(behind: Lake) -> None:
     behind.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
-    step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
+    step, write = ready(behind, table=Table(key="id", policy=Policy(on_same_rows="fail")))
     with (
         rivals(behind.spark, partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
         pytest.raises(ConflictError, match=r"It changed rows that the log does not name, and on_same_rows='fail'"),
@@ -68,7 +68,7 @@ def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so
 
 
 def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(behind: Lake) -> None:
-    step, write = ready(behind, table=Table(key="id", on_same_rows="fail"))
+    step, write = ready(behind, table=Table(key="id", policy=Policy(on_same_rows="fail")))
     with (
         rivals(
             behind.spark,

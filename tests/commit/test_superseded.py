@@ -14,8 +14,7 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import GapError, OvertakenError
 from lakehouse.materialization import Materialization
-from lakehouse.writes.plan import plan
-from lakehouse.writes.writes import Write
+from lakehouse.writes.write import Write, plan
 from tests.support.contended import SRC, committed, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake

@@ -19,12 +19,9 @@ from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.writes.writes import Merge, Overwrite
 from tests.support.commits import History, cursor, known, read_to
-from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
 
 AS_OF = 8
-ANY = Merge(UNREAD_ROWS, UNREAD_KEYS)
 
 
 @pytest.fixture
@@ -83,7 +80,7 @@ def refuse(history: History, ours: Run, own: int) -> None:
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     ours = run(history)
     version = history.own(AS_OF, ("p", "q"), epoch=2)
-    found = superseded_by(history, history.head(), ours, ANY, None)
+    found = superseded_by(history, history.head(), ours, None)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -101,7 +98,7 @@ def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[R
 def test_one_that_followed_upon_our_commit_has_mended_it(history: History):
     ours, done = mending(history, run(history))
     version = history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
-    found = superseded_by(history, history.head(), ours, ANY, done)
+    found = superseded_by(history, history.head(), ours, done)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -109,10 +106,10 @@ def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(hi
     """A full refresh, say: the rival's key is among no changes."""
     ours, done = mending(history, run(history), everything=True)
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
-    assert superseded_by(history, history.head(), ours, ANY, done) is None
+    assert superseded_by(history, history.head(), ours, done) is None
     history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
     with pytest.raises(OvertakenError, match=f"this run committed version {done}"):
-        superseded_by(history, history.head(), ours, ANY, done)
+        superseded_by(history, history.head(), ours, done)
 
 
 def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
@@ -122,13 +119,13 @@ def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
     history.append()
     history.own(AS_OF, ("p", "q"), epoch=2, base=base, compared=True)
     with pytest.raises(OvertakenError):
-        superseded_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, None)
 
 
 def test_one_of_other_partitions_is_nothing_to_us(history: History):
     ours = run(history)
     history.own(AS_OF + 1, ("q",))
-    assert superseded_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, None) is None
 
 
 def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
@@ -138,7 +135,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
     ours = replace(run(history, 7), reconcile=Reconcile("asked for"))
     history.append()
     history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
-    assert superseded_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, None) is None
 
 
 def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(history: History):
@@ -158,7 +155,7 @@ def test_one_that_a_restore_went_back_to_is_done_for_us_all_the_same(history: Hi
     version = history.own(AS_OF, ("p", "q"), epoch=2)
     history.append()
     history.restore(version)
-    found = superseded_by(history, history.head(), ours, ANY, None)
+    found = superseded_by(history, history.head(), ours, None)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -170,7 +167,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     cursor = find_cursor(history, history.head(), history.asset, ("p",), overrides_mark=asked)
     request = UserRequest(compare="asked for" if asked else None)
     ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), request=request)
-    assert superseded_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, None) is None
 
 
 def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
@@ -179,7 +176,7 @@ def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
     history.own(AS_OF, ("p", "q"), epoch=2)
     history.restore(began)
     with pytest.raises(OvertakenError):  # the restored commit is the newest, and the run has another generation
-        superseded_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, None)
 
 
 @pytest.fixture
@@ -197,7 +194,7 @@ def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):
     ours = run(uneven, 103, 105)
     uneven.own(60, ("p", "q"), compared=True)
     with pytest.raises(OvertakenError):
-        superseded_by(uneven, uneven.head(), ours, ANY, None)
+        superseded_by(uneven, uneven.head(), ours, None)
 
 
 def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins(uneven: History):
@@ -216,7 +213,7 @@ def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: Hi
     uneven.append()
     uneven.own(104, ("p", "q"), base=ours.began_at, compared=True)
     with pytest.raises(OvertakenError):
-        superseded_by(uneven, uneven.head(), ours, ANY, None)
+        superseded_by(uneven, uneven.head(), ours, None)
 
 
 def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upon(uneven: History):
@@ -224,7 +221,7 @@ def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upo
     ours = run(uneven, 103, 105)
     uneven.own(102, ("p", "q"), base=1, compared=True)
     with pytest.raises(RolledBackError, match="did not see each other"):
-        superseded_by(uneven, uneven.head(), ours, ANY, None)
+        superseded_by(uneven, uneven.head(), ours, None)
 
 
 def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: History):
@@ -234,7 +231,7 @@ def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: Histo
     ours = run(history)
     history.own(AS_OF, ("p", "q"), epoch=2, base=base + 1, compared=True)
     with pytest.raises(OvertakenError):
-        superseded_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, None)
 
 
 def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
@@ -242,7 +239,7 @@ def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
     history.own(5)
     ours = run(history)
     version = history.own(AS_OF, epoch=2)
-    found = superseded_by(history, history.head(), ours, ANY, None)
+    found = superseded_by(history, history.head(), ours, None)
     assert isinstance(found, Known) and found.version == version
 
 
@@ -274,8 +271,7 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
     history.append()
     landed(history, ours, ours.began_at)
     again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
-    whole = Overwrite(UNREAD_ROWS)
-    assert superseded_by(history, history.head(), again, whole, None) is None
+    assert superseded_by(history, history.head(), again, None) is None
 
 
 def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
@@ -284,14 +280,14 @@ def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_sam
     ours = replace(run(history, partitions=("p",)), changes=(), snapshot_inputs=reads)
     history.own(partitions=("p",), reads=reads, epoch=2)
     with pytest.raises(OvertakenError):
-        superseded_by(history, history.head(), ours, ANY, None)
+        superseded_by(history, history.head(), ours, None)
 
 
 def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(history: History):
     reads = {"rates": Position("r", 5, is_snapshot=True)}
     ours = replace(run(history, partitions=("p",)), changes=(), snapshot_inputs=reads)
     history.own(partitions=("p", "q"), reads=reads, epoch=2)
-    assert superseded_by(history, history.head(), ours, ANY, None) is None
+    assert superseded_by(history, history.head(), ours, None) is None
 
 
 def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_from():
@@ -304,7 +300,7 @@ def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_
     history.clean(done + 2)
     assert isinstance(cursor(history), Lost) and cursor(history).epoch == ours.cursor.epoch
     with pytest.raises(RolledBackError):
-        superseded_by(history, history.head(), ours, ANY, done)
+        superseded_by(history, history.head(), ours, done)
 
 
 def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: History):

@@ -25,14 +25,11 @@ from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.writes.writes import Merge
 from tests.conftest import EXAMPLES
 from tests.support.commits import History
-from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
 
 KEYS = ("p1", "p2", "q1", "q2")
 SETS = (("p",), ("q",))
-WRITE = Merge(UNREAD_ROWS, UNREAD_KEYS)
 FEED = Feed(Local(None, None, None))  # type: ignore[arg-type]
 ASSET = Asset(
     History().asset,
@@ -132,7 +129,7 @@ class World:
             self.steps.remove(step)
 
     def plan(self, step: Step) -> bool:
-        if superseded_by(self.history, self.history.head(), step.run, WRITE, step.done) is not None:
+        if superseded_by(self.history, self.history.head(), step.run, step.done) is not None:
             return self.says_done(step)
         if step.done is None and not step.run.is_due():
             return True

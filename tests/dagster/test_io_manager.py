@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, Merge, Overwrite, Read, Table
+from lakehouse import Changes, Merge, Overwrite, Policy, Read, Table
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
@@ -97,7 +97,7 @@ def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, mon
 
 
 def test_changed_rows_are_shown_only_where_the_table_asks_for_them(house: House) -> None:
-    @dg.asset(metadata=Table(key="id", show_rows=1))
+    @dg.asset(metadata=Table(key="id", policy=Policy(show_rows=1)))
     def shown(orders: Changes) -> Merge:
         return carried(orders)
 

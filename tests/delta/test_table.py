@@ -10,11 +10,21 @@ from hypothesis import strategies as st
 
 from lakehouse.conflicts.operations import Engine, Layout
 from lakehouse.conflicts.pairs import layout
+from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Isolation, Table
 
 names = st.sampled_from(["id", "Straße", "a b", "a`b", "a.b", "日"])
 columns = st.sampled_from([(), ("id",), ("id", "a b"), ("日", "a`b", "a.b")])
 texts = st.dictionaries(names, st.sampled_from(["", "true", "it's"]), max_size=2)
+
+
+policies = st.builds(
+    Policy,
+    on_same_rows=st.sampled_from([None, "retry", "fail"]),
+    statement=st.sampled_from([None, "auto", "merge"]),
+    ignore_config=st.sampled_from([None, (), "day", ("day", "limit")]),
+    show_rows=st.sampled_from([None, 0, 3]),
+)
 
 
 @st.composite
@@ -27,8 +37,7 @@ def tables(draw: st.DrawFn) -> Table:
         properties=draw(texts),
         name=draw(st.none() | st.sampled_from(["events", "main.silver.flights"])),
         on_gap=draw(st.sampled_from(["reconcile", "fail"])),
-        on_same_rows=draw(st.sampled_from(["retry", "fail"])),
-        statement=draw(st.sampled_from(["auto", "merge"])),
+        policy=draw(policies),
         columns=draw(texts),
         **{layout: draw(columns)},
     )
@@ -129,8 +138,6 @@ def test_databricks_gives_deletion_vectors_to_a_clustered_table_unless_it_declar
         ({"partition_by": ["a", ""]}, "without a name"),
         ({"cluster_by": "_Commit_Version"}, "change data feed"),
         ({"on_gap": "skip"}, "reconcile"),
-        ({"on_same_rows": "maybe"}, "retry"),
-        ({"statement": "megre"}, "merge"),
         ({"name": ""}, "catalog name"),
         ({"name": "main..flights"}, "catalog name"),
         ({"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}}, "applied once"),
@@ -146,9 +153,7 @@ def test_a_table_that_could_not_be_kept_cannot_be_declared(declared: dict[str, A
         Table(**declared)
 
 
-@pytest.mark.parametrize(
-    "declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}, {"ignore_config": 5}]
-)
+@pytest.mark.parametrize("declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}])
 def test_names_are_texts(declared: dict[str, Any]):
     with pytest.raises(TypeError, match=f"{next(iter(declared))} is a name or a tuple of names, not"):
         Table(**declared)

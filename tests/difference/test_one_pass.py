@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse import Changes, Merge, Read, Retry, Table
+from lakehouse import Changes, Merge, Policy, Read, Retry, Table
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.limits import MEASURED, Limits, in_force
@@ -178,7 +178,7 @@ def test_a_key_that_the_table_holds_twice_is_there_once_afterwards(lake: Lake) -
     "table",
     [
         slow(Table(key="id", partition_by="v"), id="others may write other partitions"),
-        slow(Table(key="id", statement="merge"), id="asked for"),
+        slow(Table(key="id", policy=Policy(statement="merge")), id="asked for"),
         slow(TABLES["files are rewritten"], id="files are written again anyway"),
     ],
 )

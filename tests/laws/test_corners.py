@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Merge, Overwrite, Read, Table
+from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.limits import MEASURED
@@ -57,7 +57,7 @@ def test_a_date_that_python_has_not_is_a_key_like_any_other(lake: Lake) -> None:
     assert sorted(row.v for row in lake.frame("copy").select("v").collect()) == [1, 2, 3]
 
 
-MERGED = Table(key="id", statement="merge")
+MERGED = Table(key="id", policy=Policy(statement="merge"))
 
 
 @pytest.mark.parametrize("count", [50, 200], ids=["few keys", "more keys"])

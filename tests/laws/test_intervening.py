@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, Overwrite, Table
+from lakehouse import Changes, Overwrite, Policy, Table
 from lakehouse.commit.outcome import Committed
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.policy import Retry
@@ -81,7 +81,7 @@ def test_a_rival_that_slips_in_where_a_snapshot_input_moved_is_written_over(lake
 
 def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: Lake, classic: None) -> None:
     lake.create("src", ROWS, SRC)
-    table = Table(key="id", on_same_rows="fail")
+    table = Table(key="id", policy=Policy(on_same_rows="fail"))
     lake.materialize(whole, table)
     lake.sql("UPDATE {src} SET v = 11")
     step, write = ready(lake, whole, table)
@@ -95,7 +95,7 @@ def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: La
 def test_what_a_full_refresh_could_not_set_right_the_next_run_does(lake: Lake, classic: None) -> None:
     """A rival's row just before its commit, of a key that no range tells of; and the run does not write again."""
     lake.create("src", ROWS, SRC)
-    table = Table(key="id", on_same_rows="fail")
+    table = Table(key="id", policy=Policy(on_same_rows="fail"))
     lake.materialize(copy, table)
     lake.sql("UPDATE {copy} SET v = 666 WHERE id = 2")
     full, write = ready(lake, copy, table, compare="a full refresh was asked for")

@@ -169,7 +169,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             replace(AT, mapped="#1"),
             id="a mark of format 1 did not say which partitions",
         ),
-        pytest.param(MERGES, STALE, Read(), HERE, None, "compared: a rival's rows", id="a stale base"),
+        pytest.param(MERGES, STALE, Read(), HERE, None, "compared: another writer", id="a stale base"),
         pytest.param(
             MERGES,
             replace(STALE, mark=replace(STALE.mark, definition=LATE_BEFORE)),
@@ -278,7 +278,7 @@ def test_config_decides_field_by_field() -> None:
 
 def test_a_field_that_is_ignored_from_now_on_is_no_other_definition_of_a_history() -> None:
     keeps = replace(MERGES, past=PastRows.KEPT)
-    ignores = replace(keeps, table=Table(key="id", ignore_config="note"))
+    ignores = replace(keeps, policy=Policy(ignore_config="note"))
     cursor = known(was=parts(keeps, Read(), {"note": "a"}))
     assert isinstance(decision_for_all(keeps, cursor, parts(keeps, Read(), {"note": "b"}), None), Refuse)
     assert decision_for_all(ignores, cursor, parts(ignores, Read(), {"note": "b"}), None) is None

@@ -279,7 +279,7 @@ def test_an_overwrite_of_the_rows_of_touched_keys_is_refused_too(lake: Lake, row
 
 @pytest.mark.slow
 def test_an_overwrite_of_the_whole_input_may_count_touched_keys(lake: Lake):
-    def newest(src: Changes) -> Overwrite | Merge:
+    def newest(src: Changes) -> Overwrite:
         touched = src.touched("id")
         return Overwrite(src.source) if touched.keys.count() > 1 else Merge(touched.rows, touched)
 

@@ -9,7 +9,7 @@ from lakehouse import Append, Changes, Merge, Overwrite, Table
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.cursor.mark import Mark
 from lakehouse.materialization import Materialization
-from lakehouse.writes.writes import Write
+from lakehouse.writes.write import Write
 from tests.support.lake import Lake
 
 SRC = "id int, g string, v int"

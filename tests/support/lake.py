@@ -27,7 +27,10 @@ from lakehouse.read.changes import Changes
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.writes.writes import Append, Merge, Overwrite, Write
+from lakehouse.writes.append import Append
+from lakehouse.writes.merge import Merge
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.write import Write
 from tests.support import plain
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-import lakehouse.writes.plan
+import lakehouse.writes.aggregate
 from lakehouse import Aggregate, Changes, Table
 from lakehouse.writes.incremental_sums import Recompute
 from tests.support.contended import SRC
@@ -35,14 +35,14 @@ def rows(lake: Lake) -> Lake:
 def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """Why all sums were recomputed and compared, for each time; None if everything was read anyway."""
     found: list[str | None] = []
-    add = lakehouse.writes.plan.add
+    add = lakehouse.writes.aggregate.add
 
     def watched(*args: Any) -> Any:
         told = add(*args)
         found.extend([told.reason] if isinstance(told, Recompute) else [])
         return told
 
-    monkeypatch.setattr("lakehouse.writes.plan.add", watched)
+    monkeypatch.setattr("lakehouse.writes.aggregate.add", watched)
     return found
 
 

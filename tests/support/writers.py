@@ -15,7 +15,7 @@ from lakehouse.commit.rivals import ConflictKind, classify
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.policy import Clock
 from lakehouse.errors import StaleInputsError
-from lakehouse.writes.writes import Write
+from lakehouse.writes.write import Write
 from tests.support.lake import Lake
 from tests.support.serial import Rows
 

@@ -77,7 +77,7 @@ def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake,
         step = lake.begin(narrow, Table(key="id"), gap=gap)
         found = lake.read(step, narrow, {"src": Read(archive="kept")})["src"]
         assert isinstance(found, Changes) and isinstance(found.content, Everything)
-        assert str(found.content.reason).startswith("what was v")
+        assert str(found.content.reason).startswith("the name of v")
     lake.materialize(narrow, Table(key="id"))
     assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
 

@@ -23,7 +23,7 @@ from lakehouse.errors import (
     WriteError,
 )
 from lakehouse.read.touched_keys import FromFeed
-from lakehouse.writes.history import open_run, plan_history
+from lakehouse.writes.write import complete, plan
 from tests.support.extracts import HISTORIES
 from tests.support.folded import EPOCH, folded, states_of
 from tests.support.lake import Lake
@@ -100,8 +100,8 @@ def test_a_range_that_is_read_twice_changes_nothing(lake: Lake) -> None:
     lake.materialize(tracked, KEYED)
     before = held(lake, "tracked")
     inputs = lake.read(stale, tracked)
-    run, write = open_run(lake.spark, stale.pinned_run(), tracked(**inputs))
-    again = plan_history(lake.spark, run, write, lake.source("tracked").head, Skip())
+    run, write = complete(lambda: lake.spark, stale.pinned_run(), tracked(**inputs), ())
+    again = plan(lake.spark, run, write, lake.source("tracked").head)
     assert isinstance(again, Skip) and before == expected(lake, tracked)
 
 

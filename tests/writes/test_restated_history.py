@@ -105,7 +105,7 @@ def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(
     lake.materialize(tracked, KEYED, reads=ARCHIVED)
     before = held(lake)
     first = min(row[1] for row in before)
-    with pytest.raises(RestateRefusedError, match="the archive does not have that change"):
+    with pytest.raises(RestateRefusedError, match="the archive does not contain the change"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=first.isoformat())
     assert held(lake) == before
 

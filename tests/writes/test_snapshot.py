@@ -269,6 +269,7 @@ def test_a_scope_that_the_table_pads_and_the_extract_does_not_is_refused(lake: L
         extract = Snapshot(files if version == 1 else lake.values([(1, "DE")], "id INT, c STRING"), version, scope="c")
         return History(extract) if past else extract
 
+    kept.__annotations__["return"] = History if past else Snapshot
     version = 1
     lake.materialize(kept, KEYED)
     version = 2

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from lakehouse import Aggregate, Changes, Table
+from lakehouse import Aggregate, Changes, Policy, Table
 from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.errors import LateGapError, PlanError
@@ -135,7 +135,7 @@ def test_a_count_needs_no_sums(lake: Lake, anew: list[str | None]) -> None:
     def counted(src: Changes) -> Aggregate:
         return Aggregate(src, ("g", "id"), "n", where="v > 10")
 
-    table = Table(key=["id", "g"], statement="merge")
+    table = Table(key=["id", "g"], policy=Policy(statement="merge"))
     lake.create("src", ROWS, SRC)
     lake.materialize(counted, table)
     for change in ("UPDATE {src} SET v = 5 WHERE id = 2", "INSERT INTO {src} VALUES (3, 'a', 11), (2, 'b', 99)"):

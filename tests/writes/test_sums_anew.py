@@ -112,10 +112,11 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     known, log = step.run.cursor, rows.ref("sums").log(lambda: rows.spark)
     head = log.head()
     assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
-    assert _why_recomputed(log, head, step.pinned_run(), write) is None
+    assert _why_recomputed(log, head, step.pinned_run(), write.computation) is None
     read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
     assert (
-        _why_recomputed(log, head, replace(step.pinned_run(), cursor=replace(known, mark=read_on)), write) is not None
+        _why_recomputed(log, head, replace(step.pinned_run(), cursor=replace(known, mark=read_on)), write.computation)
+        is not None
     )
 
 
@@ -167,7 +168,7 @@ def test_sums_in_another_zone_or_of_other_partitions_of_the_source_are_other_sum
     def digest(**at: Any) -> str:
         src = rows.read(rows.begin(sums, BY_G), sums)["src"]
         assert isinstance(src, Changes)
-        return sums(replace(src, source_at=replace(src.source_at, **at))).digest
+        return sums(replace(src, source_at=replace(src.source_at, **at))).computation.digest
 
     plain = digest()
     assert digest() == plain

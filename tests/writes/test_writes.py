@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Merge, Overwrite, Table
+from lakehouse import Append, Changes, Merge, Overwrite, Policy, Table
 from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.partition_keys import PartitionKey, Slice
@@ -59,7 +59,7 @@ def test_rows_that_did_not_change_are_not_in_the_tables_own_feed(
     lake: Lake, statement: Any, kind: type, images: tuple[str, str]
 ) -> None:
     lake.create("src", ROWS, SRC)
-    table = Table(key=["k", "id"], statement=statement)
+    table = Table(key=["k", "id"], policy=Policy(statement=statement))
     lake.materialize(members, table)
     lake.sql("UPDATE {src} SET v = 31 WHERE id = 3")
     outcome = lake.materialize(members, table)
@@ -211,7 +211,7 @@ def placed(src: Changes) -> Merge:
 def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: Lake, statement: Any) -> None:
     """As literals: only so does Delta let writers of other partitions alone."""
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
-    table = Table(key="id", partition_by="k", statement=statement)
+    table = Table(key="id", partition_by="k", policy=Policy(statement=statement))
     lake.materialize(placed, table)
     lake.sql("UPDATE {src} SET k = 'b' WHERE id = 3")
     lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
@@ -230,7 +230,7 @@ def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: La
 @pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, statement: Any) -> None:
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
-    table = Table(key="id", partition_by="k", statement=statement)
+    table = Table(key="id", partition_by="k", policy=Policy(statement=statement))
     lake.materialize(placed, table)
     lake.insert("placed", [(2, "e", 20), (2, "f", 20), (4, "g", 40)])  # by another program
     lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
@@ -242,7 +242,7 @@ def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, st
 @pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_a_key_that_the_table_holds_twice_is_there_once_when_it_is_next_touched(lake: Lake, statement: Any) -> None:
     lake.create("src", ROWS, SRC)
-    table = Table(key="id", statement=statement)
+    table = Table(key="id", policy=Policy(statement=statement))
     lake.materialize(kept, table)
     lake.insert("kept", [(2, "b", 20), (3, "z", 99)])  # by another program
     lake.sql("UPDATE {src} SET k = 'c' WHERE id = 2")

@@ -1,6 +1,6 @@
 """`explain`: what the next run of an asset would read and write, found in its definition and its tables' logs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +10,7 @@ from uuid import uuid4
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.dagster.code_location import (
     changes_of,
     is_function,
@@ -26,6 +27,7 @@ from lakehouse.dagster.follow.partitions import upstream_keys
 from lakehouse.dagster.follow.watch import by_manager
 from lakehouse.dagster.inputs import pin_source
 from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
+from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
@@ -34,11 +36,23 @@ from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.archive import ask_archive_by_log
 from lakehouse.read.feed_trust import Source
-from lakehouse.read.forecast import Forecast, InputForecast, RunEffect, WriteForecast, forecast_input, looked_up
+from lakehouse.read.forecast import (
+    Forecast,
+    InputForecast,
+    Reading,
+    RunEffect,
+    WriteForecast,
+    forecast_input,
+    looked_up,
+)
 from lakehouse.read.read_plan import read_plan
+from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.write_forecast import strategy, verdict
-from lakehouse.writes.writes import Kind, Overwrite, Write
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.write import Write
+
+_WHOLE = (Reading.FIRST, Reading.EVERYTHING)
+_NO_DIFFERENCE = "Rows that turn out not to differ are not written."
 
 
 def explain(
@@ -72,10 +86,10 @@ def explain(
         step = subject.begun(by_field(config))
         inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
         run = step.pinned_run()
-        outcome, why = verdict(run, subject.kind, inputs)
+        outcome, why = _verdict(run, subject.kind, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
-        write = WriteForecast(subject.kind.value.__name__, strategy(run, subject.kind, inputs), run.table.key_columns)
+        write = WriteForecast(subject.kind.__name__, _strategy(run, subject.kind, inputs), run.table.key_columns)
         if call:
             write = replace(write, planned=_plan_sentence(subject, step, refs, config))
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
@@ -84,6 +98,48 @@ def explain(
             head = subject.manager.describe(subject.asset, subject.key).ref.log(subject.manager.session).head()
             return Forecast(name, partition_key, _version(head), RunEffect.REFUSED, str(error))
         raise
+
+
+def _verdict(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]:
+    """What would become of a run, and why, as a sentence."""
+    changed = [each for each in inputs if each.reading in (Reading.CHANGES, Reading.ARCHIVE, *_WHOLE)]
+    moved = [each.source for each in inputs if each.reading is Reading.SNAPSHOT_INPUT and each.why is not None]
+    refused = [each for each in inputs if each.reading is Reading.REFUSED]
+    if refused:
+        return RunEffect.REFUSED, f"'{refused[0].source}' cannot be read on, and nothing would be written."
+    if run.head is None:
+        return RunEffect.WRITES, "Its first commit creates the table."
+    if not run.asset.incremental:
+        return RunEffect.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
+    if changed:
+        return RunEffect.WRITES, f"{count_of(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
+    if not isinstance(run.cursor, Known):
+        return RunEffect.RECORDS, "The table has no position yet."
+    if run.new_code is not None:
+        return RunEffect.RECORDS, run.new_code
+    if run.is_redefined:
+        return RunEffect.RECORDS, "The definition changed in a part that decides no row."
+    passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)
+    if passed is not None:
+        return RunEffect.RECORDS, f"Of '{passed.source}' {passed.why}."
+    if run.must_record:
+        return RunEffect.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
+    if moved and kind.follows_snapshot_inputs:
+        return RunEffect.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
+    if moved:
+        return (
+            RunEffect.NOTHING,
+            f"No source that it follows changed ({' and '.join(moved)} did, and is read as a snapshot).",
+        )
+    return RunEffect.NOTHING, "It has read every change of its sources."
+
+
+def _strategy(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> str:
+    """What the write would do to the table."""
+    if run.head is None:
+        return "the table is created with the rows in one commit"
+    whole = not run.asset.incremental or any(each.reading in _WHOLE for each in inputs)
+    return kind.strategy(run, whole=whole, archived=any(each.reading is Reading.ARCHIVE for each in inputs))
 
 
 def _version(head: Any) -> int | None:
@@ -132,7 +188,7 @@ class _Subject:
         return self.key.to_user_string()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> type[Write]:
         return kind_of(self.asset)
 
     @property

@@ -95,7 +95,7 @@ def _clause(partitions: Sequence[WithoutPosition], now: int) -> str:
     worst, others = partitions[0], len(partitions) - 1
     more = f" and {others:,} more" if others else ""
     why = (
-        f"{worst.reason}, and no log says since when it has rows"
+        f"{worst.reason}, and the log no longer shows when its rows were written"
         if worst.since is None
         else f"oldest change {lasting(_seconds_waited(worst, now))} ago: {worst.reason}"
     )

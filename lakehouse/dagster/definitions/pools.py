@@ -21,7 +21,7 @@ from lakehouse.dagster.remake import remake, with_assets
 from lakehouse.delta.location import Location
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError
-from lakehouse.writes.writes import Kind
+from lakehouse.writes.write import Declaration
 
 RIVALS = "possible_rivals"
 """Definition metadata: the conflict pairs of an asset, in one line."""
@@ -101,21 +101,15 @@ def with_pools(definitions: dg.Definitions) -> dg.Definitions:
 def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Writer:
     name, table = key.to_user_string(), Table.from_metadata(asset.specs_by_key[key].metadata)
     sliced = asset.partitions_def is not None
+    declared = Declaration(name, table, sliced, changes_of(asset))
     return Writer(
         name=name,
         location=table_ref(root, key, table).location,
         declared=table,
-        operation=_operation(kind_of(asset), table, compares=sliced and not changes_of(asset)),
+        operation=kind_of(asset).operation(declared),
         sliced=sliced,
         pool=asset.op.pool,
     )
-
-
-def _operation(kind: Kind, table: Table, *, compares: bool) -> Operation:
-    """The operation of a write that conflicts most. If all rows are new, the write is a blind append instead."""
-    if kind is Kind.APPEND:
-        return Operation.READING_APPEND if compares else Operation.BLIND_APPEND
-    return Operation.CHANGE if kind is Kind.MERGE or table.key_columns else Operation.OVERWRITE
 
 
 def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinition:

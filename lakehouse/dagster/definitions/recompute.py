@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.mark import Position
-from lakehouse.dagster.code_location import changes_of, is_function, maps_partitions, result_annotation, writes_nothing
+from lakehouse.dagster.code_location import changes_of, is_function, kind_of, maps_partitions, writes_nothing
 from lakehouse.dagster.definitions.findings import DIFFERING, SHOWN, Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit, count_of
@@ -20,14 +20,14 @@ from lakehouse.delta.log import NOTHING_READ, Log, VersionRange, commits_between
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold, quote
 from lakehouse.errors import FULL_REFRESH
+from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import Everything
 from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import comparable, partition_types
-from lakehouse.writes.aggregate import Aggregate
-from lakehouse.writes.history_rows import Shape
-from lakehouse.writes.writes import Append, History, Snapshot, Stated
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.write import Write
 
 Sample: TypeAlias = int | float | None
 """How many keys a check compares, about; or the share of them; None: all keys of a table that is not large."""
@@ -169,17 +169,17 @@ def _what(due: int, extra: int) -> str:
 PROOF = "full_recompute"
 """Definition metadata: when the table is compared with a full recompute, or why it cannot be."""
 Concerning: TypeAlias = Callable[[Sequence[Commit]], Collection[Commit]]
-Returned: TypeAlias = Stated | Aggregate | History | DataFrame
+Returned: TypeAlias = Write | DataFrame
 
 
 def keeps_history(asset: dg.AssetsDefinition) -> bool:
     """Whether the asset writes a `History`, whose rows are identified by the declared key and their start."""
-    return result_annotation(asset) is History
+    return kind_of(asset).past is PastRows.KEPT
 
 
 def may_be_archive(asset: dg.AssetsDefinition) -> bool:
     """Whether the asset appends what it makes of the changes of one source and no other; only a run shows the rest."""
-    appends = result_annotation(asset) is Append
+    appends = kind_of(asset).past is PastRows.APPENDED
     changes = changes_of(asset)
     alone = len(changes) == 1 == len(asset.op.input_defs)
     return appends and alone and asset.partitions_def is None and all(read.is_whole for read in changes.values())
@@ -192,10 +192,13 @@ def why_not_recomputed(asset: Any) -> str | None:
     """
     if not is_function(asset) or writes_nothing(asset):
         return "no function of it returns a table"
-    if result_annotation(asset) is Append:
-        return "it appends: what was added stays, whatever became of its sources since"
-    if result_annotation(asset) is Snapshot:
-        return "it takes extracts, and earlier extracts are not kept"
+    match kind_of(asset).past:
+        case PastRows.APPENDED:
+            return "it appends: what was added stays, whatever became of its sources since"
+        case PastRows.DELIVERED:
+            return "it takes extracts, and earlier extracts are not kept"
+        case PastRows.COMPUTED | PastRows.KEPT:
+            pass
     inputs = {input_.name for input_ in asset.op.input_defs}
     more = sorted(set(signature(_function(asset)).parameters) - inputs)
     if more:
@@ -246,25 +249,14 @@ def rows_to_compare(
 ) -> tuple[DataFrame, DataFrame]:
     """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them.
 
-    A `History` keeps what its source no longer tells. What can be recomputed are its current rows: those of the source.
-
     Args:
         asset: The asset.
         inputs: Its sources, each presented as inserts.
         table: The rows of its table.
     """
     result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
-    match result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result:
-        case History(changes=changes) as history:
-            own = Shape((), history.start_at, history.end_at).own
-            current = table.where(F.col(quote(history.end_at)).isNull())
-            source = changes.source if isinstance(changes, Changes) else changes.rows
-            past = [name for name in table.columns if name.lower() in own or name.lower() not in fold(source.columns)]
-            return source, current.drop(*past)
-        case DataFrame() as rows:
-            return rows, table
-        case stated:
-            return stated.rows, table
+    value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
+    return (Overwrite(value) if isinstance(value, DataFrame) else value).rows_to_compare(table)
 
 
 def _last_alike(log: Log, source: str, version: int, concerning: Concerning | None) -> int:

@@ -15,7 +15,6 @@ from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.inputs import POSTPONED, Postponed
 from lakehouse.dagster.io_manager import writer_of
 from lakehouse.dagster.remake import remake
-from lakehouse.writes.writes import Kind
 
 
 def may_have_nothing_to_do(asset: Any) -> bool:
@@ -29,7 +28,7 @@ def may_have_nothing_to_do(asset: Any) -> bool:
     function = function_of(asset)
     if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
-    return kind_of(asset) in (Kind.APPEND, Kind.MERGE, Kind.OVERWRITE)
+    return kind_of(asset).ends_early
 
 
 def ending_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
@@ -43,7 +42,7 @@ def ending_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    function = _ending_early(compute.decorated_fn, overwrites=kind_of(asset) is Kind.OVERWRITE)
+    function = _ending_early(compute.decorated_fn, overwrites=kind_of(asset).follows_snapshot_inputs)
     return remake(asset, compute_fn=type(compute)(function), ins=ins, outs=results(op))
 
 

@@ -23,11 +23,11 @@ from lakehouse.delta.location import Location
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.aggregate import why_not_summed
-from lakehouse.writes.writes import Kind
+from lakehouse.writes.write import Declaration
 
 
 def refuse_lost_archives(definitions: dg.Definitions) -> None:
@@ -57,7 +57,7 @@ def refuse_lost_archives(definitions: dg.Definitions) -> None:
                 f"Table(path=...)."
             )
         writer = made.get(key)
-        if writer is not None and is_function(writer) and kind_of(writer) is not Kind.APPEND:
+        if writer is not None and is_function(writer) and kind_of(writer).past is not PastRows.APPENDED:
             raise DefinitionError(
                 f"{where}, which is no Append, so it keeps no feed. Return Append(changes.log()) there, or name "
                 f"another asset."
@@ -184,18 +184,9 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
     _refuse_doubled_inputs(asset, name)
     kind = kind_of(asset)
     _refuse_inline_checks(asset, name)
-    if kind is Kind.HISTORY and (asset.partitions_def is not None or table.partition_columns):
-        raise DefinitionError(
-            f"Asset '{name}' keeps a history, which cannot be partitioned: its rows are clustered by their end, so "
-            f"that current rows are found without reading the past. Leave partitions_def and partition_by out."
-        )
-    if kind is Kind.SNAPSHOT and (asset.partitions_def is not None or changes_of(asset)):
-        raise DefinitionError(
-            f"Asset '{name}' returns a Snapshot, an extract of all that there is, but has partitions or reads Changes. "
-            f"Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with DataFrame."
-        )
+    kind.refuse(Declaration(name, table, asset.partitions_def is not None, changes_of(asset)))
     if kind.needs_key and not table.key_columns:
-        raise MissingKeyError(name, kind.value.__name__)
+        raise MissingKeyError(name, kind.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, table, asset.partitions_def)
         _refuse_ranges(asset, name)
@@ -208,8 +199,4 @@ def _check(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Tabl
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
-    changes = changes_of(asset)
-    partial = [input_name for input_name, how in changes.items() if not how.is_whole]
-    if kind is Kind.AGGREGATE and partial and len(partial) == len(changes):
-        raise DefinitionError(why_not_summed(name, partial[0]))
     return ref

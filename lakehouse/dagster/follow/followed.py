@@ -42,8 +42,9 @@ def backlogs_by_partition(
         refuses_gaps: Whether a run refuses a gap.
 
     Returns:
-        Of each partition, and the last commit that makes another run worth while if all of the source is to be read:
-        that changed its rows, as far as that is known. A run that refuses a gap refuses it whatever the source commits.
+        For each partition: its backlog, and, if the whole source must be read, the newest commit that changed its rows,
+        or None if that commit is unknown. Such a commit justifies one more run. No commit justifies another run that
+        refuses the gap.
     """
     walked, by_cursor = _Walked(log), dict[int, Backlog]()
     for cursor in cursors.values():  # many partitions may have one
@@ -157,8 +158,8 @@ class Backlogs:
     Args:
         by_partition: What is left of each source, in order, for each partition that rows of the tables are in; a table
             without partitions has the one key None. The newest partitions come first.
-        newest: The last commit of each source that makes another run worth while, if all of the source is read: it may
-            have changed rows. None if it is not among the newest, or if no commit does.
+        newest: For each source that must be read whole: its newest commit that may have changed a row. None if no
+            commit did, or if that commit is not among the newest ones.
         note: What is worth knowing beside that, as a sentence; empty if nothing is.
         own_mark_since: When the table's last own commit was made, in milliseconds since the epoch, if others have
             committed after it: log cleanup keeps the newest commit alone. None for a table of partitions.

@@ -17,7 +17,7 @@ from lakehouse.dagster.run_tags import SENSOR, UNREAD
 
 
 def silence(instance: dg.DagsterInstance, record: dg.RunRecord, now: float) -> float:
-    """For how many seconds nothing was heard of a run; one in the queue says nothing, and is none the worse for it."""
+    """Seconds since the run's last event; 0 for a queued run, because a queued run emits no events."""
     if record.dagster_run.status is DagsterRunStatus.QUEUED:
         return 0.0
     last = instance.get_records_for_run(record.dagster_run.run_id, limit=1, ascending=False).records
@@ -308,9 +308,9 @@ class Tick:
             selected |= more
 
     def _last_run(self, key: dg.AssetKey) -> str | None:
-        """The run that last materialized the table: what it did may be undone since, and is then asked for again.
+        """The run that last materialized the table; None if that run wrote to another location than the sensor watches.
 
-        Not if it did so in another place than the one that the sensor looks at, because that place is as it was.
+        The run is part of a request's key, so that a request is made again after a rollback undid the run.
         """
         event = self._instance.get_latest_materialization_event(key)
         if event is None or event.asset_materialization is None:
@@ -320,7 +320,7 @@ class Tick:
         return event.run_id if written is None or written.value in (here.location, here.identifier) else None
 
     def _last_materializations(self, key: dg.AssetKey) -> Mapping[str, int]:
-        """The same of each partition, as the number of the event; of none if they are written in another place."""
+        """For each partition, the storage id of its last materialization; empty if the runs write elsewhere."""
         if self._last_run(key) is None:
             return {}
         return self._instance.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION)

@@ -27,6 +27,12 @@ COPY = Table(key="id")
 Act: TypeAlias = Callable[[Lake], None]
 
 
+def narrow(src: Changes) -> Merge:
+    """Rows that fit the table whatever the types of its source."""
+    touched = src.touched("id")
+    return Merge(touched.rows.selectExpr("id", "k", "CAST(v AS INT) AS v"), touched)
+
+
 def laid_out_anew(lake: Lake) -> None:
     frame = lake.frame("src").where("id <> 2")
     frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").partitionBy("k").save(
@@ -259,15 +265,16 @@ def test_whatever_happens_to_a_source_is_explained_as_it_is_read(lake: Lake, see
     """But for a feed that was off when the position was taken: the log says so no more, and a read finds that out."""
     random = Random(seed)
     read_once(lake)
+    lake.materialize(narrow, COPY)
     for _ in range(4):
         for name in random.sample(sorted(RANDOM), random.randint(1, 3)):
             RANDOM[name](lake)
         read = random.choice([Read(), Read(max_versions=1), ARCHIVED])
-        for name, asset, result, table in (("copy", assets.copy, Merge, COPY), ("log", assets.log, Append, Table())):
+        for name, asset, result, table in (("narrow", narrow, Merge, COPY), ("log", assets.log, Append, Table())):
             options = Read() if name == "log" else read
             forecast = reading(lake, name, result, table, options)
             how, reason = done(lake, asset, table, options)
             assert forecast.reading is how, (name, forecast, reason)
             if reason is not None:
                 assert forecast.why == reason
-        lake.materialize(assets.copy, COPY, reads={"src": read})
+        lake.materialize(narrow, COPY, reads={"src": read})

@@ -10,7 +10,7 @@ from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.utils import make_new_run_id
 from pyspark.sql import DataFrame
 
-from lakehouse import Append, Changes, Merge, Overwrite, Read, Table, change_sensor, checks
+from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table, change_sensor, checks
 from tests.support.house import House
 from tests.support.interleave import just_before
 from tests.support.tables import DAY_1, carried, copies, number, orders, totals
@@ -145,7 +145,7 @@ def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> N
 
 @pytest.mark.slow
 def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed = dg.asset(name="followed", metadata=Table(key="id", on_same_rows="fail"))(carried)
+    followed = dg.asset(name="followed", metadata=Table(key="id", policy=Policy(on_same_rows="fail")))(carried)
     house.assets = [orders, followed]
     house.run("followed")
     house.lake.sql("UPDATE {followed} SET v = 666 WHERE id = 2")

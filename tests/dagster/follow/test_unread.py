@@ -208,8 +208,8 @@ def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_
     told = checked(tmp_path, daily, orders).lag(timedelta(days=1))
     assert told.grade is Grade.WARNS
     assert told.sentence == (
-        "'daily' has no position of 'orders' for partition 2013-01-02 and 2 more (it has not been read yet, and no log "
-        "says since when it has rows)."
+        "'daily' has no position of 'orders' for partition 2013-01-02 and 2 more (it has not been read yet, and the log "
+        "no longer shows when its rows were written)."
     )
 
 

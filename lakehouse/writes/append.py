@@ -1,0 +1,91 @@
+"""`Append`: rows are added, and no row that is there is touched."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Self, final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.conflicts.operations import Operation
+from lakehouse.delta.log import Head
+from lakehouse.difference.difference import missing_from
+from lakehouse.difference.statements import Insert, MarkOnly, Skip, Statement
+from lakehouse.read.asset import PastRows
+from lakehouse.read.changes import Changes
+from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.fitting import conform
+from lakehouse.writes.stated import Stated
+from lakehouse.writes.write import Declaration, Pinned, refuse_other
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Append(Stated):
+    """Adds rows and never touches an existing row.
+
+    An asset with `Changes` adds each change once. A partitioned asset without `Changes` adds what the partition lacks,
+    and fails if the result lacks rows that were added before. An asset with neither adds its rows at every
+    materialization.
+
+    Args:
+        rows: The rows to add.
+
+    Raises:
+        TypeError: Something else than rows of Spark.
+    """
+
+    rows: DataFrame
+
+    needs_key = False
+    past = PastRows.APPENDED
+    ends_early = True
+    follows_snapshot_inputs = False
+
+    def __post_init__(self) -> None:
+        refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
+
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses nothing: rows can be added to any table."""
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.READING_APPEND if asset.is_partitioned and not asset.changes else Operation.BLIND_APPEND
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        if run.asset.incremental:
+            return "rows are added"
+        return f"rows that {'the table' if run.slice is None else 'the partition'} lacks are added"
+
+    def answers_for(self, changes: Changes) -> bool:
+        return changes.is_used
+
+    def describe(self, run: Run, partial: Collection[str]) -> None:
+        """Nothing: only the rows say what is added."""
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        run, rows = pinned.run, pinned.without_new_columns(self.rows)
+        is_whole_log = run.slice is None and len(run.changes) == 1 and run.changes[0].is_log(rows)
+        return replace(run, archives_source=is_whole_log), replace(self, rows=rows)
+
+    def with_rows(self, rows: DataFrame) -> Self:
+        return replace(self, rows=rows)
+
+    def new_rows(self, run: Run) -> DataFrame:
+        return self.rows
+
+    def compare(
+        self, spark: SparkSession, run: Run, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+    ) -> Statement | Skip:
+        within = run.within(stored.schema)
+        if within is None or run.changes:
+            return Insert(rows, "append")
+        # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
+        now = spark.read.table(run.ref.identifier).where(within)
+        missing = missing_from(rows, conform(now, rows.schema))
+        return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        return feed

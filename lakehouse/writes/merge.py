@@ -1,0 +1,160 @@
+"""`Merge`: for every touched key the table holds exactly the rows; all other keys keep theirs."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Self, final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakehouse.conflicts.operations import Operation
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.definition import digest
+from lakehouse.delta.log import Head
+from lakehouse.delta.text import fold
+from lakehouse.difference.by_key import statement_by_key
+from lakehouse.difference.statements import MarkOnly, Skip, Statement
+from lakehouse.errors import MissingKeyError, NewColumnsError, TruncatesMissingError
+from lakehouse.read.asset import PastRows
+from lakehouse.read.changes import Changes
+from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.scd.dimensions import truncates_of, without_mark
+from lakehouse.spark.fitting import check_padding
+from lakehouse.spark.types import paths
+from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
+from lakehouse.writes.write import Declaration, Pinned, refuse_other
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Merge(Stated):
+    """For every touched key the table holds exactly these rows; all other keys keep theirs.
+
+    A filter, a delete, a key change or a re-insert upstream therefore needs no special case. NULL is a key like any
+    other. Rows that did not change are not written.
+
+    Args:
+        rows: The rows of the touched keys, and of no other.
+        touched: The keys that this write is about. Their columns are columns of the table.
+
+    Raises:
+        TypeError: Something else than rows of Spark and touched keys.
+    """
+
+    rows: DataFrame
+    touched: Touched
+
+    needs_key = True
+    past = PastRows.COMPUTED
+    ends_early = True
+    follows_snapshot_inputs = False
+
+    def __post_init__(self) -> None:
+        refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
+        refuse_other(self, "touched", Touched, "touched keys, as changes.touched(...) gives them")
+
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses nothing but a missing key, which `needs_key` says."""
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.CHANGE
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        where = "the table" if run.slice is None else "the partition"
+        compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
+        return f"{compared} compared with the result, and those that differ are written"
+
+    def answers_for(self, changes: Changes) -> bool:
+        return changes.name in self.touched.inputs
+
+    def describe(self, run: Run, partial: Collection[str]) -> None:
+        """Nothing: only the rows say which of them differ."""
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        run = pinned.run
+        condition = truncates_of(self.rows.schema)
+        if condition is not None and condition not in self.touched.also:
+            raise TruncatesMissingError(run.name, self.touched.columns, condition)
+        rows = pinned.without_new_columns(self.rows, self.touched.columns)
+        # A column that is ignored counts as well, because other columns may be computed of whatever a source has.
+        columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
+        return replace(run, columns=columns), replace(self, rows=rows)
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+        if not run.table.key_columns:
+            raise MissingKeyError(run.name, "Merge")
+        return plan_rows(spark, run, self, head)
+
+    def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:
+        rows = refuse_empty_texts(without_mark(self.rows), columns)
+        return replace(self, rows=rows, touched=refuse_empty_keys(run.name, self.touched, columns))
+
+    def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:
+        check_padding(run.name, self.rows, stored.schema, run.table.key_columns)
+        if not self.touched.is_everything and not run.compares_everything:
+            refuse_uncompared(spark, run, self.rows.columns, stored.schema)
+        return self.rows
+
+    def may_add_columns(self, run: Run) -> bool:
+        return run.asset.policy.new_columns == "add" and self.touched.is_everything
+
+    def with_rows(self, rows: DataFrame) -> Self:
+        return replace(self, rows=rows)
+
+    def new_rows(self, run: Run) -> DataFrame:
+        return one_row_a_key(run, self.rows, self.touched)
+
+    def compare(
+        self, spark: SparkSession, run: Run, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+    ) -> Statement | Skip:
+        return statement_by_key(run, rows, self.touched, stored, head, rest)
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        return feed if self.touched.is_everything else self.touched.restrict(feed)
+
+
+def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], stored: StructType) -> None:
+    """Refuses rows of touched keys alone where other rows of the table may lack values of a column.
+
+    What the table lacks is not enough to know: another partition, or somebody by hand, may have added the column since.
+    So the columns of the last result stand in the mark.
+
+    Args:
+        spark: The session.
+        run: The run.
+        columns: The columns of the result.
+        stored: The table's columns.
+
+    Raises:
+        NewColumnsError: A column is new, or the last result had other columns.
+    """
+    lacking = [column for column in columns if column.lower() not in fold(stored.names)]
+    if lacking and run.asset.policy.new_columns != "add":
+        return  # the column is refused by `fit`
+    new = lacking or _since_last_commit(spark, run, columns)
+    if new:
+        raise NewColumnsError(
+            run.name,
+            f"its result has {_listing(new)}, which the table lacked, and rows that no change touched may have a value "
+            f"there",
+        )
+    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
+    if mark is not None and mark.columns not in (None, run.columns):
+        raise NewColumnsError(run.name, "the last result had other columns, and rows that no change touched may differ")
+
+
+def _since_last_commit(spark: SparkSession, run: Run, columns: Collection[str]) -> list[str]:
+    """The columns of the result that the table lacked at its position, by the log: of a mark that tells no columns."""
+    if not isinstance(run.cursor, Known) or run.cursor.mark.columns is not None:
+        return []
+    then = run.ref.log(lambda: spark).file_schema(run.cursor.version)
+    return [] if then is None else [column for column in columns if column.lower() not in then.types]
+
+
+def _listing(columns: list[str]) -> str:
+    more = f" and {len(columns) - 3} more" if len(columns) > 3 else ""
+    return f"the column{'s' if len(columns) > 1 else ''} {', '.join(columns[:3])}{more}"

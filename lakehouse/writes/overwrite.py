@@ -1,0 +1,95 @@
+"""`Overwrite`: the table, or the run's partitions of it, holds exactly the rows."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Self, final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.conflicts.operations import Operation
+from lakehouse.delta.log import Head
+from lakehouse.difference.by_key import statement_by_key
+from lakehouse.difference.statements import MarkOnly, Replace, Skip, Statement
+from lakehouse.errors import WriteError
+from lakehouse.read.asset import PastRows
+from lakehouse.read.changes import Changes
+from lakehouse.read.run import Run
+from lakehouse.spark.driver_rows import bag_difference, is_empty
+from lakehouse.writes.stated import Stated, one_row_a_key
+from lakehouse.writes.write import Declaration, Pinned, refuse_other
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Overwrite(Stated):
+    """The table, or this run's partitions of it, holds exactly these rows.
+
+    Quiet: with a key only rows that differ are written. Without a key nothing is written if the content is the same.
+    Rows of other partitions than the run's are left out.
+
+    Args:
+        rows: What the table holds afterwards.
+
+    Raises:
+        TypeError: Something else than rows of Spark.
+    """
+
+    rows: DataFrame
+
+    needs_key = False
+    past = PastRows.COMPUTED
+    ends_early = True
+    follows_snapshot_inputs = True
+
+    def __post_init__(self) -> None:
+        refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
+
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses nothing: any table can be overwritten."""
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.CHANGE if asset.table.key_columns else Operation.OVERWRITE
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        where = "the table" if run.slice is None else "the partition"
+        if run.table.key_columns:
+            return f"every row of {where} is compared with the result, and those that differ are written"
+        return f"{where} is replaced if its content differs"
+
+    def answers_for(self, changes: Changes) -> bool:
+        return True
+
+    def describe(self, run: Run, partial: Collection[str]) -> None:
+        """Nothing: only the rows say whether the content is the same."""
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        run = pinned.run
+        for changes in run.changes:
+            if changes.is_used_alone and run.name not in run.snapshot_inputs:
+                raise WriteError(
+                    f"'{run.name}' overwrites its table with the changes of '{changes.name}' {changes.range} alone, so "
+                    f"the rows of all earlier changes would go.",
+                    "Nothing was written. Build the rows from the whole input, `source`. Or return a write about the "
+                    "changes alone: an Append of new rows, or a Merge about touched keys.",
+                )
+        return run, replace(self, rows=pinned.without_new_columns(self.rows))
+
+    def with_rows(self, rows: DataFrame) -> Self:
+        return replace(self, rows=rows)
+
+    def new_rows(self, run: Run) -> DataFrame:
+        return one_row_a_key(run, self.rows, None) if run.table.key_columns else self.rows
+
+    def compare(
+        self, spark: SparkSession, run: Run, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+    ) -> Statement | Skip:
+        if run.table.key_columns:
+            return statement_by_key(run, rows, None, stored, head, rest)
+        same = len(rows.columns) == len(stored.columns) and is_empty(bag_difference(rows, stored))
+        return rest if same else Replace(rows, run.within(stored.schema))
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        return feed

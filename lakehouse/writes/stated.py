@@ -1,0 +1,171 @@
+"""The plan of the writes that state rows which the table is to hold: refused, fitted to the table, then compared."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Protocol, Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from lakehouse.delta.log import Head
+from lakehouse.delta.text import fold, quote
+from lakehouse.difference.broken_promises import broken
+from lakehouse.difference.difference import OPERATION, difference, with_promises
+from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
+from lakehouse.scd.dimensions import without_mark
+from lakehouse.spark.fitting import Breach, breach_text, check_new, check_padding, check_zone, fit
+from lakehouse.spark.table_version import TableVersion
+from lakehouse.writes.write import Write, count_outside, rest_of
+
+
+class Stated(Write, Protocol):
+    """A write that states rows which the table is to hold."""
+
+    rows: DataFrame
+    """The rows as the asset gave them."""
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+        return plan_rows(spark, run, self, head)
+
+    def count_outside(self, run: Run) -> int | None:
+        return count_outside(run, self.rows)
+
+    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+        return self.rows, table
+
+    def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:
+        """The write, whose plan fails at a text in a partition column that Delta would keep as NULL."""
+        return self.with_rows(refuse_empty_texts(without_mark(self.rows), columns))
+
+    def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:
+        """The rows as they are fitted to the columns of the table, which holds the stored ones."""
+        check_padding(run.name, self.rows, stored.schema, run.table.key_columns)
+        return self.rows
+
+    def may_add_columns(self, run: Run) -> bool:
+        """Whether the result may add columns to the table. A result that is about some of its rows may not."""
+        return run.asset.policy.new_columns == "add"
+
+    @abstractmethod
+    def with_rows(self, rows: DataFrame) -> Self:
+        """The same write of other rows."""
+
+    @abstractmethod
+    def new_rows(self, run: Run) -> DataFrame:
+        """The rows of a table that does not exist yet; they keep the promises of the write, too."""
+
+    @abstractmethod
+    def compare(
+        self, spark: SparkSession, run: Run, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+    ) -> Statement | Skip:
+        """The statement that makes the table hold the fitted rows; `rest` if no row differs."""
+
+
+def plan_rows(
+    spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False
+) -> Statement | Skip:
+    """The statement that makes the table hold the stated rows.
+
+    Args:
+        spark: The session.
+        run: The run.
+        write: The write.
+        head: The table; None if there is none.
+        recompute: Whether the rows are compared, and a mark is written, although no source has changes.
+
+    Raises:
+        SchemaError: The rows do not fit the table.
+    """
+    check_new(run.name, write.rows, run.table, head)
+    partition_columns = run.table.partitioned_by(head)
+    check_zone(run.name, write.rows, partition_columns)
+    write = write.without_empty_texts(run, partition_columns)
+    if head is None:
+        whole = write.new_rows(run)
+        within = run.within(whole.schema)
+        return Create(whole if within is None else whole.where(within))
+    if not recompute and run.has_nothing_to_do(overwrites=write.follows_snapshot_inputs):
+        return Skip()
+    stored = TableVersion.of(spark, run.ref, head).rows()
+    rows = fit(
+        run.ref,
+        write.align(spark, run, stored),
+        stored.schema,
+        may_add=write.may_add_columns(run),
+        filled=lambda: _fillings(spark, run, head),
+    )
+    within = run.within(stored.schema)
+    if within is not None:
+        rows, stored = rows.where(within), stored.where(within)
+    return write.compare(spark, run, rows, stored, head, rest_of(run, recompute=recompute))
+
+
+def _fillings(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:
+    """How Delta itself fills columns of the table, as far as its log can be read here."""
+    declared = run.ref.log(lambda: spark).file_schema(head.version)
+    return {} if declared is None else declared.fillings
+
+
+def one_row_a_key(run: Run, rows: DataFrame, touched: Touched | None) -> DataFrame:
+    """The rows of a new table, whose plan fails if a key has two rows, or a row is of a key that was not touched."""
+    return difference(with_promises(run.name, rows, touched), None, run.table.key_columns).drop(OPERATION)
+
+
+KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
+"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does."""
+
+
+def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
+    """The frame, whose plan fails at an empty text in a column that the table is partitioned by.
+
+    Args:
+        frame: Rows, or keys.
+        partition_columns: What the table is partitioned by; empty if it is not partitioned.
+    """
+    if not partition_columns:
+        return frame
+    partitions = fold(partition_columns)
+    refused = {
+        field.name: F.when(F.col(quote(field.name)).isin(*KEPT_AS_NULL), _raise_for_empty_text(field.name))
+        .otherwise(F.col(quote(field.name)))
+        .alias(field.name)
+        for field in frame.schema.fields
+        if field.name.lower() in partitions and isinstance(field.dataType, StringType)
+    }
+    if not refused:
+        return frame
+    return frame.select(*(refused.get(column, F.col(quote(column))) for column in frame.columns))
+
+
+def refuse_empty_keys(asset: str, touched: Touched, partition_columns: Collection[str]) -> Touched:
+    """The keys likewise: rows that the table holds under NULL would stay there when the empty text is deleted.
+
+    Args:
+        asset: The asset, for messages.
+        touched: The keys that a write is about.
+        partition_columns: What the table is partitioned by; empty if it is not partitioned.
+
+    Raises:
+        BrokenPromiseError: A key that the write is about has an empty text there.
+    """
+    keys = touched.touched
+    if isinstance(keys, EveryKey) or not fold(touched.columns) & fold(partition_columns):
+        return touched
+    if touched.values is None:
+        checked = refuse_empty_texts(keys.distinct, partition_columns)
+        rows = checked if touched.few else UnreadRows(checked)
+        return replace(touched, touched=SomeKeys(keys.columns, rows, keys.most))
+    partitions = fold(partition_columns)
+    for index, column in enumerate(touched.columns):
+        if column.lower() in partitions and any(key[index] in KEPT_AS_NULL for key in touched.values):
+            raise broken(asset, Breach.EMPTY, {"column": column})
+    return touched
+
+
+def _raise_for_empty_text(column: str) -> Column:
+    return F.raise_error(F.lit(breach_text(Breach.EMPTY, column=column)))

@@ -1,0 +1,229 @@
+"""What every kind of write says of itself, and the steps that are the same for all of them."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from types import UnionType
+from typing import ClassVar, Protocol, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.conflicts.operations import Operation
+from lakehouse.delta.limits import limits
+from lakehouse.delta.log import Head
+from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
+from lakehouse.delta.text import fold
+from lakehouse.difference.statements import MarkOnly, Skip, Statement
+from lakehouse.errors import LostChangesError
+from lakehouse.read.asset import PastRows
+from lakehouse.read.changes import Changes
+from lakehouse.read.run import Run
+from lakehouse.spark.progress import phase
+from lakehouse.spark.table_version import TableVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What the definition of an asset says, as far as a kind of write may refuse it.
+
+    Args:
+        name: The asset key, its parts joined by "/".
+        table: What the asset declares of its table.
+        is_partitioned: Whether the asset has Dagster partitions.
+        changes: How each input that is read as changes is read, by the name of the input.
+    """
+
+    name: str
+    table: Table
+    is_partitioned: bool
+    changes: dict[str, Read]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The run and the table for which a write is completed.
+
+    Args:
+        spark: Returns the session; called only if rows or columns are needed.
+        run: What has been pinned.
+        partial: The sources of which the run does not read every change.
+    """
+
+    spark: Callable[[], SparkSession]
+    run: Run
+    partial: Collection[str]
+
+    def without_new_columns(self, rows: DataFrame, more: Collection[str] = ()) -> DataFrame:
+        """The rows without columns that the table lacks, if the policy ignores such columns.
+
+        Args:
+            rows: The rows of a result.
+            more: Columns that the write needs, whether or not the table has them.
+        """
+        stored = self.stored_columns()
+        if stored is None:
+            return rows
+        columns = stored | fold(more)
+        new = [column for column in rows.columns if column.lower() not in columns]
+        return rows.drop(*new) if new else rows
+
+    def stored_columns(self) -> frozenset[str] | None:
+        """The columns that a result may have if the policy ignores new ones, in lower case; None if it does not."""
+        run = self.run
+        if run.asset.policy.new_columns != "ignore" or run.head is None:
+            return None
+        stored = TableVersion.of(self.spark(), run.ref, run.head).rows().columns
+        return frozenset(fold((*stored, *run.table.key_columns, *run.table.partition_columns)))
+
+
+class Write(Protocol):
+    """What an asset returns: of which rows of the table it speaks, and what it says of them.
+
+    Each kind of write is one class, which answers every question about the kind. A kind that leaves an answer out does
+    not pass the type checker.
+    """
+
+    needs_key: ClassVar[bool]
+    """Whether the table must declare a key, because rows are found by the key."""
+    past: ClassVar[PastRows]
+    """What becomes of the rows of earlier runs."""
+    ends_early: ClassVar[bool]
+    """Whether a run whose sources have no changes may end before the asset's function is called."""
+    follows_snapshot_inputs: ClassVar[bool]
+    """Whether a snapshot input that moved is a reason to compute the result again."""
+
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses a definition under which no run could write.
+
+        Raises:
+            DefinitionError: The definition could never work.
+        """
+        ...
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        """The operation of a run that conflicts most. If all rows are new, the run appends blindly instead."""
+        ...
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        """What the write would do to a table that exists, as a clause.
+
+        Args:
+            run: The run.
+            whole: Whether the whole result is compared, instead of what changed.
+            archived: Whether an archive gives the changes of a source.
+        """
+        ...
+
+    def answers_for(self, changes: Changes) -> bool:
+        """Whether the result holds what the changes of an input touched."""
+        ...
+
+    def describe(self, run: Run, partial: Collection[str]) -> Run | None:
+        """The run as its mark would describe it, if no row is needed to know that the write changes nothing."""
+        ...
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
+        """The run with what the write adds to its mark, and the write with what its plan needs.
+
+        Raises:
+            LakehouseError: The write cannot be made of what was read.
+        """
+        ...
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+        """The statement that makes the write true of the table at `head`; see `plan`."""
+        ...
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        """The rows of the table's own feed that the write speaks of, besides the run's partitions."""
+        ...
+
+    def count_outside(self, run: Run) -> int | None:
+        """How many rows of the result the run's partitions leave out; None if nobody counts them."""
+        ...
+
+    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+        """The rows that the result must have, and the rows of the table that must equal them, if all is recomputed."""
+        ...
+
+
+@phase("plan")
+def plan(
+    spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
+) -> Statement | Skip:
+    """The statement that makes a write true of the table at `head`. Every attempt plans anew; the inputs stay pinned.
+
+    Args:
+        spark: The session.
+        run: The run, from `complete`.
+        write: The write, from `complete`.
+        head: The table; None if there is none.
+        tell: Receives a line about unexpected work.
+
+    Raises:
+        SchemaError: The result does not fit the table.
+        MissingKeyError: A write by key to a table without a key.
+    """
+    return write.plan(spark, run, head, tell)
+
+
+def complete(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:
+    """The run and the write with all that both need before they are planned.
+
+    Args:
+        spark: Returns the session; called only if the write needs rows or columns.
+        run: What has been pinned.
+        write: What the asset returned.
+        partial: The sources of which the run does not read every change.
+
+    Raises:
+        LostChangesError: Changes of an input would count as read, and be in no table.
+        LakehouseError: The write cannot be made of what was read.
+    """
+    refuse_lost_changes(run, write)
+    return write.complete(Pinned(spark, run, partial))
+
+
+def refuse_lost_changes(run: Run, write: Write) -> None:
+    """Refuses a result under which changes of an input would count as read and be in no table.
+
+    Raises:
+        LostChangesError: An input has changes, and the result is not about what they touched.
+    """
+    for changes in run.changes:
+        if not changes.is_empty and not write.answers_for(changes):
+            answered = tuple(each.name for each in run.changes if write.answers_for(each))
+            raise LostChangesError(run.name, changes.name, str(changes.range), type(write).__name__, answered)
+
+
+def rest_of(run: Run, *, recompute: bool = False) -> MarkOnly | Skip:
+    """What remains to be done if no row differs: a mark, if a commit is due or says that the sums are these."""
+    return MarkOnly() if recompute or run.is_due(by_snapshot_inputs=True) else Skip()
+
+
+def count_outside(run: Run, rows: DataFrame) -> int | None:
+    """How many rows the run's partitions leave out; None if nobody counts them, because they may be many."""
+    if run.slice is None or run.inputs is None or run.inputs.rows > limits().outside_rows:
+        return None
+    if not fold(run.slice.columns) <= fold(rows.columns):
+        return None
+    try:
+        return rows.where(f"NOT coalesce({run.within(rows.schema)}, FALSE)").count()
+    except Exception:  # the result is in the table, whatever becomes of the count
+        return None
+
+
+def refuse_other(write: object, name: str, kind: type | UnionType, words: str) -> None:
+    """Refuses an argument of another type where it is passed, and not where its table is written.
+
+    Raises:
+        TypeError: The argument has another type.
+    """
+    value = getattr(write, name)
+    if not isinstance(value, kind):
+        package = type(value).__module__.partition(".")[0]
+        given = type(value).__name__ if package in ("builtins", "lakehouse") else f"{type(value).__name__} of {package}"
+        raise TypeError(f"The argument `{name}` of {type(write).__name__} is {words}, and not: {given}.")

@@ -57,27 +57,38 @@ def why_disbelieved(
     return wrong
 
 
-def why_switched_off(head: Head, read: Iterable[Commit], commits: tuple[Commit, ...]) -> str | None:
-    """Why the feed lacks a commit, as far as the log says when it was switched off and on; None if it says nothing.
+def why_off(log: Log, head: Head, read: Iterable[Commit], commits: tuple[Commit, ...]) -> str | None:
+    """Why the feed lacks a commit, by what the log says of when it was switched off and on; None if it lacks none.
 
-    Before the first commit that says so, the feed is as at the head, if no commit up to the head can have changed it.
+    Where the log does not say, the feed counts as on, because a read finds out.
 
     Args:
+        log: The log of the source.
         head: Where the source stands.
         read: The commits whose feed is read.
         commits: All commits after the position, as far as they have been read.
     """
-    says_nothing = all(
-        commit.keeps_feed is None and commit.operation not in REPLACING and commit.operation != "RESTORE"
-        for commit in commits
-    )
-    is_kept = head.keeps_feed or not says_nothing or not commits or commits[-1].version < head.version
+    turns = {commit.version for commit in commits if commit.keeps_feed is not None or _may_switch(commit)}
+    if not commits or (head.keeps_feed and not turns):
+        return None
+    is_as_at_head = not turns and commits[-1].version == head.version
+    is_on = head.keeps_feed if is_as_at_head else _was_on(log, commits[0].version - 1)
     of_read = {commit.version for commit in read if not commit.is_quiet}
     for commit in commits:
-        is_kept = is_kept if commit.keeps_feed is None else commit.keeps_feed
-        if not is_kept and commit.version in of_read:
-            return f"its change data feed was switched off at version {commit.version}"
+        if commit.version in turns:
+            is_on = _was_on(log, commit.version) if commit.keeps_feed is None else commit.keeps_feed
+        if not is_on and commit.version in of_read:
+            return f"its change data feed was off at version {commit.version} ({commit.operation})"
     return None
+
+
+def _may_switch(commit: Commit) -> bool:
+    return commit.operation == "RESTORE" or commit.operation in REPLACING
+
+
+def _was_on(log: Log, version: int) -> bool:
+    schema = log.file_schema(version)
+    return schema is None or schema.keeps_feed
 
 
 def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, maps: bool) -> str | None:

@@ -25,7 +25,7 @@ from lakehouse.errors import GO_ON_FROM, StartError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset
 from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
-from lakehouse.read.feed_trust import Source, why_disbelieved, why_switched_off
+from lakehouse.read.feed_trust import Source, why_disbelieved, why_off
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableVersion
 
@@ -281,7 +281,7 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
         return _without_feed(facts, position, reason)
     if wrong is not None:
         return _without_feed(facts, position, wrong, UNRELIABLE)
-    off = why_switched_off(source.head, batch.included, backlog.commits)
+    off = why_off(source.log, source.head, batch.included, backlog.commits)
     if off is not None:
         return _without_feed(facts, position, off)
     return ReadFeed(facts, batch) if batch.changing else ReadNothing(facts, batch)

@@ -270,6 +270,6 @@ def test_a_feed_is_off_where_the_log_says_so(acts: list[str], after: int, *, off
     if off is None:
         assert isinstance(plan, Reconcile) and "changed its partitioning" in plan.reason
     elif off:
-        assert isinstance(plan, Reconcile) and "switched off" in plan.reason
+        assert isinstance(plan, Reconcile) and "was off at version" in plan.reason
     else:
         assert isinstance(plan, ReadFeed)

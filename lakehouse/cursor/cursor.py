@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import NOTHING_READ
-
-FIRST_GENERATION = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Known:
 
     mark: Mark
     version: int
-    generation: str
+    generation: Generation
     epoch: int
     reads: Mapping[str, Position]
     stale_base: bool = False
@@ -59,7 +58,7 @@ class Fresh:
         foreign: The version of the newest commit by another program that added rows; None if there is none.
     """
 
-    generation: str = FIRST_GENERATION
+    generation: Generation = FIRST_GENERATION
     epoch: int = 0
     foreign: int | None = None
 
@@ -80,7 +79,7 @@ class Lost:
     """
 
     reason: str
-    generation: str
+    generation: Generation
     epoch: int = 0
 
     @property

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from lakehouse.cursor.cursor import FIRST_GENERATION, Cursor, Fresh, Known, Lost
+from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
 from lakehouse.cursor.mark import Mark, application_id
 from lakehouse.cursor.walk import (
     Past,
@@ -58,7 +59,9 @@ def find_cursor(
     except UnreadableLogError as error:
         if not overrides_mark or error.damaged is None:
             raise
-        cursor = Lost(f"version {error.damaged} carries a damaged mark", f"damaged-{error.damaged}")
+        cursor = Lost(
+            f"version {error.damaged} carries a damaged mark", Generation(Beginning.DAMAGED, str(error.damaged))
+        )
     if not overrides_mark:
         return cursor
     # Somebody else may have used the application id, and Delta would skip an epoch that it has seen.
@@ -105,7 +108,9 @@ def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: boo
     return Fresh(generation, epoch, _foreign(past, asset) if epoch == 0 else None)
 
 
-def _generation_and_epoch(past: Past, asset: str, partitions: tuple[str, ...], generation: str) -> tuple[str, int]:
+def _generation_and_epoch(
+    past: Past, asset: str, partitions: tuple[str, ...], generation: Generation
+) -> tuple[Generation, int]:
     """The generation and last epoch in which these partitions are written together.
 
     Each set of partitions has an application id of its own, to which the newest mark of one partition need not belong.
@@ -115,17 +120,13 @@ def _generation_and_epoch(past: Past, asset: str, partitions: tuple[str, ...], g
     epoch = past.epoch(application_id(asset, partitions, generation))
     if epoch is not None:
         return generation, epoch
-    line, oldest = _root_generation(generation), past.head.version + 1
+    line, oldest = generation.root, past.head.version + 1
     for commit in past.back():
         oldest = commit.version
         mark = readable_mark(commit, asset)
-        if mark is not None and mark.partitions == partitions and _root_generation(mark.generation) == line:
+        if mark is not None and mark.partitions == partitions and mark.generation.root == line:
             return mark.generation, mark.epoch
-    return (line, 0) if oldest == 0 else (f"{line}~{oldest}", 0)
-
-
-def _root_generation(generation: str) -> str:
-    return generation.partition("~")[0]
+    return (line, 0) if oldest == 0 else (replace(line, renewed_at=oldest), 0)
 
 
 def _foreign(past: Past, asset: str) -> int | None:
@@ -154,7 +155,7 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
             return cursor_in(past, commit, mark, generation)
         if mark is not None and not partitions:
             reason = f"version {commit.version} wrote only {', '.join(mark.partitions)}: the asset had partitions then"
-            return Lost(reason, generation or str(commit.version))
+            return Lost(reason, generation or Generation.after(commit.version))
         lost = lost_at(commit, generation)
         if lost is not None and (
             commit.is_first or any(_claims(c, asset, partitions) for c in past.back(commit.version))
@@ -163,7 +164,7 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
     return Unmarked.of(past, asset).cursor(partitions)
 
 
-def lost_at(commit: Commit, generation: str | None) -> Lost | None:
+def lost_at(commit: Commit, generation: Generation | None) -> Lost | None:
     """The cursor of a table, or of a partition, that was written before a commit which hides it; None if none does.
 
     Args:
@@ -179,7 +180,7 @@ def lost_at(commit: Commit, generation: str | None) -> Lost | None:
         reason = f"version {commit.version} ({commit.operation}) replaced all its rows"
     else:
         return None
-    return Lost(reason, generation or str(commit.version))
+    return Lost(reason, generation or Generation.after(commit.version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class Unmarked:
     past: Past
     asset: str
     oldest: int
-    generation: str | None
+    generation: Generation | None
     has_own: bool
     foreign: int | None
 
@@ -210,7 +211,7 @@ class Unmarked:
             past,
             asset,
             oldest=commits[-1].version if commits else past.head.version + 1,
-            generation=next((str(commit.version) for commit in commits if hides(commit)), None),
+            generation=next((Generation.after(commit.version) for commit in commits if hides(commit)), None),
             has_own=has_own,
             foreign=None if has_own else _foreign(past, asset),
         )
@@ -234,7 +235,7 @@ class Unmarked:
         if generation is None:
             # A generation is named by the oldest version only if no epoch is known: the next cleanup would rename the
             # generation, and two concurrent runs would no longer share an application id.
-            generation = f"cleaned-{self.oldest}" if epoch is None else FIRST_GENERATION
+            generation = Generation(Beginning.CLEANED, str(self.oldest)) if epoch is None else FIRST_GENERATION
         if not self.has_own and not epoch and foreign is not None:
             return Fresh(generation, foreign=foreign)
         reached = epoch if epoch is not None and generation == FIRST_GENERATION else 0
@@ -250,7 +251,7 @@ def _claims(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> boo
     return mark is not None and (not partitions or mark.covers(partitions))
 
 
-def cursor_in(past: Past, commit: Commit, mark: Mark, generation: str | None) -> Cursor:
+def cursor_in(past: Past, commit: Commit, mark: Mark, generation: Generation | None) -> Cursor:
     """The cursor in `mark`, unless the table was rolled back between the plan of that commit and the commit.
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
@@ -266,9 +267,8 @@ def cursor_in(past: Past, commit: Commit, mark: Mark, generation: str | None) ->
     stale_base = intervening(past, commit, mark)
     if isinstance(stale_base, Reverted):
         # The first commit of a table cannot lend its version: the first generation has that name.
-        return Lost(
-            stale_base.reason, generation or (str(commit.version) if commit.version else f"begun-{mark.attempt}")
-        )
+        begun = Generation(Beginning.REPLANNED, mark.attempt) if commit.is_first else Generation.after(commit.version)
+        return Lost(stale_base.reason, generation or begun)
     cursor = Known.of(mark, commit.version)
     if stale_base:
         cursor = replace(cursor, reads=reads_before(past, mark), stale_base=True)

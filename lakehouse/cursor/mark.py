@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
+from lakehouse.cursor.generation import Generation
 
 FIELD = "lakehouse"
 FORMAT = 2
@@ -91,7 +92,7 @@ class Mark:
 
     asset: str
     partitions: tuple[str, ...]
-    generation: str
+    generation: Generation
     epoch: int
     run: str
     attempt: str
@@ -137,7 +138,7 @@ class Mark:
                 | {
                     "asset": self.asset,
                     "partition": _partition_to_json(self.partitions),
-                    "generation": self.generation,
+                    "generation": str(self.generation),
                     "epoch": self.epoch,
                     "run": self.run,
                     "attempt": self.attempt,
@@ -185,7 +186,7 @@ class Mark:
             return cls(
                 asset=_text(body["asset"]),
                 partitions=_partition_from_json(body["partition"]),
-                generation=_text(body["generation"]),
+                generation=Generation.parse(_text(body["generation"])),
                 epoch=_number(body["epoch"]),
                 run=_text(body["run"]),
                 attempt=_text(body["attempt"]),
@@ -226,7 +227,7 @@ def is_mark(text: str | None) -> bool:
         return False
 
 
-def application_id(asset: str, partitions: tuple[str, ...], generation: str) -> str:
+def application_id(asset: str, partitions: tuple[str, ...], generation: Generation) -> str:
     """Delta's `txnAppId` of an asset. Each partition (or range of partitions) and generation counts its own epochs."""
     match partitions:
         case ():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
+from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, Position
 from lakehouse.delta.commit_info import COMPACTING, Commit
 from lakehouse.delta.log import Head, Log
@@ -64,19 +65,19 @@ def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
             return
 
 
-def standing_by_generation(past: Past) -> Iterator[tuple[Commit, str | None]]:
+def standing_by_generation(past: Past) -> Iterator[tuple[Commit, Generation | None]]:
     """The commits that stand, each with the generation that began after it; None if none did.
 
     The newest RESTORE names the generation, or the newest commit that emptied the table.
     """
-    generations = dict[int, str | None]()
+    generations = dict[int, Generation | None]()
 
     def observed_commits() -> Iterator[Commit]:
-        newest: str | None = None
+        newest: Generation | None = None
         for commit in past.back():
             generations[commit.version] = newest
             if newest is None and hides(commit):
-                newest = str(commit.version)
+                newest = Generation.after(commit.version)
             yield commit
 
     for commit in standing(observed_commits()):

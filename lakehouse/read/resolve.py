@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from lakehouse.cursor.cursor import FIRST_GENERATION
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, application_id
 from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit

@@ -17,6 +17,7 @@ from lakehouse.commit.superseded import (
 )
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.table import Table
@@ -57,7 +58,7 @@ OLD, NEW = (Code("1/3.11", digest, {}) for digest in ("aa", "bb"))
 CODED = replace(READING, asset=replace(READING.asset, code=NEW))
 COMPARING = replace(READING, reconcile=Reconcile("asked for"))
 PLAIN = replace(READING, changes=())
-GONE, RESTORED = Fresh(), Lost("no mark is left", "1", epoch=1)
+GONE, RESTORED = Fresh(), Lost("no mark is left", Generation.after(1), epoch=1)
 AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(2, 5, stale_base=True)
 
 

@@ -11,9 +11,19 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
+from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
+versions = st.integers(0, 2**60)
+generations = st.builds(
+    Generation,
+    st.sampled_from([Beginning.RESET, Beginning.CLEANED, Beginning.DAMAGED]),
+    versions.map(str),
+    st.none() | versions,
+) | st.builds(
+    Generation, st.just(Beginning.REPLANNED), st.uuids().map(lambda attempt: attempt.hex), st.none() | versions
+)
 positions = st.builds(
     Position,
     texts,
@@ -27,7 +37,7 @@ marks = st.builds(
     Mark,
     asset=texts,
     partitions=st.lists(texts, max_size=3, unique=True).map(tuple),
-    generation=texts,
+    generation=generations,
     epoch=st.integers(1, 2**60),
     run=texts,
     attempt=texts,
@@ -45,7 +55,20 @@ marks = st.builds(
     extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
     scope=st.none() | st.text(),
 )
-MARK = Mark("silver/flights", ("2013-01-01",), "0", 12, "run", "attempt", 41, "3", {"src": Position("t", 76)})
+MARK = Mark(
+    "silver/flights", ("2013-01-01",), FIRST_GENERATION, 12, "run", "attempt", 41, "3", {"src": Position("t", 76)}
+)
+
+
+@given(generations)
+def test_a_generation_comes_back_from_its_text(generation: Generation):
+    assert Generation.parse(str(generation)) == generation
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "0~", "0~x", "~3", "cleaned-", "damaged-x", "begun-", "1.5", "٣"])
+def test_another_text_is_no_generation(text: str):
+    with pytest.raises(ValueError, match="no generation"):
+        Generation.parse(text)
 
 
 @given(marks)

@@ -6,6 +6,7 @@ import pytest
 
 from lakehouse.cursor.cursor import Fresh, Known, Lost
 from lakehouse.cursor.find import cursor_of_each, newest_covering
+from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.walk import may_concern
 from tests.support.commits import History, cursor, known, read_to
 
@@ -32,7 +33,7 @@ def test_a_range_whose_epochs_were_forgotten_begins_another_sequence():
     history.own(partitions=("a", "b"), epoch=1)
     history.own(partitions=("a", "c"), epoch=1)
     history.clean(1)
-    assert cursor(history, "a", "b", positions=False) == Fresh("0~1")
+    assert cursor(history, "a", "b", positions=False) == Fresh(Generation.parse("0~1"))
 
 
 def test_a_commit_of_a_range_holds_for_each_of_its_partitions(history: History):

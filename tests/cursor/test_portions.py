@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import Limits, in_force
@@ -24,7 +24,7 @@ from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_plan, start_version
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, TABLE_ID, History, source_of
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
 
 REF = TableRef.at_path("asset", "/asset")
 MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
@@ -123,8 +123,8 @@ def source() -> Source:
 
 def stale(read: int, furthest: int) -> Known:
     """A table that has read a version of the source, and whose rows may reflect it further."""
-    mark = Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, furthest)})
-    return Known(mark, 1, "0", 1, {"src": Position(TABLE_ID, read)}, stale_base=True)
+    reads = {"src": Position(TABLE_ID, read)}
+    return replace(cursor_at(Position(TABLE_ID, furthest)), reads=reads, stale_base=True)
 
 
 def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
@@ -154,7 +154,7 @@ def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_o
         return Unanswered.LACKS
 
     position = Position(TABLE_ID, 2)
-    cursor = Known.of(Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": position}), 1)
+    cursor = cursor_at(position)
     facts = InputFacts(APPENDS, Read(archive="kept"), source, cursor, position, archive=archive)
     plan = read_plan(facts)
     assert isinstance(plan, ReadFeed) and asked == []

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from lakehouse import Changes, Merge, Pace, Table, change_sensor
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.code_location import slice_of
 from lakehouse.dagster.follow.partitions import upstream_keys
@@ -78,7 +79,9 @@ class Carried:
         source, path = DeltaTable(str(self.root / "sales")), self.root / "carried"
         base = DeltaTable(str(path)).version() if path.exists() else -1
         position = Position(str(source.metadata().id), source.version())
-        mark = Mark("carried", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"sales": position})
+        mark = Mark(
+            "carried", (partition,), FIRST_GENERATION, 1, "run", f"attempt {base}", base, reads={"sales": position}
+        )
         rows = [row for row in self.of.rows if row["id"] in self.read[partition]]
         write_deltalake(
             str(path),

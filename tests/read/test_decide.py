@@ -8,6 +8,7 @@ import pytest
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
+from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.read_options import Read
@@ -51,7 +52,9 @@ def parts(asset: Asset, read: Read, config: Mapping[str, object] | None = None) 
 def known(
     at: Position = AT, *, was: Mapping[str, str] | None = None, code: str | None = "2", everything: bool = False
 ) -> Known:
-    mark = Mark("totals", (), "0", 4, "run", "attempt", 3, code, {"src": at}, everything=everything, definition=was)
+    mark = Mark(
+        "totals", (), FIRST_GENERATION, 4, "run", "attempt", 3, code, {"src": at}, everything=everything, definition=was
+    )
     return Known.of(mark, 4)
 
 
@@ -72,10 +75,30 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
         ),
         pytest.param(MERGES, known(was=WHOLE), Read(), HERE, ASKED, ASKED, id="asked"),
         pytest.param(MERGES, known(was=WHOLE), LATE, HERE, ASKED, ASKED, id="asked, of a partial input"),
-        pytest.param(MERGES, Lost("it is gone", "1"), Read(), HERE, None, "compared: it is gone", id="lost"),
-        pytest.param(FAILS, Lost("it is gone", "1"), Read(), HERE, None, "refused: it is gone", id="lost, on_gap=fail"),
-        pytest.param(APPENDS, Lost("it is gone", "1"), Read(), HERE, None, "refused: it is gone", id="lost append"),
-        pytest.param(MERGES, Lost("it is gone", "1"), LATE, HERE, None, "refused: it is gone", id="lost, partial"),
+        pytest.param(
+            MERGES, Lost("it is gone", Generation.after(1)), Read(), HERE, None, "compared: it is gone", id="lost"
+        ),
+        pytest.param(
+            FAILS,
+            Lost("it is gone", Generation.after(1)),
+            Read(),
+            HERE,
+            None,
+            "refused: it is gone",
+            id="lost, on_gap=fail",
+        ),
+        pytest.param(
+            APPENDS,
+            Lost("it is gone", Generation.after(1)),
+            Read(),
+            HERE,
+            None,
+            "refused: it is gone",
+            id="lost append",
+        ),
+        pytest.param(
+            MERGES, Lost("it is gone", Generation.after(1)), LATE, HERE, None, "refused: it is gone", id="lost, partial"
+        ),
         pytest.param(MERGES, known(was=WHOLE, code="1"), Read(), HERE, None, "compared: code version", id="other code"),
         pytest.param(
             FAILS, known(was=WHOLE, code="1"), Read(), HERE, None, "compared: code version", id="other code, fail"
@@ -204,7 +227,7 @@ def test_an_input_has_one_plan(
 
 
 def test_a_refused_append_is_told_how_to_go_on() -> None:
-    refused = decision_for_all(APPENDS, Lost("it is gone", "1"), {}, None)
+    refused = decision_for_all(APPENDS, Lost("it is gone", Generation.after(1)), {}, None)
     assert isinstance(refused, Refuse) and "lakehouse/go_on_from/totals=" in refused.remedy
 
 

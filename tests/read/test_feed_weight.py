@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse import Aggregate, Append, Changes, History, Merge, Read, Table
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import MEASURED, in_force
@@ -249,7 +250,7 @@ class Asked:
 
 
 def test_quiet_commits_and_our_own_are_not_weighed() -> None:
-    mark = Mark("t", (), "0", 1, "run", "attempt", 0).to_json()
+    mark = Mark("t", (), FIRST_GENERATION, 1, "run", "attempt", 0).to_json()
     log: Any = Asked()
     foreign, ours, damaged = commit(1), commit(2, user_metadata=mark), commit(3, user_metadata=mark[:-3])
     quiet = Commit(4, 0, "OPTIMIZE")

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.commit.outcome import Committed
-from lakehouse.cursor.cursor import FIRST_GENERATION
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import unread
 from lakehouse.difference.statements import ReplaceRows

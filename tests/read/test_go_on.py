@@ -6,8 +6,8 @@ from typing import Literal
 import pytest
 
 from lakehouse import Changes, Read, Table
-from lakehouse.cursor.cursor import Fresh, Known
-from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.cursor import Fresh
+from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError, StartError
 from lakehouse.read.asset import Asset, PastRows
@@ -18,7 +18,7 @@ from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, TABLE_ID, History, source_of
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
 
 APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, incremental=True)
 GONE = Refuse("its position is gone", "Decide where it goes on.")
@@ -39,7 +39,7 @@ def source() -> Source:
 def read(
     source: Source, together: Refuse | None, at: Position | None, go_on_from: int | Literal["now"] | None
 ) -> Changes:
-    cursor = Fresh() if at is None else Known.of(Mark("kept", (), "0", 1, "run", "attempt", 0, reads={"src": at}), 1)
+    cursor = Fresh() if at is None else cursor_at(at)
     facts = InputFacts(APPENDS, Read(), source, cursor, at, together, go_on_from=go_on_from)
     return read_changes(read_plan(facts), facts, Feeds())
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.read_options import Read
@@ -24,7 +23,7 @@ from lakehouse.read.forecast import Reading, forecast_input
 from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, ReadNothing, ReadPlan, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, TABLE_ID, History, source_of
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
 
 REF = TableRef.at_path("asset", "/asset")
 DAILY = ("append", "append", "append", "delete", "optimize")
@@ -110,7 +109,7 @@ def inputs(draw: st.DrawFn, acts: tuple[str, ...] = ACTS) -> tuple[Past, InputFa
         version,
         commit=draw(st.sampled_from(digests)),
     )
-    cursor = Known.of(Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": position}), 1)
+    cursor = cursor_at(position)
     asked = Asked(source, draw(st.integers(0, 10)))
     archive = None if read.archive is None else asked
     return past, InputFacts(draw(assets), read, source, cursor, position, archive=archive), asked
@@ -264,7 +263,7 @@ def test_a_feed_is_off_where_the_log_says_so(acts: list[str], after: int, *, off
     for act in ("append", *acts):
         past.act(act)
     position = Position(TABLE_ID, after)
-    cursor = Known.of(Mark("asset", (), "0", 1, "run", "attempt", 0, reads={"src": position}), 1)
+    cursor = cursor_at(position)
     asset = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
     plan = read_plan(InputFacts(asset, Read(), source_of(past.history), cursor, position))
     if off is None:

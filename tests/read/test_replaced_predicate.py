@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import MEASURED
 from lakehouse.read.feed_reader import replaced_within
 
-MARK = Mark("silver/orders", (), "0", 3, "run", "attempt", 6, None, {}).to_json()
+MARK = Mark("silver/orders", (), FIRST_GENERATION, 3, "run", "attempt", 6, None, {}).to_json()
 WRITTEN = {"numOutputRows": 1, "numDeletedRows": 1, "numCopiedRows": 0}
 OURS = Commit(7, 0, "WRITE", {"mode": "Overwrite", "predicate": "`id` = 1"}, WRITTEN, MARK)
 QUIET = Commit(8, 0, "OPTIMIZE", {"predicate": "[]"})

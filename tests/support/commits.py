@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import FileSchema, Head, Size, newest_first
@@ -79,7 +80,7 @@ class History:
         self,
         version: int = 0,
         partitions: tuple[str, ...] = WHOLE,
-        generation: str = "0",
+        generation: str | Generation = "0",
         epoch: int = 1,
         base: int | None = None,
         reads: Mapping[str, Position] | None = None,
@@ -92,7 +93,7 @@ class History:
         mark = Mark(
             asset=asset or self.asset,
             partitions=partitions,
-            generation=generation,
+            generation=Generation.parse(generation) if isinstance(generation, str) else generation,
             epoch=epoch,
             run="run",
             attempt=f"attempt-{at}",
@@ -129,6 +130,11 @@ def source_of(history: History, table_id: str = TABLE_ID, mapped: str | None = N
     assert head is not None
     at = TableVersion(_no_session, TableRef.at_path("src", "/src"), table_id, head.version, mapped=mapped)
     return Source(at, history, replace(head, table_id=table_id))
+
+
+def cursor_at(position: Position) -> Known:
+    """The cursor of a table that has read `src` up to a position."""
+    return Known.of(Mark("asset", (), FIRST_GENERATION, 1, "run", "attempt", 0, reads={"src": position}), 1)
 
 
 def _no_session() -> SparkSession:

@@ -7,6 +7,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.cursor.code import Code
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 
 
@@ -22,7 +23,17 @@ def run_day(root: Path, partition: str, columns: Sequence[str] = ("day",), code:
     read, path = DeltaTable(str(root / "orders")), root / "daily"
     base = DeltaTable(str(path)).version() if path.exists() else -1
     position = Position(str(read.metadata().id), read.version())
-    mark = Mark("daily", (partition,), "0", 1, "run", f"attempt {base}", base, reads={"orders": position}, code=code)
+    mark = Mark(
+        "daily",
+        (partition,),
+        FIRST_GENERATION,
+        1,
+        "run",
+        f"attempt {base}",
+        base,
+        reads={"orders": position},
+        code=code,
+    )
     rows = pa.table({"id": pa.array([base], pa.int32()), "day": [partition]})
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     write_deltalake(str(path), rows, mode="append", partition_by=[*columns] or None, commit_properties=properties)

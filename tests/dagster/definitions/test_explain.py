@@ -26,6 +26,7 @@ from lakehouse import (
     explain,
 )
 from lakehouse.cursor.code import Code
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.errors import ReadError
@@ -176,7 +177,7 @@ def keep(root: Path, *, begins: int | None = 0, missing: str = "") -> None:
     """What a run of an archive leaves: the feed of `orders` after a version, up to the newest."""
     read = DeltaTable(str(root / "orders"))
     position, now = Position(str(read.metadata().id), read.version()), dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
-    mark = Mark("kept", (), "0", 1, "run", "attempt", -1, reads={"orders": position}, log_after=begins)
+    mark = Mark("kept", (), FIRST_GENERATION, 1, "run", "attempt", -1, reads={"orders": position}, log_after=begins)
     rows = pa.table(
         {
             "id": pa.array([3], pa.int32()),

@@ -273,7 +273,7 @@ RANDOM: dict[str, Act] = {
     "retype": retyped,
     "off": switched_off,
     "on": lambda lake: lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"),
-    "restore": lambda lake: lake.sql("RESTORE TABLE {src} TO VERSION AS OF 1"),
+    "restore": lambda lake: lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {lake.version('src') - 1}"),
     "replace": replaced,
     "clean": log_cleaned,
 }

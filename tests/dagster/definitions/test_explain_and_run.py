@@ -163,7 +163,7 @@ ACTS: dict[str, tuple[Act, str | None]] = {
     "switched off and restored": (switched_off_and_restored, None),
     "replaced": (replaced, "another table"),
     "recreated": (recreated, "another table"),
-    "restored from a backup": (restored_from_a_backup, "version 1 is another commit than the one that was read"),
+    "restored from a backup": (restored_from_a_backup, "version 1 is not the commit that was read"),
     "log cleaned": (log_cleaned, "the log after version 1 was cleaned up"),
 }
 QUICK = ("laid out anew", "retyped", "switched off and on", "restored from a backup")

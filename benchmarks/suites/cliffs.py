@@ -18,7 +18,9 @@ from lakehouse import Changes, DeltaIOManager, Merge, Read, Table
 from lakehouse.cursor.find import cursor_of_each
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import pending
-from lakehouse.dagster.follow.watch import Watch, by_manager
+from lakehouse.dagster.code_location import CodeLocation
+from lakehouse.dagster.follow.watch import Watch
+from lakehouse.dagster.io_manager import roots_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.read.feed_trust import telling
@@ -53,7 +55,7 @@ def run(lab: Lab) -> Result:
         head, hours = log.head(), YEAR.get_partition_keys()
         each = cpu(lambda: cursor_of_each(log, head, "hourly", hours))
         manager = DeltaIOManager(spark=object(), root=str(room))
-        watch = Watch([events, hourly], by_manager([events, hourly], {"io_manager": manager}))
+        watch = Watch(CodeLocation.of([events, hourly], roots_of({"io_manager": manager})))
         instance = dg.DagsterInstance.ephemeral()
         look = cpu(lambda: watch.look(instance))
         write(room / "backlog", PENDING, unmarked, per_commit=1)

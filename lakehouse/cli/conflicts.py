@@ -8,6 +8,7 @@ from lakehouse.cli.where import add_module, definitions
 from lakehouse.conflicts.operations import Engine
 from lakehouse.conflicts.pairs import conflict_pairs, warnings
 from lakehouse.dagster.definitions.pools import HEADINGS, row, writers
+from lakehouse.dagster.io_manager import code_location_of
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,7 +20,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> Answer:
     engine = Engine.DATABRICKS if given.engine == "databricks" else Engine.OPEN_SOURCE
-    declared = writers(definitions(given.module))
+    defs = definitions(given.module)
+    declared = writers(code_location_of(defs), defs.jobs or [])
     rows = [row(pair) for pair in conflict_pairs(declared, engine) if pair.declared or given.foreign]
     warned = warnings(declared)
     lines = [*columns([tuple(map(str.upper, HEADINGS)), *rows]), ""]

@@ -7,6 +7,7 @@ from typing import Any
 from lakehouse.cli.answer import Answer, UsageError
 from lakehouse.cli.where import add_module, definitions
 from lakehouse.dagster.definitions.explaining import explain, explainable, no_asset
+from lakehouse.dagster.io_manager import code_location_of
 from lakehouse.read.forecast import RunEffect
 
 
@@ -23,8 +24,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(given: Namespace) -> Answer:
     defs = definitions(given.module)
-    if given.asset not in explainable(defs):
-        raise UsageError(no_asset(defs, given.asset))
+    code_location = code_location_of(defs)
+    if given.asset not in explainable(code_location):
+        raise UsageError(no_asset(code_location, given.asset))
     forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
     return Answer(forecast.as_document(), str(forecast), code=1 if forecast.verdict is RunEffect.REFUSED else 0)
 

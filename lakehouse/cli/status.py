@@ -11,12 +11,16 @@ from lakehouse.cli.new_code import NewCode
 from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
 from lakehouse.cli.tables import at, columns, declared_logs, in_partition, logs_of
 from lakehouse.cli.where import add_place, definitions
+from lakehouse.cursor.code import Code
 from lakehouse.delta.commit_info import count_of
+from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
     import dagster as dg
 
+    from lakehouse.dagster.code_location import AssetTable, CodeLocation
     from lakehouse.dagster.definitions.past_checks import MadeCheck
+    from lakehouse.dagster.io_manager import DeltaIOManager
 
 _HOME = "DAGSTER_HOME"
 
@@ -58,15 +62,15 @@ class Comparisons:
     unknown: str | None = None
 
 
-def comparisons(defs: "dg.Definitions") -> Comparisons:
-    """When each table of the definitions was last compared, by the instance of Dagster that `DAGSTER_HOME` names."""
+def comparisons(code_location: "CodeLocation") -> Comparisons:
+    """When each table of a code location was last compared, by the instance of Dagster that `DAGSTER_HOME` names."""
     import dagster as dg
 
     from lakehouse.dagster.definitions.past_checks import last_compared
     from lakehouse.dagster.definitions.recompute import why_not_recomputed
 
-    assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition) and asset.is_executable]
-    reasons = {key: why_not_recomputed(asset) for asset in assets for key in asset.keys}
+    made = (table for table in code_location.tables.values() if table.asset is not None)
+    reasons = {table.key: why_not_recomputed(table) for table in made}
     impossible = {key.to_user_string(): Comparison(impossible=why) for key, why in reasons.items() if why is not None}
     if not os.environ.get(_HOME):
         return Comparisons(impossible, f"the variable {_HOME} is not set")
@@ -103,9 +107,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(given: Namespace) -> Answer:
-    defs = None if given.root is not None else definitions(given.module)
-    statuses = table_statuses(logs_of(given)) if defs is None else _statuses_of_definitions(defs)
-    compared = Comparisons({}, "no definitions are loaded") if defs is None else comparisons(defs)
+    if given.root is not None:
+        statuses, compared = table_statuses(logs_of(given)), Comparisons({}, "no definitions are loaded")
+    else:
+        statuses, compared = _of_definitions(definitions(given.module))
     rows = [_HEADINGS, *(_row(status, compared) for status in statuses)]
     gaps = sum(status.state is TableState.GAP for status in statuses)
     problems = sum(status.state is TableState.UNREADABLE for status in statuses)
@@ -114,7 +119,7 @@ def run(given: Namespace) -> Answer:
     wrong += [f"{count_of(problems, 'table')} of which not every log can be read"] * (problems > 0)
     wrong += [f"{count_of(different, 'table')} that differed when last compared with a recompute"] * (different > 0)
     last = ", ".join([count_of(len(statuses), "table"), *wrong]) + "."
-    if compared.unknown is not None and defs is not None:
+    if compared.unknown is not None and given.root is None:
         last += f"\nWhen tables were compared with a recompute is not known here: {compared.unknown}."
     texts = list(columns(_without_empty_column(rows, _HEADINGS.index(_COMPARED))))
     waiting = [_waiting(status.name, status.new_code) for status in statuses if status.new_code is not None]
@@ -125,11 +130,31 @@ def run(given: Namespace) -> Answer:
     )
 
 
-def _statuses_of_definitions(defs: "dg.Definitions") -> list[TableStatus]:
-    """Where the tables of definitions stand, which know the code of their assets as well."""
-    from lakehouse.cli.code_to_compare import compared_code
+def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons]:
+    """Where the tables of definitions stand, and when they were last compared."""
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
 
-    return table_statuses(declared_logs(defs), compared_code(defs))
+    code_location, managers = code_location_of(defs), managers_of(defs.resources)
+    codes = {
+        table.name: code
+        for table in code_location.tables.values()
+        if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
+    }
+    return table_statuses(declared_logs(code_location), codes), comparisons(code_location)
+
+
+def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:
+    """The code of a table whose next run compares everything if the code is another than in the table's mark."""
+    from lakehouse.read.decide import compares_new_code
+
+    if table.asset is None or not table.is_written or not table.stands_alone:
+        return None
+    try:
+        described = manager.describe(table.asset, table.key)
+    except LakehouseError:  # its next run is refused
+        return None
+    leaves_rows_out = not all(read.is_whole for read in table.changes.values())
+    return described.code if compares_new_code(described, leaves_rows_out=leaves_rows_out) else None
 
 
 def _waiting(table: str, new: NewCode) -> str:

@@ -15,7 +15,7 @@ from lakehouse.delta.location import Location
 from lakehouse.delta.log import Log
 
 if TYPE_CHECKING:
-    import dagster as dg
+    from lakehouse.dagster.code_location import CodeLocation
 
 
 def logs_of(given: Namespace) -> dict[str, Log]:
@@ -29,7 +29,9 @@ def logs_of(given: Namespace) -> dict[str, Log]:
         if not root.is_dir():
             raise UsageError(f"There is no directory {root}.")
         return {name: FileLog(Location(f"{root}/{name}"), name) for name in tables_below(str(root))}
-    return declared_logs(definitions(given.module))
+    from lakehouse.dagster.io_manager import code_location_of
+
+    return declared_logs(code_location_of(definitions(given.module)))
 
 
 def log_of(table: str, logs: dict[str, Log]) -> Log:
@@ -70,18 +72,9 @@ def at(millis: int | None) -> str:
     return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="seconds")
 
 
-def declared_logs(defs: "dg.Definitions") -> dict[str, Log]:
-    """The log of each table of the definitions by its name, without those that only Spark can read."""
-    import dagster as dg
-
-    from lakehouse.dagster.code_location import table_ref, tables_of
-    from lakehouse.dagster.follow.watch import by_manager
-
-    assets = [asset for asset in defs.assets or [] if isinstance(asset, dg.AssetsDefinition | dg.AssetSpec)]
-    place, logs = by_manager(assets, defs.resources or {}), dict[str, Log]()
-    for key, table in tables_of(assets).items():
-        location = place(key)
-        ref = None if location is None else table_ref(location, key, table)
-        if ref is not None and ref.files is not None and ref.why_only_spark() is None:
-            logs[ref.name] = FileLog(ref.files, ref.name)
-    return logs
+def declared_logs(code_location: "CodeLocation") -> dict[str, Log]:
+    """The log of each table of a code location by its name, without those that only Spark can read."""
+    refs = filter(None, (table.ref for table in code_location.tables.values()))
+    return {
+        ref.name: FileLog(ref.files, ref.name) for ref in refs if ref.files is not None and ref.why_only_spark() is None
+    }

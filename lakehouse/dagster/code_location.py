@@ -1,16 +1,19 @@
-"""What an asset's definition says: how each input is read, how the result is written, which partitions there are."""
+"""A code location, parsed once; and what a definition says: how inputs are read, how the result is written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeGuard
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias, TypeGuard
 
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location
-from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
+from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
-from lakehouse.errors import DefinitionError, PartitionColumnError, UnsupportedAnnotationError
+from lakehouse.errors import DefinitionError, UnsupportedAnnotationError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.rendezvous import SCRATCH
 from lakehouse.spark.table_version import TableRef
@@ -20,13 +23,159 @@ from lakehouse.writes.history import History
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.snapshot import Snapshot
-from lakehouse.writes.write import Write
+from lakehouse.writes.write import Declaration, Write
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
 
 _READS = ("Changes", "pyspark.sql.DataFrame")
 KINDS: tuple[type[Write], ...] = (Append, Overwrite, Merge, Aggregate, History, Snapshot)
 _WRITES = (*(kind.__name__ for kind in KINDS), "pyspark.sql.DataFrame")
+
+
+@dataclass(frozen=True, slots=True)
+class AssetTable:
+    """What a code location says of one table.
+
+    Args:
+        key: Its asset key.
+        definition: What defines it: an asset, the spec of a table that no asset makes, or a source of Dagster's older
+            kind; None if nothing in the code location does.
+        declared: What is declared of it.
+        partitions_def: Its partitions in Dagster; None if it has none.
+        manager: The key of its IO manager, which Dagster also has read the table wherever it is an input.
+        root: Where the tables of that manager are; None if it is no `DeltaIOManager`.
+        inputs: The table behind each input of the asset.
+        changes: The inputs that are read as `Changes`, and how.
+    """
+
+    key: dg.AssetKey
+    definition: dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | None = None
+    declared: Table = field(default_factory=Table)
+    partitions_def: dg.PartitionsDefinition[Any] | None = None
+    manager: str = "io_manager"
+    root: Location | None = None
+    inputs: Mapping[str, dg.AssetKey] = field(default_factory=dict[str, dg.AssetKey])
+    changes: Mapping[str, Read] = field(default_factory=dict[str, Read])
+
+    @property
+    def name(self) -> str:
+        return self.key.to_user_string()
+
+    @property
+    def asset(self) -> dg.AssetsDefinition | None:
+        """The asset that makes the table; None if no asset of the code location does."""
+        asset = self.definition
+        return asset if isinstance(asset, dg.AssetsDefinition) and asset.is_executable else None
+
+    @property
+    def is_spec(self) -> bool:
+        """Whether a spec says that the table is there, and no asset makes it."""
+        return isinstance(self.definition, dg.AssetSpec)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether its IO manager writes what one function returns."""
+        return is_function(self.asset) and not writes_nothing(self.asset)
+
+    @property
+    def kind(self) -> type[Write]:
+        """How the result of its asset is written.
+
+        Raises:
+            UnsupportedAnnotationError: The annotation is not a write, or is missing.
+        """
+        assert self.asset is not None, f"no asset makes {self.name}"
+        return kind_of(self.asset)
+
+    @property
+    def past(self) -> PastRows | None:
+        """What becomes of the rows of earlier runs; None if no annotation says how a result is written."""
+        kind = _kind_of_annotation(result_annotation(self.asset)) if is_function(self.asset) else None
+        return None if kind is None else kind.past
+
+    @property
+    def declaration(self) -> Declaration:
+        """What a kind of write may refuse."""
+        return Declaration(self.name, self.declared, self.partitions_def is not None, self.changes)
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether the asset makes this table and no other."""
+        return self.asset is not None and len(list(self.asset.keys)) == 1
+
+    @property
+    def ref(self) -> TableRef | None:
+        """Where the table is; None if no `DeltaIOManager` has it.
+
+        Raises:
+            DefinitionError: No table can be where its key says.
+        """
+        return None if self.root is None else self.ref_below(self.root)
+
+    def ref_below(self, root: Location) -> TableRef:
+        """Where the table is if its IO manager has this root."""
+        return table_ref(root, self.key, self.declared)
+
+    def slice(self, partitions: Iterable[str]) -> Slice | None:
+        """The part of the table that some partitions are; None if it has none.
+
+        Raises:
+            PartitionColumnError: The table does not say which column holds them.
+        """
+        definition = self.partitions_def
+        return None if definition is None else slice_of(self.name, self.declared, definition, partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLocation:
+    """The tables of a code location. Each object counts once, however often Dagster lists it.
+
+    Args:
+        tables: What is said of each table that is defined, in the order of the definitions.
+        root_of: Says where the tables of an IO manager are, by its key; None if it is no `DeltaIOManager`.
+    """
+
+    tables: Mapping[dg.AssetKey, AssetTable]
+    root_of: Callable[[str], Location | None]
+
+    @classmethod
+    def of(cls, definitions: Iterable[Any], root_of: Callable[[str], Location | None]) -> Self:
+        """The tables that assets make, and those that specs and sources of Dagster's older kind say are there."""
+        tables = (table for definition in definitions for table in _tables_of(definition, root_of))
+        return cls({table.key: table for table in tables}, root_of)
+
+    def __getitem__(self, key: dg.AssetKey) -> AssetTable:
+        """What is said of a table; of one that nothing defines, what holds of every table that says nothing."""
+        table = self.tables.get(key)
+        return AssetTable(key, root=self.root_of("io_manager")) if table is None else table
+
+    def followed_by(self, table: AssetTable) -> tuple[AssetTable, ...]:
+        """The tables whose changes a table reads."""
+        return tuple(self[table.inputs[name]] for name in table.changes)
+
+
+def _tables_of(definition: Any, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:
+    match definition:
+        case dg.AssetSpec():
+            manager = str(definition.metadata.get("dagster/io_manager_key", "io_manager"))
+            table = Table.from_metadata(definition.metadata)
+            yield AssetTable(definition.key, definition, table, definition.partitions_def, manager, root_of(manager))
+        case dg.SourceAsset():
+            manager, table = definition.get_io_manager_key(), Table.from_metadata(definition.raw_metadata)
+            yield AssetTable(definition.key, definition, table, None, manager, root_of(manager))
+        case _:
+            yield from _tables_of_asset(definition, root_of)
+
+
+def _tables_of_asset(asset: dg.AssetsDefinition, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:
+    # Of two inputs of one table Dagster keeps one.
+    inputs: Mapping[str, dg.AssetKey] = asset.keys_by_input_name if asset.is_executable else {}
+    reads = changes_of(asset) if is_function(asset) else {}
+    changes = {name: read for name, read in reads.items() if name in inputs}
+    for spec in asset.specs:
+        manager = asset.get_io_manager_key_for_asset_key(spec.key) if asset.is_executable else "io_manager"
+        table, root = Table.from_metadata(spec.metadata), root_of(manager)
+        yield AssetTable(spec.key, asset, table, spec.partitions_def, manager, root, inputs, changes)
 
 
 def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
@@ -48,12 +197,14 @@ def write_kind(asset: str, annotation: Any) -> type[Write]:
     Raises:
         UnsupportedAnnotationError: The annotation is not a write, or is missing.
     """
-    for kind in KINDS:
-        if annotation is kind:
-            return kind
-    if _is_frame(annotation):
-        return Overwrite
+    kind = _kind_of_annotation(annotation)
+    if kind is not None:
+        return kind
     raise UnsupportedAnnotationError(asset, "its result", _name_of_annotation(annotation), _WRITES)
+
+
+def _kind_of_annotation(annotation: Any) -> type[Write] | None:
+    return Overwrite if _is_frame(annotation) else next((kind for kind in KINDS if annotation is kind), None)
 
 
 def result_annotation(asset: dg.AssetsDefinition) -> Any:
@@ -92,56 +243,6 @@ def changes_of(asset: dg.AssetsDefinition) -> dict[str, Read]:
         for input_ in asset.op.input_defs
         if input_.dagster_type.typing_type is Changes
     }
-
-
-def asset_definitions(definitions: Iterable[Any]) -> Iterator[dg.AssetsDefinition]:
-    """The definitions that are materializable assets."""
-    for asset in definitions:
-        if isinstance(asset, dg.AssetsDefinition) and asset.is_executable:
-            yield asset
-
-
-def tables_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, Table]:
-    """What is declared of each table.
-
-    Args:
-        definitions: Asset definitions, and the specs of tables that no asset makes.
-    """
-    return {key: Table.from_metadata(metadata) for asset in definitions for key, metadata in _declarations(asset)}
-
-
-def partitions_of(definitions: Iterable[Any]) -> dict[dg.AssetKey, dg.PartitionsDefinition[Any] | None]:
-    """The partitions of each asset, and of each spec of a table that no asset makes; None if it has none."""
-    return {
-        spec.key: spec.partitions_def
-        for asset in definitions
-        for spec in ([asset] if isinstance(asset, dg.AssetSpec) else getattr(asset, "specs", ()))
-    }
-
-
-def _declarations(asset: Any) -> Iterator[tuple[dg.AssetKey, Mapping[str, Any]]]:
-    """The keys and the metadata of a definition of any kind: an asset, a spec, a source of Dagster's older kind."""
-    match asset:
-        case dg.AssetSpec():
-            yield asset.key, asset.metadata
-        case dg.SourceAsset():
-            yield asset.key, asset.raw_metadata
-        case _:
-            yield from ((spec.key, spec.metadata) for spec in asset.specs)
-
-
-def manager_keys(definitions: Iterable[Any]) -> dict[dg.AssetKey, str]:
-    """The key of the IO manager of each table: Dagster has it read the table wherever it is an input.
-
-    Args:
-        definitions: Asset definitions, and the specs of tables that no asset makes.
-    """
-    listed = list(definitions)
-    specs = [spec for spec in listed if isinstance(spec, dg.AssetSpec)]
-    read_by = {spec.key: str(spec.metadata.get("dagster/io_manager_key", "io_manager")) for spec in specs}
-    read_by |= {source.key: source.get_io_manager_key() for source in listed if isinstance(source, dg.SourceAsset)}
-    made = {key: asset for asset in asset_definitions(listed) for key in asset.keys}
-    return read_by | {key: asset.get_io_manager_key_for_asset_key(key) for key, asset in made.items()}
 
 
 def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
@@ -186,65 +287,6 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
             f"Rename the asset."
         )
     return TableRef.at(name, root.below(name))
-
-
-def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:
-    """The part of the table that some partitions are.
-
-    Raises:
-        PartitionColumnError: The table does not say which column holds them.
-    """
-    columns = partition_columns(asset, table, partitions_def)
-    return Slice(tuple(_partition(partitions_def, columns, key) for key in keys))
-
-
-def partition_columns(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any]) -> dict[str, str]:
-    """The table's column for each partition dimension; the one dimension of a plain definition is named ""."""
-    declared = table.partition_columns
-    if not declared:
-        raise PartitionColumnError(asset, "its table does not say by which column. Add Table(partition_by=...).")
-    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
-        dimensions = [dimension.name for dimension in partitions_def.partitions_defs]
-        missing = [name for name in dimensions if name not in declared]
-        if missing:
-            raise PartitionColumnError(
-                asset,
-                f"no column is named like its dimension {missing[0]}. "
-                f"Table(partition_by=...) must name them: {', '.join(dimensions)}.",
-            )
-        return {name: name for name in dimensions}
-    return {"": declared[0]}
-
-
-def dimensions_of(partitions_def: dg.PartitionsDefinition[Any]) -> dict[str, dg.PartitionsDefinition[Any]]:
-    """The definition of each dimension; the one dimension of a plain definition is named ""."""
-    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
-        return {dimension.name: dimension.partitions_def for dimension in partitions_def.partitions_defs}
-    return {"": partitions_def}
-
-
-def windows_of(dimension: dg.PartitionsDefinition[Any]) -> Callable[[str], Window] | None:
-    """What gives the time that a partition covers; None if the partitions cover none."""
-    if not isinstance(dimension, dg.TimeWindowPartitionsDefinition):
-        return None
-
-    def window(key: str) -> Window:
-        time = dimension.time_window_for_partition_key(key)
-        return Window(time.start, time.end)
-
-    return window
-
-
-def _partition(partitions_def: dg.PartitionsDefinition[Any], columns: dict[str, str], key: str) -> PartitionKey:
-    parts: Mapping[str, str] = {"": key}
-    if isinstance(partitions_def, dg.MultiPartitionsDefinition):
-        parts = partitions_def.get_partition_key_from_str(key).keys_by_dimension
-    windows = {name: windows_of(dimension) for name, dimension in dimensions_of(partitions_def).items()}
-    return PartitionKey(
-        key,
-        {columns[name]: part for name, part in parts.items()},
-        {columns[name]: window(part) for name, part in parts.items() if (window := windows[name]) is not None},
-    )
 
 
 def _is_frame(annotation: Any) -> bool:

@@ -8,8 +8,9 @@ import dagster as dg
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.definition import digest, partitions
-from lakehouse.dagster.code_location import maps_partitions, slice_of, table_ref
+from lakehouse.dagster.code_location import maps_partitions, table_ref
 from lakehouse.dagster.contexts import step_context
+from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice

@@ -1,7 +1,7 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code_location import (
+    CodeLocation,
     changes_of,
     function_of,
     input_kind,
     result_annotation,
-    slice_of,
     table_ref,
     write_kind,
     writes_nothing,
@@ -46,6 +46,7 @@ from lakehouse.dagster.run_tags import (
     unacknowledged_runs,
     without_effect,
 )
+from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location, Storage, scheme_of
 from lakehouse.delta.policy import Policy, Retry
 from lakehouse.delta.read_options import Read
@@ -241,6 +242,17 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 def managers_of(resources: Mapping[str, Any] | None) -> dict[str, DeltaIOManager]:
     """The IO managers of this library among the resources of definitions, by their keys."""
     return {key: resource for key, resource in (resources or {}).items() if isinstance(resource, DeltaIOManager)}
+
+
+def roots_of(resources: Mapping[str, Any] | None) -> Callable[[str], Location | None]:
+    """Says where the tables of an IO manager are, by its key; None if it is none of this library."""
+    managers = managers_of(resources)
+    return lambda name: managers[name].location if name in managers else None
+
+
+def code_location_of(definitions: dg.Definitions) -> CodeLocation:
+    """The tables of definitions, each where its own manager has it."""
+    return CodeLocation.of(definitions.assets or (), roots_of(definitions.resources))
 
 
 def writer_of(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:

@@ -54,6 +54,18 @@ def with_parts(definitions: dg.Definitions, **parts: Any) -> dg.Definitions:
     return dg.Definitions(**(given | parts))
 
 
+def with_each_once(definitions: dg.Definitions) -> dg.Definitions:
+    """The same definitions without repeats: a module that imports another's asset lists the same object once more.
+
+    Dagster takes the same object for one. Two objects that were made again from it would be two definitions of one key.
+    """
+    assets, checks = (
+        list({id(each): each for each in listed or ()}.values())
+        for listed in (definitions.assets, definitions.asset_checks)
+    )
+    return with_parts(definitions, assets=assets, asset_checks=checks)
+
+
 def with_assets(definitions: dg.Definitions, change: Callable[[Any], Any]) -> dg.Definitions:
     """The same definitions, each asset changed."""
     return with_parts(definitions, assets=[change(asset) for asset in definitions.assets or []])

@@ -1,6 +1,6 @@
 """What every kind of write says of itself, and the steps that are the same for all of them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import ClassVar, Protocol, Self
@@ -36,7 +36,7 @@ class Declaration:
     name: str
     table: Table
     is_partitioned: bool
-    changes: dict[str, Read]
+    changes: Mapping[str, Read]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, 
 from lakehouse.cli.main import main
 from lakehouse.conflicts.operations import Operation
 from lakehouse.dagster.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
+from lakehouse.dagster.io_manager import code_location_of
 from resources.environments import PROJECT
 from tests.support.unread import UNREAD_ROWS
 
@@ -134,7 +135,7 @@ def test_what_is_worth_knowing_stands_on_the_assets_page():
 
 
 def test_the_operations_are_those_that_a_write_may_come_to():
-    assert {writer.name: writer.operation for writer in writers(defs)} == {
+    assert {writer.name: writer.operation for writer in writers(code_location_of(defs), defs.jobs or [])} == {
         "copies": Operation.CHANGE,
         "landed": Operation.READING_APPEND,
         "one": Operation.CHANGE,

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 import lakehouse.commit.attempt
 from lakehouse import Changes, ClusterSpark, DeltaIOManager, Merge, Table
 from lakehouse.cursor.mark import Mark
-from lakehouse.dagster.code_location import table_ref, tables_of
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.delta.location import Location
 from tests.cluster.driver import Place
 from tests.cluster.processes import until
@@ -53,8 +53,8 @@ def checked(orders: Changes) -> Merge:
 
 def identifier(name: str) -> str:
     """A table as SQL names it."""
-    key = dg.AssetKey(name)
-    return table_ref(Location(PLACE.root), key, tables_of(GRAPH)[key]).identifier
+    table = CodeLocation.of(GRAPH, lambda _: Location(PLACE.root))[dg.AssetKey(name)]
+    return table.ref_below(Location(PLACE.root)).identifier
 
 
 def rows(name: str) -> list[tuple[Any, ...]]:

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from lakehouse import Changes, Merge, Pace, Table, change_sensor
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.dagster.code_location import slice_of
 from lakehouse.dagster.follow.partitions import upstream_keys
 from lakehouse.dagster.run_tags import SENSOR
+from lakehouse.dagster.slices import slice_of
 from lakehouse.errors import WriteError
 from tests.support.partitioned import SHOPS, Sales, sales
 from tests.support.predicates import Test, selects

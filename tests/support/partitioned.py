@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import strategies as st
 
 from lakehouse import Table
-from lakehouse.dagster.code_location import slice_of
+from lakehouse.dagster.slices import slice_of
 from lakehouse.errors import WriteError
 from tests.support.marked import FEED
 from tests.support.predicates import Test, selects

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.unread import Unread, unread
-from lakehouse.dagster.code_location import changes_of, table_ref
+from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.definitions import findings as archive
 from lakehouse.dagster.definitions import findings as feed
 from lakehouse.dagster.definitions import findings as keys
@@ -24,12 +24,11 @@ from lakehouse.dagster.definitions import lateness as staleness
 from lakehouse.dagster.definitions.findings import Drift, Finding, Grade
 from lakehouse.dagster.definitions.lateness import without_position, worst_off
 from lakehouse.dagster.definitions.past_checks import CHECK, MadeCheck, made
-from lakehouse.dagster.definitions.recompute import keeps_history
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.delta.log import Head, Log
-from lakehouse.delta.table import Table
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
+from lakehouse.read.asset import PastRows
 from lakehouse.spark.progress import doing, heard
 from lakehouse.spark.table_version import TableRef, TableVersion
 
@@ -39,19 +38,17 @@ class Checked:
     """A table, and what its asset reads.
 
     Args:
-        asset: The asset; None for a table that no asset makes.
-        ref: Its table.
-        table: What it declares.
-        sources: The table behind each input.
+        table: The table.
+        ref: Where it is.
+        sources: Where the table behind each input is.
         followed: The table with the sources whose changes it follows; None if it follows none.
         io_manager: Writes the table, or would.
         instance: Knows when checks were made before.
         now: Milliseconds since the epoch.
     """
 
-    asset: dg.AssetsDefinition | None
+    table: AssetTable
     ref: TableRef
-    table: Table
     sources: Mapping[str, TableRef]
     followed: Followed | None
     io_manager: DeltaIOManager
@@ -61,41 +58,30 @@ class Checked:
     @classmethod
     def of(
         cls,
-        key: dg.AssetKey,
-        asset: dg.AssetsDefinition | None,
-        tables: Mapping[dg.AssetKey, Table],
-        partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None],
+        table: AssetTable,
+        code_location: CodeLocation,
         managers: Mapping[dg.AssetKey, Any],
         instance: dg.DagsterInstance,
     ) -> "Checked":
-        """An asset's table, where the managers say.
+        """An asset's table, where the managers of a run say.
 
         Args:
-            key: The asset's key.
-            asset: The asset; None for a table that no asset makes.
-            tables: What each table declares.
-            partitions: The partitions of each asset.
+            table: The table.
+            code_location: The code location with the tables that it reads.
             managers: The IO manager of the table and of each table that it reads; if one is of another kind, the
                 source counts as below the table's own root.
             instance: Knows when checks were made before.
         """
-        own = managers[key]
-        assert isinstance(own, DeltaIOManager), f"{key.to_user_string()} is written by no DeltaIOManager"
+        own = managers[table.key]
+        assert isinstance(own, DeltaIOManager), f"{table.name} is written by no DeltaIOManager"
 
-        def ref_of(table_key: dg.AssetKey) -> TableRef:
-            manager = managers.get(table_key)
-            root = manager.location if isinstance(manager, DeltaIOManager) else own.location
-            return table_ref(root, table_key, tables.get(table_key, Table()))
+        def ref_of(each: AssetTable) -> TableRef:
+            manager = managers.get(each.key)
+            return each.ref_below(manager.location if isinstance(manager, DeltaIOManager) else own.location)
 
-        inputs = dict[str, dg.AssetKey]() if asset is None else asset.keys_by_input_name
-        refs = {name: ref_of(source) for name, source in inputs.items()}
-        changes = () if asset is None else [inputs[name] for name in changes_of(asset)]
-        sources = tuple(
-            FollowedSource(source, ref_of(source), tables.get(source, Table()), partitions.get(source))
-            for source in changes
-        )
-        followed = None if asset is None or not sources else Followed(asset, ref_of(key), tables[key], sources)
-        return cls(asset, ref_of(key), tables[key], refs, followed, own, instance)
+        ref, refs = ref_of(table), {name: ref_of(code_location[source]) for name, source in table.inputs.items()}
+        sources = tuple(FollowedSource(source, ref_of(source)) for source in code_location.followed_by(table))
+        return cls(table, ref, refs, Followed(table, ref, sources) if sources else None, own, instance)
 
     def lag(self, most: timedelta) -> Finding:
         backlogs, worst = self._backlogs, self._worst_off
@@ -121,7 +107,7 @@ class Checked:
         columns = self.log.file_schema(head.version)
         if columns is None:
             return Finding.unavailable(f"The columns of '{self.name}' are unknown: only Spark can read its log.")
-        declared = [column for column in self.table.descriptions if column.lower() not in columns.types]
+        declared = [column for column in self.table.declared.descriptions if column.lower() not in columns.types]
         newest = newest_own(self.log, head, self.name)
         if newest is None:
             return schema.schema(self.name, declared, None, (), len(columns.types))
@@ -188,14 +174,15 @@ class Checked:
     @property
     def _row_key(self) -> tuple[str, ...]:
         """The columns that identify a row: the declared key, and of a history also the start, as its mark says."""
-        if self.asset is not None and keeps_history(self.asset) and isinstance(self.cursor, Known):
-            return self.cursor.mark.key or self.table.key_columns
-        return self.table.key_columns
+        declared = self.table.declared.key_columns
+        if self.table.past is PastRows.KEPT and isinstance(self.cursor, Known):
+            return self.cursor.mark.key or declared
+        return declared
 
     @property
     def past(self) -> Iterator[MadeCheck]:
         """The comparisons with a recompute that were made before, the newest first."""
-        return made(self.instance, dg.AssetCheckKey(dg.AssetKey(self.name.split("/")), CHECK))
+        return made(self.instance, dg.AssetCheckKey(self.table.key, CHECK))
 
     @property
     def _no_table(self) -> Finding:

@@ -2,18 +2,11 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeGuard
+from typing import Any
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import (
-    changes_of,
-    is_function,
-    manager_keys,
-    partitions_of,
-    tables_of,
-    writes_nothing,
-)
+from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.definitions.making_checks import (
     EXPENSIVE,
     MARGIN,
@@ -81,105 +74,95 @@ def checks(
     for name in wanted:
         if name not in NAMES:
             raise DefinitionError(f"There is no check '{name}'. There are: {', '.join(NAMES)}.")
-    return _made(list(assets), wanted, CheckLimits(sample, max_lag, margin))
+    code_location = CodeLocation.of(assets, lambda _: None)
+    return _made(checked_tables(code_location), wanted, CheckLimits(sample, max_lag, margin))
 
 
-def checks_beside(own: Collection[dg.AssetCheckKey], assets: Iterable[Any]) -> Sequence[dg.AssetChecksDefinition]:
-    """Every check that can be made of each asset, except those that are there already.
+def checks_beside(
+    own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckedTable]
+) -> Sequence[dg.AssetChecksDefinition]:
+    """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already.
 
     Args:
         own: The checks that are there.
-        assets: The asset definitions, and the specs of tables that no asset makes.
+        tables: The tables of which checks can be made.
     """
-    return _made(list(assets), NAMES, CheckLimits(), own)
+    managed = {key: checked for key, checked in tables.items() if checked.table.root is not None}
+    return _made(managed, NAMES, CheckLimits(), own)
 
 
 def _made(
-    listed: Sequence[Any], wanted: Collection[CheckName], limits: CheckLimits, own: Collection[dg.AssetCheckKey] = ()
+    tables: Mapping[dg.AssetKey, CheckedTable],
+    wanted: Collection[CheckName],
+    limits: CheckLimits,
+    own: Collection[dg.AssetCheckKey] = (),
 ) -> Sequence[dg.AssetChecksDefinition]:
     made = list[dg.AssetChecksDefinition]()
-    for key, table in checked_tables(listed).items():
-        possible: list[CheckName] = [name for name in NAMES if _can_be_made(name, table)]
+    for key, subject in tables.items():
+        possible: list[CheckName] = [name for name in NAMES if _can_be_made(name, subject.table)]
         names: tuple[CheckName, ...] = tuple(
             name for name in possible if name in wanted and dg.AssetCheckKey(key, id_of(name)) not in own
         )
         # A table may have several such steps, and Dagster wants a name of its own for each.
         step = f"{'checks' if len(names) == len(possible) else '_'.join(names)}_of_{key.to_python_identifier()}"
         if names:
-            made.append(_checks_of(table, names, step, limits))
+            made.append(_checks_of(subject, names, step, limits))
     return made
 
 
-def checked_tables(listed: Sequence[Any]) -> dict[dg.AssetKey, CheckedTable]:
-    """The tables of which checks can be made.
-
-    Args:
-        listed: The asset definitions, and the specs of tables that no asset makes.
-    """
-    tables, managers, partitions = tables_of(listed), manager_keys(listed), partitions_of(listed)
-    checked = dict[dg.AssetKey, CheckedTable]()
-    for key, asset in _subjects(listed):
-        made_by = None if isinstance(asset, dg.AssetSpec) else asset
-        resources = {key: managers[key]} | ({} if made_by is None else _readers(made_by, managers))
-        checked[key] = CheckedTable(key, made_by, tables, partitions, resources)
-    return checked
+def checked_tables(code_location: CodeLocation) -> dict[dg.AssetKey, CheckedTable]:
+    """The tables of which checks can be made: of assets that one function computes, and of specs that declare one."""
+    return {
+        key: CheckedTable(table, code_location, _managers(table, code_location))
+        for key, table in code_location.tables.items()
+        if table.is_spec or (table.is_written and table.stands_alone)
+    }
 
 
-def _subjects(listed: Sequence[Any]) -> Iterator[tuple[dg.AssetKey, dg.AssetsDefinition | dg.AssetSpec]]:
-    """The tables: of assets that one function computes, and of specs that declare one."""
-    for asset in listed:
-        if isinstance(asset, dg.AssetSpec) or _is_table(asset):
-            yield asset.key, asset
-
-
-def _is_table(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
-    return is_function(asset) and len(list(asset.keys)) == 1 and not writes_nothing(asset)
-
-
-def _can_be_made(name: CheckName, table: CheckedTable) -> bool:
-    asset, declared = table.asset, table.tables[table.key]
+def _can_be_made(name: CheckName, table: AssetTable) -> bool:
     if name == "keys":
-        return bool(declared.key_columns)
-    if asset is None:
+        return bool(table.declared.key_columns)
+    if table.asset is None:
         return False
     match name:
         case "recompute":
-            return why_not_recomputed(asset) is None
+            return why_not_recomputed(table) is None
         case "schema":
-            return bool(changes_of(asset) or len(declared))
+            return bool(table.changes or len(table.declared))
         case "lag" | "staleness" | "feed":
-            return bool(changes_of(asset))
+            return bool(table.changes)
         case "archive":
-            return may_be_archive(asset)
+            return may_be_archive(table)
 
 
 def _checks_of(
-    table: CheckedTable, made: tuple[CheckName, ...], step: str, limits: CheckLimits
+    subject: CheckedTable, made: tuple[CheckName, ...], step: str, limits: CheckLimits
 ) -> dg.AssetChecksDefinition:
     """One step for all checks of a table, any of which can be asked for."""
 
     @dg.multi_asset_check(
         name=step,
         specs=[
-            dg.AssetCheckSpec(id_of(name), asset=table.key, description=_DESCRIPTIONS[name], metadata=limits.metadata)
+            dg.AssetCheckSpec(id_of(name), asset=subject.key, description=_DESCRIPTIONS[name], metadata=limits.metadata)
             for name in made
         ],
         can_subset=True,
-        required_resource_keys=set(table.resources.values()),
+        required_resource_keys=set(subject.resources.values()),
     )
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         selected = {check.name for check in context.selected_asset_check_keys}
-        omitted = EXPENSIVE if _materializes(context, table.asset) else frozenset[str]()
-        checked = table.checked(context.resources, context.instance)
+        omitted = EXPENSIVE if _materializes(context, subject.table.asset) else frozenset[str]()
+        checked = subject.checked(context.resources, context.instance)
         with telling(context.log.info), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
                 if id_of(name) not in selected:
                     continue
-                answer = (
-                    _left_out(context, table.key, name) if name in omitted else shown(finding_of(name, checked, limits))
-                )
+                if name in omitted:
+                    answer = _left_out(context, subject.key, name)
+                else:
+                    answer = shown(finding_of(name, checked, limits))
                 if answer is not None:
-                    yield dg.AssetCheckResult(asset_key=table.key, check_name=id_of(name), **answer)
+                    yield dg.AssetCheckResult(asset_key=subject.key, check_name=id_of(name), **answer)
 
     return checks_of_table
 
@@ -194,13 +177,15 @@ def _left_out(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: Ch
     return left_out(name, key.to_user_string(), last)
 
 
-def _readers(asset: dg.AssetsDefinition, managers: Mapping[dg.AssetKey, str]) -> dict[dg.AssetKey, str]:
-    """The resource that reads each table which is an input of the asset."""
-    return {
-        key: input_.input_manager_key or managers.get(key, "io_manager")
-        for input_ in asset.op.input_defs
-        if (key := asset.keys_by_input_name.get(input_.name)) is not None and key != asset.key
+def _managers(table: AssetTable, code_location: CodeLocation) -> dict[dg.AssetKey, str]:
+    """The resource that writes the table, and the resource that reads each table which is an input of its asset."""
+    inputs = () if table.asset is None else table.asset.op.input_defs
+    readers = {
+        key: input_.input_manager_key or code_location[key].manager
+        for input_ in inputs
+        if (key := table.inputs.get(input_.name)) is not None
     }
+    return readers | {table.key: table.manager}
 
 
 def _materializes(context: dg.AssetCheckExecutionContext, asset: dg.AssetsDefinition | None) -> bool:

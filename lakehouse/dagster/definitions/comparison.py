@@ -10,13 +10,12 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.mark import Position
-from lakehouse.dagster.code_location import maps_partitions, slice_of
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import PART, PARTITION, differing, longest_waiting
 from lakehouse.dagster.definitions.recompute import Part, Sample, parts, recompute, rows_to_compare, whole
 from lakehouse.dagster.follow.followed import FollowedSource
-from lakehouse.dagster.follow.partitions import SourcePartitions, upstream_keys
+from lakehouse.dagster.follow.partitions import SourcePartitions, slice_read
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.partition_keys import Slice
@@ -40,7 +39,7 @@ def compare(checked: Checked, sample: Sample) -> Finding:
         checked: The table of an asset that can be recomputed.
         sample: How many keys are compared.
     """
-    asset = checked.asset
+    asset = checked.table.asset
     assert asset is not None, "a table that no asset makes cannot be recomputed"
     if asset.partitions_def is None:
         return _Comparison(checked, asset, None, checked.cursor).finding(sample)
@@ -101,8 +100,10 @@ class _Comparison:
                 f"'{name}' was written beside a rival's commit: its next run looks at that again."
             )
         inputs = {
-            input_name: _Input(source, cursor.reads[source.ref.name], self._slice(source))
-            for input_name, key in self.asset.keys_by_input_name.items()
+            input_name: _Input(
+                source, cursor.reads[source.ref.name], slice_read(self.asset, source.table, self.partition)
+            )
+            for input_name, key in self.checked.table.inputs.items()
             if (source := sources.get(key)) is not None
         }
         for read in inputs.values():
@@ -138,12 +139,13 @@ class _Comparison:
         assert head is not None
         read = {name: self._read(input_) for name, input_ in inputs.items()}
         rows, table = rows_to_compare(self.asset, read, TableVersion.of(spark, checked.ref, head).rows())
-        if checked.table.policy.within(checked.io_manager.policy).new_columns == "ignore":
+        if checked.table.declared.policy.within(checked.io_manager.policy).new_columns == "ignore":
             rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
         expected = fit(checked.ref, rows, table.schema, may_add=False)
         doing(f"comparing {checked.name} with a full recompute")
         with heard(spark):
-            of, key, own = "", checked.table.key_columns, self._own_slice
+            of, key = "", checked.table.declared.key_columns
+            own = None if self.partition is None else checked.table.slice([self.partition])
             if own is not None:
                 where = own.predicate(partition_types(table.schema))
                 expected, table, of = expected.where(where), table.where(where), f" of partition {self.partition}"
@@ -168,21 +170,6 @@ class _Comparison:
                 return last.again(of) if check.differs else last.following(of)
         return Part(self.checked.now // _DAY % of, of)
 
-    @property
-    def _own_slice(self) -> Slice | None:
-        definition = self.asset.partitions_def
-        if definition is None or self.partition is None:
-            return None
-        return slice_of(self.checked.name, self.checked.table, definition, [self.partition])
-
-    def _slice(self, source: FollowedSource) -> Slice | None:
-        """The partitions of a source that a run of the partition reads; None if it reads all of it."""
-        definition, declared = source.partitions_def, source.declared
-        if definition is None or not declared.partition_columns or not maps_partitions(self.asset, source.key):
-            return None
-        keys = upstream_keys(self.asset, source.key, definition, self.partition)
-        return slice_of(source.ref.name, declared, definition, keys)
-
     def _read(self, read: _Input) -> Changes:
         source, partition = read.source, self.partition
         log = source.ref.log(self.checked.session)
@@ -190,9 +177,7 @@ class _Comparison:
         if read.slice is None or partition is None or head is None or not isinstance(log, FileLog):
             return whole(self.checked.session(), source.ref, read.at, read.slice)
         own = frozenset((partition,))
-        of_partition = SourcePartitions.of(
-            self.asset, own, source.key, source.partitions_def, source.declared, log, head
-        )
+        of_partition = SourcePartitions.of(self.asset, own, source.table, log, head)
 
         def concerning(commits: Sequence[Commit]) -> Sequence[Commit]:
             changed = of_partition.changed_by(commits)

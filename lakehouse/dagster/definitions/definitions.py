@@ -1,19 +1,18 @@
 """Definitions made complete in one call: what `validate`, `checks` and `change_sensor` do, each asset named once."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import manager_keys
+from lakehouse.dagster.code_location import AssetTable
 from lakehouse.dagster.definitions.checks import checked_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import Nightly, nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.steps import ending_early, may_have_nothing_to_do, with_result_type
-from lakehouse.dagster.definitions.validation import validate
-from lakehouse.dagster.follow.sensor import change_sensor
-from lakehouse.dagster.io_manager import managers_of
-from lakehouse.dagster.remake import with_assets
+from lakehouse.dagster.definitions.validation import validate_location
+from lakehouse.dagster.follow.sensor import sensor_of
+from lakehouse.dagster.io_manager import code_location_of
+from lakehouse.dagster.remake import with_assets, with_each_once
 
 
 def incremental(
@@ -37,34 +36,29 @@ def incremental(
     Raises:
         DefinitionError: A definition that could never work; see `validate`.
     """
-    assets, resources = list(definitions.assets or []), dict(definitions.resources or {})
-    own = {key for check in definitions.asset_checks or [] for key in check.check_keys}
-    tables = _tables(assets, resources)
-    added = checks_beside(own, tables)
-    sensors = [] if sensor is None else [change_sensor(sensor, assets, resources=resources)]
+    given = with_each_once(definitions)
+    code_location = code_location_of(given)
+    brought = list(given.asset_checks or [])
+    tables = checked_tables(code_location)
+    added = checks_beside({key for check in brought for key in check.check_keys}, tables)
+    sensors = [] if sensor is None else [sensor_of(code_location, sensor)]
     night = Nightly(nightly_checks) if isinstance(nightly_checks, str) else nightly_checks
     more = [dg.Definitions(asset_checks=added, sensors=sensors)]
     if night is not None:
-        more.append(nightly([*(definitions.asset_checks or []), *added], checked_tables(tables), night))
-    complete = validate(dg.Definitions.merge(definitions, *more))
-    managed = {key for asset in tables for key in _keys(asset)}
-    return with_assets(complete, lambda asset: _finish(asset, night) if managed.issuperset(_keys(asset)) else asset)
+        more.append(nightly([*brought, *added], tables, night))
+    complete = validate_location(dg.Definitions.merge(given, *more), code_location)
+
+    def finish(asset: Any) -> Any:
+        if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
+            return asset
+        made = [code_location[key] for key in asset.keys]
+        is_ours = bool(made) and all(table.root is not None for table in made)
+        return _finish(asset, made[0], night) if is_ours else asset
+
+    return with_assets(complete, finish)
 
 
-def _finish(asset: Any, night: Nightly | None) -> Any:
+def _finish(asset: dg.AssetsDefinition, table: AssetTable, night: Nightly | None) -> dg.AssetsDefinition:
     """The asset whose result has our type, whose step may end before its function is called, and with its proof."""
-    finished = ending_early(asset) if may_have_nothing_to_do(asset) else with_result_type(asset)
-    if not isinstance(finished, dg.AssetsDefinition) or not finished.is_executable:
-        return finished
-    return with_proof(finished, None if night is None else night.cron_schedule)
-
-
-def _tables(assets: list[Any], resources: Mapping[str, Any]) -> list[Any]:
-    """The assets and specs whose tables a `DeltaIOManager` has."""
-    own = managers_of(resources)
-    managed = {key for key, name in manager_keys(assets).items() if name in own}
-    return [asset for asset in assets if managed.issuperset(_keys(asset))]
-
-
-def _keys(asset: Any) -> list[dg.AssetKey]:
-    return [asset.key] if isinstance(asset, dg.AssetSpec | dg.SourceAsset) else list(asset.keys)
+    finished = ending_early(asset) if may_have_nothing_to_do(table) else with_result_type(asset)
+    return with_proof(finished, table, None if night is None else night.cron_schedule)

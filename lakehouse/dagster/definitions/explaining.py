@@ -11,26 +11,13 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.dagster.code_location import (
-    changes_of,
-    is_function,
-    kind_of,
-    maps_partitions,
-    partitions_of,
-    slice_of,
-    table_ref,
-    tables_of,
-    writes_nothing,
-)
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function
 from lakehouse.dagster.contexts import by_field
-from lakehouse.dagster.follow.partitions import upstream_keys
-from lakehouse.dagster.follow.watch import by_manager
+from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.inputs import pin_source
-from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
+from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
-from lakehouse.delta.partition_keys import Slice
-from lakehouse.delta.table import Table
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
 from lakehouse.materialization import Materialization, begin
@@ -80,22 +67,22 @@ def explain(
         ReadError: There is no such asset, no `DeltaIOManager` writes it, or the partition is not named.
     """
     subject = _Subject.of(defs, asset, partition_key)
-    name, refs = subject.name, subject.refs()
+    name, refs = subject.table.name, subject.refs()
     try:
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
         inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
-        run = step.pinned_run()
-        outcome, why = _verdict(run, subject.kind, inputs)
+        run, kind = step.pinned_run(), subject.table.kind
+        outcome, why = _verdict(run, kind, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
-        write = WriteForecast(subject.kind.__name__, _strategy(run, subject.kind, inputs), run.table.key_columns)
+        write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
         if call:
             write = replace(write, planned=_plan_sentence(subject, step, refs, config))
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
-            head = subject.manager.describe(subject.asset, subject.key).ref.log(subject.manager.session).head()
+            head = subject.manager.describe(subject.asset, subject.table.key).ref.log(subject.manager.session).head()
             return Forecast(name, partition_key, _version(head), RunEffect.REFUSED, str(error))
         raise
 
@@ -146,22 +133,23 @@ def _version(head: Any) -> int | None:
     return None if head is None else version_of(head)
 
 
-def explainable(defs: dg.Definitions) -> list[str]:
+def explainable(code_location: CodeLocation) -> list[str]:
     """The keys of the assets that one function computes, their parts joined by "/"."""
-    return sorted(key.to_user_string() for asset in defs.assets or [] if is_function(asset) for key in asset.keys)
+    return sorted(table.name for table in code_location.tables.values() if is_function(table.asset))
 
 
-def no_asset(defs: dg.Definitions, name: str) -> str:
+def no_asset(code_location: CodeLocation, name: str) -> str:
     """The sentence that no asset has a name."""
-    return f"There is no asset {name}. There are: {', '.join(explainable(defs)) or 'none'}."
+    return f"There is no asset {name}. There are: {', '.join(explainable(code_location)) or 'none'}."
 
 
 @dataclass(frozen=True)
 class _Subject:
     """An asset that a `DeltaIOManager` writes, and what a run of it would be about."""
 
+    table: AssetTable
     asset: dg.AssetsDefinition
-    key: dg.AssetKey
+    code_location: CodeLocation
     manager: DeltaIOManager
     defs: dg.Definitions
     partition_key: str | None
@@ -170,61 +158,44 @@ class _Subject:
     def of(
         cls, defs: dg.Definitions, asset: str | dg.AssetKey | dg.AssetsDefinition, partition_key: str | None
     ) -> "_Subject":
-        key = _key(asset)
-        definition = next((each for each in defs.assets or [] if is_function(each) and key in each.keys), None)
-        if definition is None:
-            raise ReadError(no_asset(defs, key.to_user_string()))
-        manager = managers_of(defs.resources).get(definition.get_io_manager_key_for_asset_key(key))
-        if manager is None or writes_nothing(definition):
-            raise ReadError(f"No DeltaIOManager writes {key.to_user_string()}, so no log says what it has read.")
-        if (definition.partitions_def is None) != (partition_key is None):
-            problem = "has no partitions" if definition.partitions_def is None else "has partitions"
+        code_location = code_location_of(defs)
+        table = code_location[_key(asset)]
+        if not is_function(table.asset):
+            raise ReadError(no_asset(code_location, table.name))
+        manager = managers_of(defs.resources).get(table.manager)
+        if manager is None or not table.is_written:
+            raise ReadError(f"No DeltaIOManager writes {table.name}, so no log says what it has read.")
+        if (table.partitions_def is None) != (partition_key is None):
+            problem = "has no partitions" if table.partitions_def is None else "has partitions"
             cure = "Leave partition_key out." if partition_key is not None else "Say which: partition_key=..."
-            raise ReadError(f"{key.to_user_string()} {problem}. {cure}")
-        return cls(definition, key, manager, defs, partition_key)
-
-    @property
-    def name(self) -> str:
-        return self.key.to_user_string()
-
-    @property
-    def kind(self) -> type[Write]:
-        return kind_of(self.asset)
-
-    @property
-    def slice(self) -> Slice | None:
-        definition = self.asset.partitions_def
-        if definition is None or self.partition_key is None:
-            return None
-        table = Table.from_metadata(self.asset.specs_by_key[self.key].metadata)
-        return slice_of(self.name, table, definition, [self.partition_key])
+            raise ReadError(f"{table.name} {problem}. {cure}")
+        return cls(table, table.asset, code_location, manager, defs, partition_key)
 
     def refs(self) -> dict[str, TableRef]:
         """The table behind each input that is one."""
-        tables, place = tables_of(self.defs.assets or []), by_manager(self.defs.assets or [], self.defs.resources or {})
         refs = dict[str, TableRef]()
         for input_ in self.asset.op.input_defs:
-            key = self.asset.keys_by_input_name.get(input_.name)
-            location = None if key is None or input_.dagster_type.is_nothing else place(key)
-            if key is not None and location is not None:
-                refs[input_.name] = table_ref(location, key, tables.get(key, Table()))
+            key = self.table.inputs.get(input_.name)
+            ref = None if key is None or input_.dagster_type.is_nothing else self.code_location[key].ref
+            if ref is not None:
+                refs[input_.name] = ref
         return refs
 
     def begun(self, config: Mapping[str, Any]) -> Materialization:
         """The run, begun: it has read where its own table stands."""
-        keys = self.asset.keys_by_input_name
+        table = self.table
         return begin(
             self.manager.session,
-            self.manager.describe(self.asset, self.key),
+            self.manager.describe(self.asset, table.key),
             f"forecast {uuid4().hex[:8]}",
-            slice=self.slice,
-            reads={keys[name].to_user_string(): read for name, read in changes_of(self.asset).items()},
+            slice=None if self.partition_key is None else table.slice([self.partition_key]),
+            reads={table.inputs[name].to_user_string(): read for name, read in table.changes.items()},
             config=config,
         )
 
     def input(self, step: Materialization, name: str, ref: TableRef) -> InputForecast:
         """How an input would be read."""
-        source, read = self.source(name, ref), changes_of(self.asset).get(name)
+        source, read = self.source(name, ref), self.table.changes.get(name)
         if read is None:
             return looked_up(source, step.run.cursor.reads.get(ref.name))
         ref_of_archive = None if read.archive is None else self.manager.archive(read.archive)
@@ -237,21 +208,12 @@ class _Subject:
         head = log.head()
         if head is None:
             raise ReadError(
-                f"'{self.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
+                f"'{self.table.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
                 f"'{ref.name}' first, or correct its name or root."
             )
-        table = tables_of(self.defs.assets or []).get(self.asset.keys_by_input_name[name], Table())
-        return pin_source(self.manager.session, ref, table, log, head, self.slice_of_input(name))
-
-    def slice_of_input(self, input_name: str) -> Slice | None:
-        """The partitions of a source that a run reads; None if it reads all of them."""
-        key = self.asset.keys_by_input_name[input_name]
-        table = tables_of(self.defs.assets or []).get(key, Table())
-        source_def = partitions_of(self.defs.assets or []).get(key)
-        if source_def is None or not table.partition_columns or not maps_partitions(self.asset, key):
-            return None
-        keys = upstream_keys(self.asset, key, source_def, self.partition_key)
-        return slice_of(key.to_user_string(), table, source_def, keys)
+        table = self.code_location[self.table.inputs[name]]
+        slice_ = slice_read(self.asset, table, self.partition_key)
+        return pin_source(self.manager.session, ref, table.declared, log, head, slice_)
 
 
 def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
@@ -262,7 +224,7 @@ def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
 
 def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, Any]) -> Any:
     """The resolved config of the step, with its defaults; None if the asset takes none."""
-    job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset({subject.key}))
+    job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_selection=frozenset({subject.table.key}))
     resolved: Any = dg.validate_run_config(job, dict(run_config))
     return resolved["ops"][subject.asset.op.name].get("config")
 
@@ -288,5 +250,5 @@ def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
 
 def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:
     for name, ref in refs.items():
-        source, read = subject.source(name, ref), changes_of(subject.asset).get(name)
+        source, read = subject.source(name, ref), subject.table.changes.get(name)
         yield name, step.snapshot_input(source) if read is None else step.changes(source, read, subject.manager.archive)

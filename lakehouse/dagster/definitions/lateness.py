@@ -226,7 +226,7 @@ def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource
     log, head = logs(source.ref)
     if not isinstance(log, FileLog) or head is None:
         return {}
-    partitions = SourcePartitions.of(table.asset, own, source.key, source.partitions_def, source.declared, log, head)
+    partitions = SourcePartitions.of(table.asset, own, source.table, log, head)
     commits = list(log.commits(head.version))[::-1]
     changed = partitions.changed_by(commit for commit in commits if not commit.is_quiet)
     if changed is None or not commits:

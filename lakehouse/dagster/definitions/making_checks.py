@@ -7,12 +7,12 @@ from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 import dagster as dg
 
+from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.comparison import compare
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, MadeCheck
 from lakehouse.dagster.definitions.recompute import Sample
-from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError, UnreadableLogError
 
 CheckName: TypeAlias = Literal["recompute", "lag", "staleness", "schema", "keys", "feed", "archive"]
@@ -70,23 +70,23 @@ class CheckedTable:
     """A table of the definitions, of which checks can be made.
 
     Args:
-        key: Its asset key.
-        asset: The asset; None for a table that no asset makes.
-        tables: What each table of the definitions declares.
-        partitions: The partitions of each.
+        table: The table.
+        code_location: The code location with the tables that it reads.
         resources: The IO manager of the table, and of each table that it reads, by the names of the resources.
     """
 
-    key: dg.AssetKey
-    asset: dg.AssetsDefinition | None
-    tables: Mapping[dg.AssetKey, Table]
-    partitions: Mapping[dg.AssetKey, dg.PartitionsDefinition[Any] | None]
+    table: AssetTable
+    code_location: CodeLocation
     resources: Mapping[dg.AssetKey, str]
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return self.table.key
 
     def checked(self, resources: Any, instance: dg.DagsterInstance) -> Checked:
         """The table as it stands now."""
         managers = {table: getattr(resources, name) for table, name in self.resources.items()}
-        return Checked.of(self.key, self.asset, self.tables, self.partitions, managers, instance)
+        return Checked.of(self.table, self.code_location, managers, instance)
 
 
 def finding_of(name: CheckName, checked: Checked, limits: CheckLimits) -> Finding:

@@ -8,20 +8,10 @@ import dagster as dg
 
 from lakehouse.conflicts.operations import Operation, Verdict
 from lakehouse.conflicts.pairs import ConflictPair, Writer, conflict_pairs, in_one_line, pool_name, pools, warnings
-from lakehouse.dagster.code_location import (
-    asset_definitions,
-    changes_of,
-    is_function,
-    kind_of,
-    table_ref,
-    writes_nothing,
-)
-from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function
 from lakehouse.dagster.remake import remake, with_assets
-from lakehouse.delta.location import Location
-from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError
-from lakehouse.writes.write import Declaration
+from lakehouse.spark.table_version import TableRef
 
 RIVALS = "possible_rivals"
 """Definition metadata: the conflict pairs of an asset, in one line."""
@@ -32,30 +22,33 @@ WARNINGS = "conflict_warnings"
 HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
 
 
-def manager_of(definitions: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> DeltaIOManager | None:
-    """The `DeltaIOManager` that writes an asset, if one does.
+def written_ref(table: AssetTable) -> TableRef | None:
+    """Where the table of an asset is that a `DeltaIOManager` writes; None if none writes it.
 
     Raises:
         DefinitionError: The asset is a graph of ops.
     """
-    manager = managers_of(definitions.resources).get(asset.get_io_manager_key_for_asset_key(key))
-    if manager is None:
+    if table.asset is None or table.root is None:
         return None
-    if not is_function(asset):
+    if not is_function(table.asset):
         raise DefinitionError(
-            f"Asset '{key.to_user_string()}' is a graph of ops, which a DeltaIOManager cannot write: each "
+            f"Asset '{table.name}' is a graph of ops, which a DeltaIOManager cannot write: each "
             f"op's result would be a table's. Make it one @asset, or give it another io_manager_key."
         )
-    return None if writes_nothing(asset) else manager
+    return table.ref if table.is_written else None
 
 
-def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
-    """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool."""
+def writers(code_location: CodeLocation, jobs: Iterable[Any]) -> tuple[Writer, ...]:
+    """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool.
+
+    Args:
+        code_location: The tables.
+        jobs: The jobs of the definitions.
+    """
     assets = [
-        _writer(asset, key, manager.location)
-        for asset in asset_definitions(definitions.assets or [])
-        for key in asset.keys
-        if (manager := manager_of(definitions, asset, key)) is not None
+        _writer(table, table.asset, ref)
+        for table in code_location.tables.values()
+        if (ref := written_ref(table)) is not None and table.asset is not None
     ]
     of_pool = {pool_name(writer): writer for writer in assets}
     upkeep = [
@@ -67,7 +60,7 @@ def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
             pool=op.pool,
             is_asset=False,
         )
-        for job in definitions.jobs or []
+        for job in jobs
         if isinstance(job, dg.JobDefinition)
         for op in job.graph.iterate_op_defs()
         if op.pool in of_pool
@@ -75,13 +68,17 @@ def writers(definitions: dg.Definitions) -> tuple[Writer, ...]:
     return (*assets, *upkeep)
 
 
-def with_pools(definitions: dg.Definitions) -> dg.Definitions:
+def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
     """The same definitions, in which the writers of one table share a pool and each asset shows its possible rivals.
 
     An asset that has a pool keeps it. The instance sets the limit of a pool
     (`concurrency.pools.default_limit`); without a limit a pool has no effect.
+
+    Args:
+        definitions: The definitions.
+        code_location: Their tables.
     """
-    declared = writers(definitions)
+    declared = writers(code_location, definitions.jobs or [])
     pool_of = pools(declared)
     pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in declared]
     by_name = {writer.name: writer for writer in pooled if writer.is_asset}
@@ -98,16 +95,13 @@ def with_pools(definitions: dg.Definitions) -> dg.Definitions:
     return with_assets(definitions, shown)
 
 
-def _writer(asset: dg.AssetsDefinition, key: dg.AssetKey, root: Location) -> Writer:
-    name, table = key.to_user_string(), Table.from_metadata(asset.specs_by_key[key].metadata)
-    sliced = asset.partitions_def is not None
-    declared = Declaration(name, table, sliced, changes_of(asset))
+def _writer(table: AssetTable, asset: dg.AssetsDefinition, ref: TableRef) -> Writer:
     return Writer(
-        name=name,
-        location=table_ref(root, key, table).location,
-        declared=table,
-        operation=kind_of(asset).operation(declared),
-        sliced=sliced,
+        name=table.name,
+        location=ref.location,
+        declared=table.declared,
+        operation=table.kind.operation(table.declaration),
+        sliced=table.partitions_def is not None,
         pool=asset.op.pool,
     )
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.mark import Position
-from lakehouse.dagster.code_location import changes_of, is_function, kind_of, maps_partitions, writes_nothing
+from lakehouse.dagster.code_location import AssetTable, maps_partitions
 from lakehouse.dagster.definitions.findings import DIFFERING, SHOWN, Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit, count_of
@@ -172,32 +172,28 @@ Concerning: TypeAlias = Callable[[Sequence[Commit]], Collection[Commit]]
 Returned: TypeAlias = Write | DataFrame
 
 
-def keeps_history(asset: dg.AssetsDefinition) -> bool:
-    """Whether the asset writes a `History`, whose rows are identified by the declared key and their start."""
-    return kind_of(asset).past is PastRows.KEPT
-
-
-def may_be_archive(asset: dg.AssetsDefinition) -> bool:
+def may_be_archive(table: AssetTable) -> bool:
     """Whether the asset appends what it makes of the changes of one source and no other; only a run shows the rest."""
-    appends = kind_of(asset).past is PastRows.APPENDED
-    changes = changes_of(asset)
-    alone = len(changes) == 1 == len(asset.op.input_defs)
-    return appends and alone and asset.partitions_def is None and all(read.is_whole for read in changes.values())
+    asset, changes = table.asset, table.changes
+    if asset is None or table.past is not PastRows.APPENDED or table.partitions_def is not None:
+        return False
+    return len(changes) == 1 == len(asset.op.input_defs) and all(read.is_whole for read in changes.values())
 
 
-def why_not_recomputed(asset: Any) -> str | None:
-    """Why an asset's table need not hold what a full recompute of its sources gives, as a clause; None if it must.
+def why_not_recomputed(table: AssetTable) -> str | None:
+    """Why a table need not hold what a full recompute of its sources gives, as a clause; None if it must.
 
     Of a `History` that is said of its current rows.
     """
-    if not is_function(asset) or writes_nothing(asset):
+    asset = table.asset
+    if asset is None or not table.is_written:
         return "no function of it returns a table"
-    match kind_of(asset).past:
+    match table.past:
         case PastRows.APPENDED:
             return "it appends: what was added stays, whatever became of its sources since"
         case PastRows.DELIVERED:
             return "it takes extracts, and earlier extracts are not kept"
-        case PastRows.COMPUTED | PastRows.KEPT:
+        case PastRows.COMPUTED | PastRows.KEPT | None:
             pass
     inputs = {input_.name for input_ in asset.op.input_defs}
     more = sorted(set(signature(_function(asset)).parameters) - inputs)
@@ -205,18 +201,17 @@ def why_not_recomputed(asset: Any) -> str | None:
         return f"its function takes more than tables: {', '.join(more)}"
     if not inputs:
         return "its function reads no table"
-    return _why_partial(asset, inputs)
+    return _why_partial(table, asset, inputs)
 
 
-def _why_partial(asset: dg.AssetsDefinition, inputs: Collection[str]) -> str | None:
+def _why_partial(table: AssetTable, asset: dg.AssetsDefinition, inputs: Collection[str]) -> str | None:
     """Why the versions of its sources that a table has read do not say what it must hold; None if they do."""
-    changes = changes_of(asset)
     for name in sorted(inputs):
-        if name not in changes:
+        if name not in table.changes:
             return f"'{name}' is a snapshot input: rows that were written already do not follow its changes"
-        if not changes[name].is_whole:
+        if not table.changes[name].is_whole:
             return f"its input '{name}' starts late or leaves commits out"
-        if asset.partitions_def is None and maps_partitions(asset, asset.keys_by_input_name[name]):
+        if table.partitions_def is None and maps_partitions(asset, table.inputs[name]):
             return f"it reads only some partitions of '{name}'"
     return None
 
@@ -277,24 +272,25 @@ def _function(asset: dg.AssetsDefinition) -> Any:
     return getattr(compute, "decorated_fn", compute)
 
 
-def with_proof(asset: dg.AssetsDefinition, cron_schedule: str | None) -> dg.AssetsDefinition:
+def with_proof(asset: dg.AssetsDefinition, table: AssetTable, cron_schedule: str | None) -> dg.AssetsDefinition:
     """The asset that says when its table is compared with a full recompute.
 
     Args:
-        asset: An asset that writes a table.
+        asset: The asset that makes the table, as it is by now.
+        table: The table.
         cron_schedule: That of the nightly checks; None if there are none.
     """
-    metadata = {PROOF: proof(asset, cron_schedule)}
+    metadata = {PROOF: proof(table, cron_schedule)}
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))
 
 
-def proof(asset: dg.AssetsDefinition, cron_schedule: str | None) -> str:
-    """When the asset's table is compared with a full recompute, or why it is not."""
-    reason = why_not_recomputed(asset)
+def proof(table: AssetTable, cron_schedule: str | None) -> str:
+    """When a table is compared with a full recompute, or why it is not."""
+    reason = why_not_recomputed(table)
     if reason is not None:
         return f"Never compared with a recompute: {reason}."
-    of = " Of its partitions one is compared each time." * (asset.partitions_def is not None)
-    of += " Its current rows are compared: its sources no longer have the past." * keeps_history(asset)
+    of = " Of its partitions one is compared each time." * (table.partitions_def is not None)
+    of += " Its current rows are compared: its sources no longer have the past." * (table.past is PastRows.KEPT)
     if cron_schedule is None:
         return (
             f"Never compared with a recompute, unless somebody runs the check {CHECK}: the definitions name no "

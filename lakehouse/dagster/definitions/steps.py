@@ -9,7 +9,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.commit.outcome import NothingToDo
-from lakehouse.dagster.code_location import changes_of, function_of, input_kind, is_function, kind_of, writes_nothing
+from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, kind_of, writes_nothing
 from lakehouse.dagster.contexts import asset_context
 from lakehouse.dagster.failures import as_dagster_failures
 from lakehouse.dagster.inputs import POSTPONED, Postponed
@@ -17,18 +17,19 @@ from lakehouse.dagster.io_manager import writer_of
 from lakehouse.dagster.remake import remake
 
 
-def may_have_nothing_to_do(asset: Any) -> bool:
-    """Whether a step of the asset may end without a call of its function: it reads changes, and its write allows it.
+def may_have_nothing_to_do(table: AssetTable) -> bool:
+    """Whether a step may end without a call of the asset's function: it reads changes, and its write allows it.
 
     Args:
-        asset: A definition that `validate` has accepted.
+        table: The table of an asset that `validate` has accepted.
     """
-    if not is_function(asset) or len(asset.op.output_defs) != 1 or not changes_of(asset):
+    asset = table.asset
+    if not is_function(asset) or len(asset.op.output_defs) != 1 or not table.changes:
         return False
     function = function_of(asset)
     if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
-    return kind_of(asset).ends_early
+    return table.kind.ends_early
 
 
 def ending_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:

@@ -13,11 +13,12 @@ from typing import Any, TypeGuard, cast
 import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.failures import SILENT
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import digest_of
 from lakehouse.dagster.follow.tick import silence
-from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch, by_manager
+from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch
 from lakehouse.dagster.remake import with_parts
 from lakehouse.errors import DefinitionError
 
@@ -217,16 +218,20 @@ def _sources_in_this_tick(
     return frozenset(key for key, subset in each.items() if not subset.is_empty and subset.partitions_def is None)
 
 
-def automate(definitions: dg.Definitions) -> dg.Definitions:
+def automate(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
     """The same definitions, whose conditions `automation()` know the tables, and with a sensor that evaluates them.
 
     No sensor is added if the definitions have an `AutomationConditionSensorDefinition` of their own.
+
+    Args:
+        definitions: The definitions.
+        code_location: Their tables.
     """
     assets = list(definitions.assets or [])
     targets = [asset.key for asset in filter(_is_automated, assets)]
     if not targets:
         return definitions
-    glances = Glances(Watch(assets, by_manager(assets, definitions.resources or {})))
+    glances = Glances(Watch(code_location))
     sensors = list(definitions.sensors or [])
     if not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in sensors):
         sensors.append(_sensor(targets))

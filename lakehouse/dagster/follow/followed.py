@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import dagster as dg
 
@@ -11,13 +11,13 @@ from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.definition import digest
 from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
-from lakehouse.dagster.code_location import changes_of, kind_of
+from lakehouse.dagster.code_location import AssetTable
 from lakehouse.dagster.follow.partitions import SourcePartitions, keys_of_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import FileSchema, Head, Log, Size
-from lakehouse.delta.table import Table
 from lakehouse.errors import LakehouseError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.decide import may_compare
 from lakehouse.spark.table_version import TableRef
 
@@ -176,16 +176,16 @@ class FollowedSource:
     """A table whose changes are followed.
 
     Args:
-        key: Its asset key.
+        table: The table.
         ref: Where it is.
-        declared: What it declares.
-        partitions_def: Its partitions in Dagster; None if it has none there.
     """
 
-    key: dg.AssetKey
+    table: AssetTable
     ref: TableRef
-    declared: Table
-    partitions_def: dg.PartitionsDefinition[Any] | None = None
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return self.table.key
 
 
 @dataclass(frozen=True)
@@ -193,20 +193,23 @@ class Followed:
     """An incremental table.
 
     Args:
-        asset: The asset.
-        ref: Where its table is.
-        declared: What it declares.
+        table: The table of an asset.
+        ref: Where it is.
         sources: The tables whose changes it follows.
     """
 
-    asset: dg.AssetsDefinition
+    table: AssetTable
     ref: TableRef
-    declared: Table
     sources: tuple[FollowedSource, ...]
 
     @property
+    def asset(self) -> dg.AssetsDefinition:
+        assert self.table.asset is not None, "a table that no asset makes follows nothing"
+        return self.table.asset
+
+    @property
     def is_partitioned(self) -> bool:
-        return self.asset.partitions_def is not None
+        return self.table.partitions_def is not None
 
     @property
     def refs(self) -> tuple[TableRef, ...]:
@@ -220,8 +223,8 @@ class Followed:
     @property
     def declaration(self) -> str:
         """What the asset declares, in short: of its table, its inputs, and its code version."""
-        reads = {name: dict(read) for name, read in changes_of(self.asset).items()}
-        declared = [dict(self.declared), reads, self.asset.code_versions_by_key.get(self.asset.key)]
+        reads = {name: dict(read) for name, read in self.table.changes.items()}
+        declared = [dict(self.table.declared), reads, self.asset.code_versions_by_key.get(self.table.key)]
         return digest(declared)
 
     def found_at(self, addresses: Mapping[str, str]) -> "Followed":
@@ -264,8 +267,8 @@ class Followed:
         return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
     def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
-        assert self.asset.partitions_def is not None
-        listed = self.asset.partitions_def.get_partition_keys()
+        assert self.table.partitions_def is not None
+        listed = self.table.partitions_def.get_partition_keys()
         own = frozenset(listed)
         mapped = self._mappings(logs, own)
         if isinstance(mapped, LeftOut):
@@ -292,8 +295,7 @@ class Followed:
 
     def _written(self, log: FileLog, head: Head, own: frozenset[str]) -> frozenset[str]:
         """The partitions that the table has rows of; if its files name none, those that its own commits wrote."""
-        assert self.asset.partitions_def is not None
-        rows = keys_of_rows(self.ref.name, self.asset.partitions_def, self.declared, log, head)
+        rows = keys_of_rows(self.table, log, head)
         if rows is not None:
             return rows.of_rows(log.partition_values()) & own
         cursors = cursor_of_each(log, head, self.ref.name, own)
@@ -301,10 +303,9 @@ class Followed:
 
     def _refuses_gaps(self, source: dg.AssetKey) -> bool:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
-        names = [name for name, key in self.asset.keys_by_input_name.items() if key == source]
-        reads = [read for name, read in changes_of(self.asset).items() if name in names]
-        past = kind_of(self.asset).past
-        return all(read.archive is None and not may_compare(past, self.declared, read) for read in reads)
+        reads = [read for name, read in self.table.changes.items() if self.table.inputs.get(name) == source]
+        past, declared = self.table.past or PastRows.COMPUTED, self.table.declared
+        return all(read.archive is None and not may_compare(past, declared, read) for read in reads)
 
     def _mappings(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's own partitions the rows of each source belong."""
@@ -314,9 +315,7 @@ class Followed:
             if not isinstance(log, FileLog) or head is None:
                 return LeftOut(f"the log of {source.ref.name} is out of reach: {source.ref.why_only_spark()}")
             try:
-                partitions = SourcePartitions.of(
-                    self.asset, own, source.key, source.partitions_def, source.declared, log, head
-                )
+                partitions = SourcePartitions.of(self.asset, own, source.table, log, head)
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's

@@ -8,12 +8,13 @@ from typing import Any, Self, TypeAlias
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import dimensions_of, maps_partitions, partition_columns, windows_of
+from lakehouse.dagster.code_location import AssetTable, maps_partitions
+from lakehouse.dagster.slices import dimensions_of, partition_columns, windows_of
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.extents import Inverse, inverse
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head
-from lakehouse.delta.partition_keys import no_value
+from lakehouse.delta.partition_keys import Slice, no_value
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
 from lakehouse.spark.types import as_struct, partition_types
@@ -97,24 +98,24 @@ class SourcePartitions:
         cls,
         asset: dg.AssetsDefinition,
         own: frozenset[str],
-        source: dg.AssetKey,
-        source_def: PartitionsDef | None,
-        table: Table,
+        source: AssetTable,
         log: FileLog,
         head: Head,
     ) -> Self:
         """As Dagster maps them, where the source's files are partitioned by the columns that it declares."""
-        own_def, name = asset.partitions_def, source.to_user_string()
+        own_def, source_def = asset.partitions_def, source.partitions_def
         assert own_def is not None
-        if not maps_partitions(asset, source):  # each run reads the whole source, rows outside its partitions too
+        if not maps_partitions(asset, source.key):  # each run reads the whole source, rows outside its partitions too
             return cls(own, log)
-        rows = None if source_def is None else keys_of_rows(name, source_def, table, log, head)
+        rows = keys_of_rows(source, log, head)
         if source_def is None or rows is None:
-            note = (
-                f"Its log does not say to which partitions the rows of {name} belong, so each of them may be concerned."
+            return cls(
+                own,
+                log,
+                note=f"Its log does not say to which partitions the rows of {source.name} belong, so each of them may "
+                f"be concerned.",
             )
-            return cls(own, log, note=note)
-        mapping = asset.get_partition_mapping_for_dep(source) or _usual(own_def, source_def)
+        mapping = asset.get_partition_mapping_for_dep(source.key) or _usual(own_def, source_def)
         return cls(own, log, _Mapped(rows, _mapping_by_key(mapping, source_def, own_def)))
 
     def present(self) -> frozenset[str]:
@@ -149,16 +150,20 @@ def names_partitions(table: Table, head: Head) -> bool:
     return bool(declared) and declared <= fold(head.partition_columns) and not head.maps_columns
 
 
-def keys_of_rows(name: str, definition: PartitionsDef, table: Table, log: FileLog, head: Head) -> KeysOfRows | None:
-    """What finds the partitions of a table's rows in its log; None if the log does not name partitions.
+def keys_of_rows(table: AssetTable, log: FileLog, head: Head) -> KeysOfRows | None:
+    """What finds the partitions of a table's rows in its log; None if there are none, or the log does not name them.
 
     Raises:
         WriteError: No partition key is a value of its column, so that every run is refused.
     """
-    schema = log.file_schema(head.version) if names_partitions(table, head) else None
+    definition = table.partitions_def
+    if definition is None or not names_partitions(table.declared, head):
+        return None
+    schema = log.file_schema(head.version)
     if schema is None:
         return None
-    return KeysOfRows.of(definition, partition_columns(name, table, definition), partition_types(as_struct(schema)))
+    columns = partition_columns(table.name, table.declared, definition)
+    return KeysOfRows.of(definition, columns, partition_types(as_struct(schema)))
 
 
 def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:
@@ -206,3 +211,17 @@ def upstream_keys(
         mapping = mapping or _usual(own_def, source_def)
     mapped = mapping.get_upstream_mapped_partitions_result_for_partitions(own, own_def, source_def)
     return list(mapped.partitions_subset.get_partition_keys())
+
+
+def slice_read(asset: dg.AssetsDefinition, source: AssetTable, partition: str | None) -> Slice | None:
+    """The partitions of a source that a run reads; None if it reads all of the source.
+
+    Args:
+        asset: The asset that reads.
+        source: The source.
+        partition: The partition of the run; None if the asset has none.
+    """
+    definition = source.partitions_def
+    if definition is None or not source.declared.partition_columns or not maps_partitions(asset, source.key):
+        return None
+    return source.slice(upstream_keys(asset, source.key, definition, partition))

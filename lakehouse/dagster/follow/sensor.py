@@ -1,12 +1,14 @@
 """A sensor that carries changes on: it reads logs, never rows, and needs no Spark."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dagster as dg
 
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.tick import Pace, Tick
-from lakehouse.dagster.follow.watch import Watch, by_manager
+from lakehouse.dagster.follow.watch import Watch
+from lakehouse.dagster.io_manager import roots_of
 from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError
 
@@ -43,8 +45,24 @@ def change_sensor(
     Raises:
         DefinitionError: Neither `root` nor `resources` is given, or both are.
     """
-    listed = list(assets)
-    watch = Watch(listed, _place(name, listed, root, resources))
+    if (root is None) == (resources is None):
+        raise DefinitionError(
+            f"change_sensor '{name}' does not know where its tables are. Give either root=..., the root of the one "
+            f"DeltaIOManager, or resources=..., those of the definitions."
+        )
+    code_location = CodeLocation.of(assets, roots_of(resources) if root is None else lambda _: Location(root))
+    return sensor_of(code_location, name, pace, minimum_interval_seconds, default_status)
+
+
+def sensor_of(
+    code_location: CodeLocation,
+    name: str,
+    pace: Pace = Pace(),
+    minimum_interval_seconds: int = 30,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.SensorDefinition:
+    """The `change_sensor` of the tables of a code location."""
+    watch = Watch(code_location)
     requested = {key for key, table in watch.tables.items() if not table.asset.automation_conditions_by_key.get(key)}
 
     @dg.sensor(
@@ -58,17 +76,3 @@ def change_sensor(
         return Tick(context, watch, name, pace, requested).result()
 
     return look
-
-
-def _place(
-    name: str, assets: Sequence[Any], root: str | None, resources: Mapping[str, Any] | None
-) -> Callable[[dg.AssetKey], Location | None]:
-    """Where the tables of an asset's manager are."""
-    if (root is None) == (resources is None):
-        raise DefinitionError(
-            f"change_sensor '{name}' does not know where its tables are. Give either root=..., the root of the one "
-            f"DeltaIOManager, or resources=..., those of the definitions."
-        )
-    if root is None:
-        return by_manager(assets, resources or {})
-    return lambda _: Location(root)

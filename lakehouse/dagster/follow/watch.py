@@ -4,7 +4,7 @@ No row is read and no Spark is needed, so a table whose log only Spark can read 
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -12,23 +12,12 @@ from typing import Any, TypeAlias, cast
 import dagster as dg
 
 from lakehouse.cursor.unread import WEEK, Backlog, Unread
-from lakehouse.dagster.code_location import (
-    changes_of,
-    is_function,
-    manager_keys,
-    partitions_of,
-    table_ref,
-    tables_of,
-    writes_nothing,
-)
+from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
 from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
-from lakehouse.dagster.io_manager import managers_of
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head, Log
-from lakehouse.delta.table import Table
 from lakehouse.errors import LakehouseError
 from lakehouse.spark.table_version import TableRef
 
@@ -64,69 +53,21 @@ class UpToDate:
 Look: TypeAlias = Behind | UpToDate | LeftOut
 
 
-def by_manager(assets: Iterable[Any], resources: Mapping[str, Any]) -> Callable[[dg.AssetKey], Location | None]:
-    """Where the tables of each asset's manager are.
-
-    Args:
-        assets: The asset definitions, and the specs of tables that no asset makes.
-        resources: Those of the definitions.
-    """
-    keys, own = manager_keys(assets), managers_of(resources)
-
-    def place(key: dg.AssetKey) -> Location | None:
-        manager = own.get(keys.get(key, "io_manager"))
-        return None if manager is None else manager.location
-
-    return place
-
-
 class Watch:
-    """The incremental tables of a code location, and what each has not read.
+    """The incremental tables of a code location, and what each has not read."""
 
-    Args:
-        assets: Asset definitions, and the specs of tables that no asset makes.
-        place: Where the tables of an asset's manager are; None: no `DeltaIOManager` has it.
-    """
-
-    def __init__(self, assets: Iterable[Any], place: Callable[[dg.AssetKey], Location | None]) -> None:
-        listed = list(assets)
-        self._declared = tables_of(listed)
-        self._partitions = partitions_of(listed)
-        self._specs = {asset.key for asset in listed if isinstance(asset, dg.AssetSpec)}
+    def __init__(self, code_location: CodeLocation) -> None:
         self.tables: dict[dg.AssetKey, Followed] = {}
         self.left_out: dict[dg.AssetKey, str] = {}
-        for asset in listed:
-            if not is_function(asset) or writes_nothing(asset):
-                continue
-            sources = [asset.keys_by_input_name[name] for name in changes_of(asset)]
-            if sources:
-                self._add(asset, sources, place)
-
-    def _add(
-        self,
-        asset: dg.AssetsDefinition,
-        sources: Iterable[dg.AssetKey],
-        place: Callable[[dg.AssetKey], Location | None],
-    ) -> None:
-        refs = dict[dg.AssetKey, TableRef]()
-        for key in (asset.key, *sources):
-            root = place(key)
-            if root is None:
-                self.left_out[asset.key] = f"{key.to_user_string()} is no table of a DeltaIOManager"
-                return
-            refs[key] = table_ref(root, key, self._declared.get(key, Table()))
-        own = refs.pop(asset.key)
-        followed = tuple(
-            FollowedSource(key, ref, self._declared.get(key, Table()), self._partitions.get(key))
-            for key, ref in refs.items()
-        )
-        table = Followed(asset, own, self._declared[asset.key], followed)
-        named = any(ref.files is None for ref in table.refs)
-        why = None if named else table.why_out_of_reach()
-        if why is None:
-            self.tables[asset.key] = table
-        else:
-            self.left_out[asset.key] = why
+        for key, table in code_location.tables.items():
+            sources = code_location.followed_by(table) if table.is_written else ()
+            match _follow(table, sources) if sources else None:
+                case Followed() as followed:
+                    self.tables[key] = followed
+                case str() as why:
+                    self.left_out[key] = why
+                case None:
+                    pass
 
     def look(self, instance: dg.DagsterInstance) -> "Looks":
         """What each table has not read now; each log is opened once.
@@ -137,9 +78,7 @@ class Watch:
         """
         logs, tables = _Logs(), {key: _found_at(table, instance) for key, table in self.tables.items()}
         reachable = [table for table in tables.values() if table.why_out_of_reach() is None]
-        foreign = {
-            source.key: source.ref for table in reachable for source in table.sources if source.key in self._specs
-        }
+        foreign = {source.key: source.ref for table in reachable for source in table.sources if source.table.is_spec}
         refs = {ref for table in reachable for ref in table.refs}
 
         def look_at(table: Followed) -> Look:
@@ -152,6 +91,19 @@ class Watch:
             versions = list(readers.map(logs.data_version, foreign.values()))
         data_versions = {key: version for key, version in zip(foreign, versions, strict=True) if version is not None}
         return Looks(dict(zip(self.tables, looks, strict=True)), data_versions)
+
+
+def _follow(table: AssetTable, sources: Sequence[AssetTable]) -> Followed | str:
+    """A table with the tables whose changes it reads; or why it is left out, as a clause."""
+    refs = list[TableRef]()
+    for each in (table, *sources):
+        ref = each.ref
+        if ref is None:
+            return f"{each.name} is no table of a DeltaIOManager"
+        refs.append(ref)
+    followed = Followed(table, refs[0], tuple(map(FollowedSource, sources, refs[1:])))
+    are_named = any(ref.files is None for ref in refs)  # the last run knows where they are
+    return followed if are_named else followed.why_out_of_reach() or followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +163,7 @@ def _found_at(table: Followed, instance: dg.DagsterInstance) -> Followed:
     """The table with the addresses that its last run noted for catalog names."""
     if all(ref.files is not None for ref in table.refs):
         return table
-    event = instance.get_latest_materialization_event(table.asset.key)
+    event = instance.get_latest_materialization_event(table.table.key)
     noted = None if event is None else cast("Any", event).asset_materialization.metadata.get(LOCATIONS)
     return table if noted is None else table.found_at(cast("Mapping[str, str]", noted.value))
 

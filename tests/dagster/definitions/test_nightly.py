@@ -26,6 +26,7 @@ from lakehouse import (
     checks,
     incremental,
 )
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.making_checks import left_out
 from lakehouse.dagster.definitions.nightly import NIGHTLY
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, MadeCheck, last_made
@@ -241,7 +242,8 @@ def assets() -> Iterator[tuple[dg.AssetsDefinition, str]]:
 
 @pytest.mark.parametrize(("asset", "reason"), [*assets()], ids=lambda value: value if isinstance(value, str) else "")
 def test_the_page_of_a_table_that_no_recompute_gives_says_why(asset: dg.AssetsDefinition, reason: str) -> None:
-    assert str(why_not_recomputed(asset)).startswith(reason)
+    table = CodeLocation.of([asset], lambda _: None)[asset.key]
+    assert str(why_not_recomputed(table)).startswith(reason)
 
 
 def test_the_page_says_when_a_table_is_compared(tmp_path: Path) -> None:

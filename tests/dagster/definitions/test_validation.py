@@ -19,6 +19,7 @@ from lakehouse import (
     Snapshot,
     Table,
     checks,
+    incremental,
     validate,
 )
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
@@ -240,3 +241,5 @@ def test_two_inputs_of_one_upstream_are_refused_by_name_because_dagster_resolves
         DefinitionError, match=r"Input '(same|orders)' of asset 'doubled' .* '(same|orders)' \('orders'\)"
     ):
         validate(definitions("/lake", doubled))
+    with pytest.raises(DefinitionError, match="of asset 'doubled' names the upstream asset of another input"):
+        incremental(definitions("/lake", doubled), sensor="carry_changes")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from lakehouse.dagster.code_location import slice_of
 from lakehouse.dagster.follow.partitions import KeysOfRows
+from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.table import Table
 from lakehouse.errors import WriteError
 from tests.support.partitioned import SHOPS, Definition, of_one_dimension, of_several, texts_of, types_of, values_of

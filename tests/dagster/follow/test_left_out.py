@@ -9,8 +9,10 @@ import pytest
 from deltalake import write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, checks
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.followed import LeftOut
-from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch, by_manager
+from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch
+from lakehouse.dagster.io_manager import roots_of
 from tests.support.marked import FEED, append
 from tests.support.tables import DAYS, orders
 
@@ -110,7 +112,8 @@ def sold(root: Path, day: str) -> None:
 
 
 def looked(root: Path, *assets: Any, instance: dg.DagsterInstance | None = None) -> Any:
-    watch = Watch(assets, by_manager(assets, {"io_manager": DeltaIOManager(spark=object(), root=str(root))}))
+    manager = DeltaIOManager(spark=object(), root=str(root))
+    watch = Watch(CodeLocation.of(assets, roots_of({"io_manager": manager})))
     return watch.look(instance or dg.DagsterInstance.ephemeral()).tables
 
 

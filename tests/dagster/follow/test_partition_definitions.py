@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from lakehouse.dagster.code_location import slice_of
+from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.table import Table
 from lakehouse.errors import PartitionColumnError
 

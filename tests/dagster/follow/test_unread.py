@@ -15,11 +15,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table
 from lakehouse.cli.table_status import TableState, table_status
-from lakehouse.dagster.code_location import partitions_of, tables_of
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.follow.followed import LeftOut
-from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch, by_manager
+from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch
+from lakehouse.dagster.io_manager import roots_of
 from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
@@ -42,13 +43,15 @@ def daily(orders: Changes) -> Merge: ...
 
 
 def watched(root: Path, *assets: Any) -> Watch:
-    return Watch(assets, by_manager(assets, {"io_manager": DeltaIOManager(spark=object(), root=str(root))}))
+    manager = DeltaIOManager(spark=object(), root=str(root))
+    return Watch(CodeLocation.of(assets, roots_of({"io_manager": manager})))
 
 
 def checked(root: Path, asset: dg.AssetsDefinition, *assets: Any) -> Checked:
     manager = DeltaIOManager(spark=object(), root=str(root))
     managers = dict.fromkeys([asset.key, dg.AssetKey("orders")], manager)
-    return Checked.of(asset.key, asset, tables_of([asset, *assets]), partitions_of([asset, *assets]), managers, "seed")
+    code_location = CodeLocation.of([asset, *assets], roots_of({"io_manager": manager}))
+    return Checked.of(code_location[asset.key], code_location, managers, "seed")
 
 
 def act(chance: random.Random, root: Path, row: int) -> None:

@@ -48,7 +48,7 @@ def flights_history(flight_events: Changes) -> Merge:
     A late report takes its place among the others; a cancellation ends the flight's last row.
     """
     touched = flight_events.touched("flight_id")
-    rows = scd.type2(
+    states = scd.type2(
         touched.rows.withColumnRenamed("event", "status"),
         keys="flight_id",
         sequence_by="reported_at",
@@ -56,7 +56,7 @@ def flights_history(flight_events: Changes) -> Merge:
         ignore_null_updates=True,
         column_list=[name for name in HISTORY if name not in ("__START_AT", "__END_AT")],
     )
-    return Merge(rows.select(*HISTORY), touched)
+    return Merge(states.rows.select(*HISTORY), touched)
 
 
 @dg.asset(key_prefix="silver", ins={"flights": dg.AssetIn(key_prefix="silver")})

@@ -40,6 +40,7 @@ from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.listeners import Notice, PhaseEnded
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
 from lakehouse.writes.write import Write, complete, plan
@@ -151,7 +152,7 @@ class Materialization:
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
-        phases: The seconds that its phases took, by their names, if its calls are measured.
+        phases: The seconds that its phases took, by their names, while it listens.
     """
 
     spark: Callable[[], SparkSession]
@@ -165,6 +166,11 @@ class Materialization:
     _prefetched: bool = field(init=False, default=False)
     _partial: set[str] = field(init=False, default_factory=set[str])
     _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
+
+    def hear(self, notice: Notice) -> None:
+        """A listener that adds what each phase takes to its seconds."""
+        if isinstance(notice, PhaseEnded):
+            self.phases[notice.phase] = self.phases.get(notice.phase, 0.0) + notice.seconds
 
     @property
     def asset(self) -> Asset:
@@ -228,7 +234,7 @@ class Materialization:
             )
         if not read.is_whole:
             self._partial.add(source.at.ref.name)
-        return changes
+        return Changes(changes)
 
     def _holds_rows(self, position: Position | None) -> bool:
         """Whether the table may hold rows of a source that its position does not tell of."""
@@ -271,15 +277,13 @@ class Materialization:
         must_record = self._own_mark_is_old or are_old
         return replace(run, former_reads=former_reads(run), must_record=must_record, inputs=total(self._sizes))
 
-    def commit(
-        self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK, tell: Callable[[str], None] = lambda _: None
-    ) -> Outcome:
+    def commit(self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run, write = self._complete(write)
-        outcome = commit(self.spark(), run, write, retry, clock, tell)
+        outcome = commit(self.spark(), run, write, retry, clock)
         return replace(outcome, left_out=write.count_outside(run)) if isinstance(outcome, Committed) else outcome
 
-    def plan(self, write: Write, tell: Callable[[str], None] = lambda _: None) -> Statement | Skip:
+    def plan(self, write: Write) -> Statement | Skip:
         """The statement that would make the write true of the table as the run found it; nothing is written.
 
         Raises:
@@ -287,7 +291,7 @@ class Materialization:
         """
         run, write = self._complete(write)
         with as_explained(run):
-            return plan(self.spark(), run, write, run.head, tell)
+            return plan(self.spark(), run, write, run.head)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
         with as_explained(self.run):

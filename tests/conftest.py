@@ -26,9 +26,9 @@ from lakehouse.server.setup_errors import ServerError
 from lakehouse.server.versions import minor
 from lakehouse.spark.session import FACTORY_MODE
 from tests.support.commits import History
-from tests.support.contended import KEYED, SRC, copy
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.lake import Lake
+from tests.support.ready_runs import KEYED, SRC, copy
 from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS
 
 JAVA = "spark.driver.extraJavaOptions"
@@ -119,7 +119,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture
-def behind(made: Lake, lake: Lake) -> Lake:
+def moved_lake(made: Lake, lake: Lake) -> Lake:
     shutil.copytree(made.root, lake.root, dirs_exist_ok=True)
     return lake
 

@@ -1,7 +1,7 @@
 """A step as this project makes it, without Dagster: one materialization, from its position to its commit."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import get_annotations
 from pathlib import Path
@@ -22,7 +22,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
-from lakehouse.spark.progress import measured_by
+from lakehouse.spark.listeners import Notice, PhaseBegan, PhaseEnded, listening
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 Laps = Callable[[str], AbstractContextManager[object]]
@@ -169,4 +169,14 @@ class Ours:
 
 def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:
     """Laps around the phases of a commit."""
-    return nullcontext() if lap is untimed else measured_by(lambda phase: lap(f"- {phase}"))
+    if lap is untimed:
+        return nullcontext()
+    open_lap = ExitStack()
+
+    def listen(notice: Notice) -> None:
+        if isinstance(notice, PhaseBegan):
+            open_lap.enter_context(lap(f"- {notice.phase}"))
+        elif isinstance(notice, PhaseEnded):
+            open_lap.close()
+
+    return listening(listen)

@@ -1,6 +1,5 @@
 """One attempt of a write: planned, executed once, and looked for in the log however it ended."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -18,7 +17,7 @@ from lakehouse.errors import LakehouseError, RolledBackError, UnknownOutcomeErro
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
-from lakehouse.spark.progress import phase
+from lakehouse.spark.listeners import Message, phase, tell
 from lakehouse.writes.write import Write, plan
 
 
@@ -36,7 +35,6 @@ class Writing:
     write: Write
     retry: Retry
     clock: Clock
-    tell: Callable[[str], None]
     log: Log
     began: float
     lost: list[LostAttempt] = field(default_factory=list[LostAttempt])
@@ -89,15 +87,14 @@ def plan_attempt(writing: Writing, head: Head | None) -> Statement | Skip:
     plans = 1
     while True:
         try:
-            return plan(writing.spark, writing.run, writing.write, head, writing.tell)
+            return plan(writing.spark, writing.run, writing.write, head)
         except LakehouseError:
             raise
         except Exception as error:
             if Meaning.ROWS_LOST not in diagnose(error) or not writing.retry.allows(plans, writing.seconds_so_far):
                 raise explain_error(writing.run, error) from error
-            writing.tell(
-                f"Rows computed for {writing.run.name} were lost with their executor. They are computed again."
-            )
+            name = writing.run.name
+            tell(Message(f"Rows computed for {name} were lost with their executor. They are computed again."))
             plans += 1
 
 

@@ -7,7 +7,6 @@ The inputs are pinned, so a write that lost its commit may be planned and tried 
 "not committed" until the log says so: after every attempt, however it ended, the log is searched for it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -41,7 +40,8 @@ from lakehouse.errors import (
     UnsettledError,
 )
 from lakehouse.read.run import Run
-from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.listeners import Doing, Message, tell
+from lakehouse.spark.progress import watching
 from lakehouse.spark.session import interpreting
 from lakehouse.writes.write import Write
 
@@ -70,14 +70,7 @@ class _Defeated:
     error: Exception | None
 
 
-def commit(
-    spark: SparkSession,
-    run: Run,
-    write: Write,
-    retry: Retry,
-    clock: Clock = REAL_CLOCK,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+def commit(spark: SparkSession, run: Run, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
     """Makes the write true of its table in one commit, and a second one if a rival came between.
 
     Args:
@@ -86,7 +79,6 @@ def commit(
         write: What the asset returned.
         retry: How often a lost commit is tried again.
         clock: Time and chance.
-        tell: Receives a line about each lost attempt, and about unexpected work.
 
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
@@ -97,8 +89,8 @@ def commit(
         UnknownOutcomeError: The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
-    writing = Writing(spark, run, write, retry, clock, tell, run.ref.log(lambda: spark), clock.now())
-    with heard(spark):
+    writing = Writing(spark, run, write, retry, clock, run.ref.log(lambda: spark), clock.now())
+    with watching(spark):
         match _land(writing):
             case _Landed() as landed:
                 return _mend(writing, landed)
@@ -124,12 +116,12 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
             commit_ = next(writing.log.commits(other.version, other.version))
             return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
         with interpreting(writing.spark, total((writing.run.inputs, writing.log.size()))):
-            doing(f"comparing its result with {writing.run.name}")
+            tell(Doing(f"comparing its result with {writing.run.name}"))
             statement = plan.statement if plan is not None and plan.head == head else plan_attempt(writing, head)
             if isinstance(statement, Skip):
                 assert head is not None
                 return Unchanged(head.version)
-            doing(f"writing {writing.run.name}")
+            tell(Doing(f"writing {writing.run.name}"))
             attempt = try_once(writing, statement, head)
         if attempt.own is not None:
             recovered = attempt.error is not None
@@ -193,7 +185,7 @@ def _still_holds(mark: Mark, lost: LostAttempt) -> bool:
 def _wait(writing: Writing, lost: LostAttempt) -> None:
     number = len(writing.lost)
     wait = writing.retry.wait(number, writing.clock.random)
-    writing.tell(f"{sentence(writing.run, lost, number)} Attempt {number + 1} in {wait:.1f} s.")
+    tell(Message(f"{sentence(writing.run, lost, number)} Attempt {number + 1} in {wait:.1f} s."))
     writing.clock.sleep(wait)
 
 
@@ -236,7 +228,7 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
 def _behind(writing: Writing, landed: _Landed, times: int) -> Writing:
     """The same write, to be compared with the table after our own commit."""
     run, version = writing.run, landed.committed.commit.version
-    writing.tell(f"A rival changed rows of {run.name} just before version {version}; writing them again.")
+    tell(Message(f"A rival changed rows of {run.name} just before version {version}; writing them again."))
     writing.clock.sleep(writing.retry.wait(times, writing.clock.random))
     # Our own commit's epoch, so that a concurrent run is noticed; the positions before it, so that nothing is skipped.
     cursor = replace(Known.of(landed.mark, version), reads=run.cursor.reads)

@@ -34,7 +34,7 @@ from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.fitting import Breach, breach_text, with_plain_texts
-from lakehouse.spark.progress import phase
+from lakehouse.spark.listeners import phase
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.table_version import SparkLog, TableRef
 

@@ -17,7 +17,7 @@ from lakehouse.delta.table import UNSAFE_PROPERTIES
 from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError, UnsafeTableError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
-from lakehouse.spark.progress import phase
+from lakehouse.spark.listeners import phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import dagster as dg
 
 from lakehouse.dagster.code_location import is_function
 from lakehouse.errors import DefinitionError
+from lakehouse.spark.listeners import Listener, Message, Notice
 
 
 def value_of(text: str) -> str:
@@ -68,6 +69,16 @@ def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]
     except Exception:  # dg.materialize has no code location; Dagster exports no name of the error
         graph = op.job_def.asset_layer.asset_graph
     return frozenset(key.to_user_string() for key in graph.get_all_asset_keys())
+
+
+def to_log(log: dg.DagsterLogManager) -> Listener:
+    """A listener that writes messages to the log of the run."""
+
+    def listen(notice: Notice) -> None:
+        if isinstance(notice, Message):
+            log.log(notice.level, notice.text)
+
+    return listen
 
 
 def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:

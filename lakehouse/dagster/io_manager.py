@@ -30,6 +30,7 @@ from lakehouse.dagster.contexts import (
     keys_of_code_location,
     refuse_op,
     step_key,
+    to_log,
     value_of,
 )
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
@@ -53,12 +54,12 @@ from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.in_process import guard
 from lakehouse.server.safety import refuse_unsafe
-from lakehouse.spark.progress import adding_to, measured_by, phase, telling
+from lakehouse.spark.listeners import listening, phase
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.overwrite import Overwrite
@@ -108,16 +109,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 return source_of(context, self.location, self.session, reader).at.rows()
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(execution)
-            with measured_by(adding_to(step.phases)), phase("read"):
+            with listening(step.hear, to_log(execution.log)), phase("read"):
                 source = source_of(context, self.location, writer.session, reader)
                 if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                     step.pin(source)
                     return Postponed(source.at.rows) if context.dagster_type is POSTPONED else source.at.rows()
                 read = Read.from_metadata(context.definition_metadata or {})
-                with telling(execution.log.info):
-                    changes = step.changes(source, read, writer.archive)
-            if isinstance(changes.content, Everything) and changes.content.reason is not None:
-                execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {changes.content.reason}.")
+                changes = step.changes(source, read, writer.archive)
+            content = read_of(changes).content
+            if isinstance(content, Everything) and content.reason is not None:
+                execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {content.reason}.")
             return changes
 
     def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | NothingToDo | None) -> None:
@@ -145,8 +146,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if nothing is not None:
             return nothing
         refuse_second_driver(execution, step.asset.ref, self._driver)
-        with measured_by(adding_to(step.phases)), telling(context.log.info):
-            return step.commit(write, self.conflicts, tell=context.log.warning)
+        with listening(step.hear, to_log(context.log)):
+            return step.commit(write, self.conflicts)
 
     @property
     def location(self) -> Location:

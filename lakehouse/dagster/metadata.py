@@ -17,8 +17,7 @@ from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing
+from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.table_version import SparkLog, TableVersion
@@ -272,7 +271,7 @@ def _reads(run: Run) -> dg.MetadataValue[Any]:
     return dg.MetadataValue.table([dg.TableRecord(record) for record in records])
 
 
-def _read(changes: Changes) -> dict[str, str | int]:
+def _read(changes: SourceRead) -> dict[str, str | int]:
     row: dict[str, str | int] = {"table": changes.name, "after": changes.range.after, "upto": changes.range.upto}
     match changes.content:
         case Everything(reason=reason):

@@ -11,7 +11,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.log import Head, Log, VersionRange, commits_between
 from lakehouse.delta.text import fold
-from lakehouse.read.changes import LOG_NAMES, VERSION, Changes
+from lakehouse.read.content import LOG_NAMES, VERSION, SourceRead
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -118,7 +118,7 @@ def archived_after(archive: TableRef, source: TableVersion) -> int | None:
     return cursor.mark.log_after if isinstance(cursor, Known) else None
 
 
-def archive_begins(changes: Changes, cursor: Cursor, log: Log, head: Head | None) -> int | None:
+def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | None) -> int | None:
     """The version of the source after which a table holds every change once, when the log of these changes is appended.
 
     - A table that says so, that nobody else has changed, and whose position these changes follow: as before.

@@ -1,18 +1,23 @@
-"""What a range of changes holds: the whole source, nothing, or the change data feed, with times and newest images."""
+"""What a run reads of one source as changes: the whole source, nothing, or the change data feed, with its times."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.commit_info import NO_ROWS, Commit, Rows
+from lakehouse.delta.log import VersionRange
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.spark.exactness import are_exact, inexact_in
+from lakehouse.spark.table_version import TableVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ def times_of(commits: Iterable[tuple[int, int]], before: tuple[int, int] | None 
 
 CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
+"""The names of the feed's columns in a table that keeps them."""
 
 
 def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
@@ -154,3 +161,148 @@ def tells_otherwise(feed: Feed, columns: Iterable[StructField]) -> bool:
 
 
 Content: TypeAlias = Everything | Nothing | Feed
+
+
+class Use(Enum):
+    """What an asset's function took of a source that it reads as changes.
+
+    SOURCE: the whole source. CHANGED_ROWS: rows of the feed. KEYS: touched keys. TOUCHED_ROWS: the rows of a frame that
+    have touched keys.
+    """
+
+    SOURCE = auto()
+    CHANGED_ROWS = auto()
+    KEYS = auto()
+    TOUCHED_ROWS = auto()
+
+
+@dataclass(frozen=True, eq=False)
+class SourceRead:
+    """What a run reads of one source: the content of the versions `range`, and how it was found.
+
+    Args:
+        source_at: The source, pinned at the end of the range.
+        range: The versions.
+        content: What is in them.
+        commits: The commits of the range; empty if everything is read, or if an archive answers.
+        behind: Versions that a limit left to the next run.
+        key: The columns that identify a row of the source in every version of the range; empty if unknown.
+        refusal: Why the table's own position was refused; None unless a run tag named the version to continue from.
+        times: When the versions of the range were committed; None unless the asset keeps a history.
+        uses: What the asset's function has taken so far, as `Changes` and `Touched` record it.
+    """
+
+    source_at: TableVersion
+    range: VersionRange
+    content: Content
+    commits: tuple[Commit, ...] = ()
+    behind: int = 0
+    key: tuple[str, ...] = ()
+    refusal: str | None = None
+    times: Times | None = None
+    uses: set[Use] = field(default_factory=set[Use])
+
+    @property
+    def name(self) -> str:
+        return self.source_at.ref.name
+
+    @property
+    def newest(self) -> str | None:
+        """The digest of the commit at the end of the range; None if it was not read."""
+        match self.content:
+            case Nothing(since=str() as since):
+                return since
+            case Everything(newest=Commit() as commit) | Feed(newest=Commit() as commit):
+                return commit.digest
+            case _:
+                return self.commits[-1].digest if self.commits else None
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether the whole source is presented as inserts."""
+        return isinstance(self.content, Everything)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row changed, as far as known: a feed that did not come to the driver is not read to find out."""
+        match self.content:
+            case Everything():
+                return False
+            case Nothing():
+                return True
+            case Feed(rows=Local(rows=rows)):
+                return rows == 0
+            case Feed():
+                return False
+
+    @property
+    def source(self) -> DataFrame:
+        """The source as it was at the end of the range."""
+        return self.source_at.rows()
+
+    @cached_property
+    def feed(self) -> DataFrame:
+        """The change data feed of the range: the source's columns and the feed's own three."""
+        match self.content:
+            case Everything(committed=committed):
+                return self._as_inserted(self.source, committed)
+            case Nothing():
+                return self._as_inserted(self.source.limit(0), 0)
+            case Feed():
+                return self.content.frame
+
+    def _as_inserted(self, rows: DataFrame, committed: int) -> DataFrame:
+        at: Column = F.timestamp_millis(F.lit(committed))
+        version = F.lit(self.range.upto).cast("bigint")
+        return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: version, TIMESTAMP: at})
+
+    @cached_property
+    def log(self) -> DataFrame:
+        """The feed under the names of `LOG_NAMES`."""
+        return self.feed.withColumnsRenamed(LOG_NAMES)
+
+    def is_log(self, rows: DataFrame) -> bool:
+        """Whether rows are what `log` is, untouched, and the log of every commit of the range."""
+        whole = not isinstance(self.content, Feed) or self.content.archived or self.content.commits == self.commits
+        return whole and rows is self.log
+
+    @property
+    def commits_of_feed(self) -> tuple[Commit, ...]:
+        """The commits whose feed was read."""
+        return self.content.commits if isinstance(self.content, Feed) else ()
+
+    @property
+    def counts(self) -> Rows:
+        """How many rows the commits changed, by their own metrics."""
+        return sum((commit.rows for commit in self.commits_of_feed), NO_ROWS)
+
+    @property
+    def are_of_the_feed(self) -> bool:
+        """Whether the changes come from Delta's feed; an archive, or the whole source, needs another way."""
+        return isinstance(self.content, Feed) and not self.content.archived
+
+    @property
+    def read_no_feed(self) -> bool:
+        """Whether no feed is read to compute: it was already read, there is none, or the source is read instead."""
+        match self.content:
+            case Feed(rows=rows):
+                return isinstance(rows, Local)
+            case Everything() | Nothing():
+                return True
+
+    @property
+    def gave_changes(self) -> bool:
+        """Whether the function took the changed rows, as an `Append` must. Of a first read the source is these rows."""
+        return Use.CHANGED_ROWS in self.uses or (self.is_initial and Use.SOURCE in self.uses)
+
+    @property
+    def gave_a_part(self) -> bool:
+        """Whether the function took rows about the changes alone: an `Overwrite` of them would lose all other rows.
+
+        Whoever takes the whole source beside touched keys only looks which keys they are. Taking the source beside
+        changed rows proves nothing, because a line of a log may do that.
+        """
+        if self.is_initial:
+            return False
+        rows = {Use.CHANGED_ROWS, Use.TOUCHED_ROWS} & self.uses
+        return bool(rows) or (Use.KEYS in self.uses and Use.SOURCE not in self.uses)

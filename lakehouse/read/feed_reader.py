@@ -20,7 +20,7 @@ from lakehouse.read.feed_trust import Contradicted, Telling, find_contradiction,
 from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
 from lakehouse.spark.driver_rows import MORE, Local, bag_difference, is_empty, small
 from lakehouse.spark.fitting import conform
-from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.progress import watching
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import field_names, padding_like
@@ -163,8 +163,7 @@ class Feeds:
             if feed.range == range_:  # for this session; the one that read it may be another
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
         plan = _FeedPlan(at, pieces, replaced_within(commits) if stable else None, telling(log, commits))
-        doing(f"reading the changes of {at.ref.name}")
-        with heard(at.spark), interpreting(at.spark, log.size()):
+        with interpreting(at.spark, log.size()), watching(at.spark, f"reading the changes of {at.ref.name}"):
             try:
                 rows = plan.read(at.feed)
             except Exception as error:

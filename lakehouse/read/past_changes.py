@@ -11,18 +11,17 @@ from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.errors import RestateRefusedError
 from lakehouse.read.archive import Unanswered, archived_after, ask_archive
-from lakehouse.read.changes import LOG_NAMES, Changes
-from lakehouse.read.content import CHANGE, INSERT, TIMESTAMP, VERSION, Feed, Times, times_of
+from lakehouse.read.content import CHANGE, INSERT, LOG_NAMES, TIMESTAMP, VERSION, Feed, SourceRead, Times, times_of
 from lakehouse.read.feed_reader import Feeds, fit
 from lakehouse.read.feed_trust import Contradicted, Source, why_retyped, why_unreliable
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import compute_once
 from lakehouse.spark.fitting import conform
-from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 
-def read_backwards(changes: Changes, log: Log) -> Changes | None:
+def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
     """The longest tail of the source's history that can be read: the rows of its first version, and the feed since.
 
     Where a tail can be read, so can each shorter one; so the longest is searched for by halves.
@@ -37,7 +36,6 @@ def read_backwards(changes: Changes, log: Log) -> Changes | None:
     head, commits = log.head(), _contiguous(log, changes.range.upto)
     if head is None or not commits:
         return None
-    doing(f"reading the past of {changes.name}")
     longest = _tail(changes, log, head, commits)
     if longest is not None:
         return longest
@@ -62,7 +60,7 @@ def _contiguous(log: Log, upto: int) -> tuple[Commit, ...]:
     return tuple(reversed(commits))
 
 
-def _tail(changes: Changes, log: Log, head: Head, commits: tuple[Commit, ...]) -> Changes | None:
+def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]) -> SourceRead | None:
     """The first commit's rows as inserted by that commit, and what the later ones changed; None if unreadable."""
     first, at = commits[0], changes.source_at
     since = commits if first.is_first else commits[1:]
@@ -70,7 +68,7 @@ def _tail(changes: Changes, log: Log, head: Head, commits: tuple[Commit, ...]) -
         return None
     stable = not any(commit.operation in SCHEMA_CHANGES for commit in since)
     try:
-        with heard(at.spark):
+        with watching(at.spark, f"reading the past of {changes.name}"):
             content = Feeds().read(at, since, log, stable=stable)
             if isinstance(content, Contradicted):
                 return None
@@ -107,7 +105,7 @@ def _as_inserted(at: TableVersion, first: Commit) -> DataFrame:
     return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: F.lit(first.version).cast("bigint"), TIMESTAMP: committed})
 
 
-def restate(asset: str, source: Source, position: Position | None, archive: TableRef | None, moment: str) -> Changes:
+def restate(asset: str, source: Source, position: Position | None, archive: TableRef | None, moment: str) -> SourceRead:
     """The changes of a source whose commits came at a moment or later, with their times.
 
     Args:
@@ -149,7 +147,7 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
     range_ = VersionRange(since, archived.upto)
     replayed = {version: time for version, time in times.items() if version > since}
     times_since = Times(times[since], upto, replayed)
-    return Changes(pinned, range_, later, behind=source.head.version - archived.upto, times=times_since)
+    return SourceRead(pinned, range_, later, behind=source.head.version - archived.upto, times=times_since)
 
 
 def _millis(asset: str, moment: str) -> int:

@@ -11,8 +11,7 @@ from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commit_at
 from lakehouse.delta.text import fold
 from lakehouse.errors import ChangeFeedDisabledError, GapError
-from lakehouse.read.changes import LOG_NAMES, Changes
-from lakehouse.read.content import Everything, Feed, Nothing
+from lakehouse.read.content import LOG_NAMES, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile, Refuse
 from lakehouse.read.feed_reader import Feeds, fit
 from lakehouse.read.feed_trust import Contradicted, Source, why_laid_out_meanwhile
@@ -28,7 +27,7 @@ from lakehouse.read.read_plan import (
 )
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import small
-from lakehouse.spark.progress import heard
+from lakehouse.spark.progress import watching
 
 
 def read_changes(
@@ -37,7 +36,7 @@ def read_changes(
     feeds: Feeds,
     ahead: Callable[[], None] = lambda: None,
     cause: BaseException | None = None,
-) -> Changes:
+) -> SourceRead:
     """The changes of a source, up to the version that the source is pinned at.
 
     Args:
@@ -71,12 +70,12 @@ def read_changes(
             outcome, error = _read_archive(plan)
         case _:
             assert_never(plan)
-    return outcome if isinstance(outcome, Changes) else read_changes(outcome, facts, feeds, ahead, error)
+    return outcome if isinstance(outcome, SourceRead) else read_changes(outcome, facts, feeds, ahead, error)
 
 
 def _read_feed(
     plan: ReadFeed, feeds: Feeds, ahead: Callable[[], None]
-) -> tuple[Changes | ReadPlan, BaseException | None]:
+) -> tuple[SourceRead | ReadPlan, BaseException | None]:
     """The feed of the commits that one run reads; or what is read instead, and the error if there was one."""
     source, batch = plan.facts.source, plan.batch
     ahead()
@@ -94,10 +93,10 @@ def _read_feed(
     return (changes, None) if moved is None else (plan.without_feed(moved, is_believed=False), None)
 
 
-def _of_batch(plan: ReadNothing | ReadFeed, content: Feed | Nothing) -> Changes:
+def _of_batch(plan: ReadNothing | ReadFeed, content: Feed | Nothing) -> SourceRead:
     batch, facts = plan.batch, plan.facts
     key = _key(facts.source, batch)
-    return Changes(batch.at, batch.range, content, batch.commits, batch.behind, key, facts.refusal)
+    return SourceRead(batch.at, batch.range, content, batch.commits, batch.behind, key, facts.refusal)
 
 
 def _key(source: Source, batch: Batch) -> tuple[str, ...]:
@@ -110,14 +109,14 @@ def _key(source: Source, batch: Batch) -> tuple[str, ...]:
     return unique_key(source.log, source.head, source.at.ref.name, promised, batch.commits)
 
 
-def _read_archive(plan: ReadArchive) -> tuple[Changes | ReadPlan, BaseException | None]:
+def _read_archive(plan: ReadArchive) -> tuple[SourceRead | ReadPlan, BaseException | None]:
     """What an archive holds of the range; or what is read instead, if it cannot be read."""
     archived, source = plan.archived, plan.facts.source
     at = replace(source.at, version=archived.upto)
     try:
         frame = fit(archived.rows(), {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
         frame = frame if at.where is None else frame.where(at.where)
-        with heard(at.spark):
+        with watching(at.spark):
             rows = small(frame) or frame
     except Exception as error:
         if why_unreadable(error) is None:
@@ -125,12 +124,12 @@ def _read_archive(plan: ReadArchive) -> tuple[Changes | ReadPlan, BaseException 
         return plan.without_archive(), error
     content = Feed(rows, "the archive", archived=True, newest=commit_at(source.log, at.version))
     behind = source.head.version - at.version
-    return Changes(at, archived.range, content, behind=behind, refusal=plan.facts.refusal), None
+    return SourceRead(at, archived.range, content, behind=behind, refusal=plan.facts.refusal), None
 
 
-def _everything(source: Source, reason: str | None) -> Changes:
+def _everything(source: Source, reason: str | None) -> SourceRead:
     newest = commit_at(source.log, source.head.version)
-    return Changes(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))
+    return SourceRead(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))
 
 
 def unique_key(

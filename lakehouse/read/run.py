@@ -14,8 +14,7 @@ from lakehouse.delta.log import Head, Log, Size, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import Nothing
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
 from lakehouse.spark.table_version import TableRef
 from lakehouse.spark.types import partition_types
@@ -55,7 +54,7 @@ class Run:
     cursor: Cursor
     head: Head | None = None
     aliases: frozenset[str] = frozenset()
-    changes: tuple[Changes, ...] = ()
+    changes: tuple[SourceRead, ...] = ()
     former_reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
     snapshot_inputs: Mapping[str, Position] = field(default_factory=dict[str, Position])
     slice: Slice | None = None
@@ -226,7 +225,7 @@ class Run:
         )
 
 
-def _moves(changes: Changes) -> bool:
+def _moves(changes: SourceRead) -> bool:
     """Whether the range contains something that the next run should not look at again."""
     has_rows = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
     return not isinstance(changes.content, Nothing) or has_rows or changes.behind > 0

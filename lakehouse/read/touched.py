@@ -1,7 +1,8 @@
 """The keys that a range of changes touched, and the rows that belong to them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import TYPE_CHECKING, overload
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -11,8 +12,9 @@ from pyspark.sql.types import StructType
 from lakehouse.delta.keys import KeyPredicate
 from lakehouse.delta.text import Literal, fold, quote
 from lakehouse.errors import ColumnMissingError, WriteError
-from lakehouse.read.content import rows_after
+from lakehouse.read.content import SourceRead, Use, rows_after
 from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
+from lakehouse.scd.events import Events
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.types import pads
 
@@ -26,15 +28,30 @@ class Touched:
         touched: Which keys they are.
         source: The rows that `rows` restricts: the source at the end of the range, with the key's columns; None if
             the keys of two sources were united.
-        inputs: The sources whose changes touched the keys.
+        reads: What the run reads of the sources whose changes touched the keys.
         also: The conditions on rows of the source that are among `rows` whatever their key.
     """
 
     columns: tuple[str, ...]
     touched: EveryKey | SomeKeys
     source: DataFrame | None
-    inputs: tuple[str, ...]
+    reads: tuple[SourceRead, ...]
     also: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes
+
+        def __getattr__(self, name: str) -> object:
+            if hasattr(DataFrame, name):
+                raise AttributeError(
+                    f"Touched keys are no DataFrame, so they have no `{name}`. The rows of the source with these keys "
+                    f"are touched.rows, and the rows of another frame are touched.of(frame)."
+                )
+            return object.__getattribute__(self, name)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The sources whose changes touched the keys."""
+        return tuple(read.name for read in self.reads)
 
     @property
     def name(self) -> str:
@@ -84,6 +101,7 @@ class Touched:
             raise WriteError(
                 f"The touched keys of {self.name} come from two sources, so `rows` of which? Use of(frame)."
             )
+        self._record_rows()
         match self.touched:
             case EveryKey():
                 return self.source
@@ -95,15 +113,28 @@ class Touched:
                 pass
         return self._with_others(self.source)
 
-    def of(self, frame: DataFrame) -> DataFrame:
-        """Any frame, restricted to the touched keys; two NULLs are the same key.
+    @overload
+    def of(self, frame: DataFrame) -> DataFrame: ...
+
+    @overload
+    def of(self, frame: Events) -> Events: ...
+
+    def of(self, frame: DataFrame | Events) -> DataFrame | Events:
+        """Any frame, or what events come to, restricted to the touched keys; two NULLs are the same key.
 
         If the keys have a condition (`also=`) and the frame has its columns: with the rows that match the condition.
 
         Raises:
             ColumnMissingError: The frame lacks a column of the keys.
         """
+        if isinstance(frame, Events):
+            return replace(frame, rows=self.of(frame.rows))
+        self._record_rows()
         return self._with_others(frame) if self.also and self._resolves(frame) else self.restrict(frame)
+
+    def _record_rows(self) -> None:
+        for read in self.reads:
+            read.uses.add(Use.TOUCHED_ROWS)
 
     def restrict(self, frame: DataFrame) -> DataFrame:
         """The rows of a frame that have a touched key, and no others.
@@ -152,7 +183,7 @@ class Touched:
             case SomeKeys(rows=rows):
                 facts = self.restrict(frame).select(*map(quote, columns))
                 keys = SomeKeys(columns, UnreadRows(facts) if isinstance(rows, UnreadRows) else facts)
-        return Touched(columns, keys, frame, self.inputs, self.also)
+        return Touched(columns, keys, frame, self.reads, self.also)
 
     def __or__(self, other: "Touched") -> "Touched":
         """The keys touched on either side; both name the same columns.
@@ -175,7 +206,7 @@ class Touched:
             self.columns,
             keys,
             source,
-            tuple(dict.fromkeys([*self.inputs, *other.inputs])),
+            tuple(dict.fromkeys([*self.reads, *other.reads])),
             tuple(dict.fromkeys([*self.also, *other.also])),
         )
 

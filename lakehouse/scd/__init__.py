@@ -1,10 +1,12 @@
-"""Slowly changing dimensions from events: DataFrame to DataFrame, with the parameters and the meaning of AUTO CDC.
+"""Slowly changing dimensions from events, with the parameters and the meaning of AUTO CDC.
 
-In: every event of some keys, in any order. Out: `type1` their current rows, `type2` their rows with intervals.
+In: every event of some keys, in any order. Out: `Events`: of `type1` their current rows, of `type2` their rows with
+intervals.
 Law: the result depends on the events alone, not on the order in which they arrived, nor on how they were batched.
 Read: columns, events, ignored_nulls, dimensions.
 """
 
 from lakehouse.scd.dimensions import as_of, type1, type2
+from lakehouse.scd.events import Events
 
-__all__ = ["as_of", "type1", "type2"]
+__all__ = ["Events", "as_of", "type1", "type2"]

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.errors import EventOptionError
@@ -15,6 +13,7 @@ from lakehouse.scd.events import (
     DELETES,
     NEXT,
     SEQUENCE,
+    Events,
     complete_sequence,
     in_order,
     mark_events,
@@ -24,36 +23,6 @@ from lakehouse.scd.events import (
 )
 from lakehouse.scd.ignored_nulls import NullUpdates, fill
 from lakehouse.spark.types import comparable
-
-_MARK = "lakehouse.apply_as_truncates"
-
-
-def with_truncates(frame: DataFrame, keys: tuple[str, ...], condition: str) -> DataFrame:
-    """The frame, whose key columns say by which condition events were applied as truncates."""
-    return _with_metadata(frame, {key: {**frame.schema[key].metadata, _MARK: condition} for key in keys})
-
-
-def truncates_of(schema: StructType) -> str | None:
-    """The condition by which events were applied as truncates; None if none were."""
-    return next((field.metadata[_MARK] for field in schema.fields if _MARK in field.metadata), None)
-
-
-def without_mark(frame: DataFrame) -> DataFrame:
-    """The frame as a table is to hold it."""
-    marked = {field.name: dict(field.metadata) for field in frame.schema.fields if _MARK in field.metadata}
-    for metadata in marked.values():
-        del metadata[_MARK]
-    return _with_metadata(frame, marked) if marked else frame
-
-
-def _with_metadata(frame: DataFrame, metadata: dict[str, dict[str, Any]]) -> DataFrame:
-    return frame.select(
-        *(
-            F.col(quote(name)).alias(name, metadata=metadata[name]) if name in metadata else F.col(quote(name))
-            for name in frame.columns
-        )
-    )
-
 
 _TRUNCATES, _LOW = "__scd_truncates", "__scd_low"
 
@@ -70,7 +39,7 @@ def type1(
     ignore_null_updates: bool = False,
     ignore_null_updates_column_list: Sequence[str] | None = None,
     ignore_null_updates_except_column_list: Sequence[str] | None = None,
-) -> DataFrame:
+) -> Events:
     """The row that each key has after all of its events; a key whose newest event deletes it has none.
 
     The result depends on the events alone: not on their order of arrival, nor on how often one of them came. Parameters
@@ -92,7 +61,7 @@ def type1(
         ignore_null_updates_except_column_list: The columns in which it does not, instead.
 
     Returns:
-        The kept columns in the events' order.
+        The rows, with the kept columns in the events' order.
 
     Raises:
         EventOptionError: The options and the columns of the events do not fit together.
@@ -121,8 +90,7 @@ def type1(
     frame = mark_events(function, events, layout, sequence_by, conditions)
     since_truncates = frame if apply_as_truncates is None else _after_truncates(frame, layout)
     newest = fill(in_order(since_truncates, layout), layout, ignored).where(f"{NEXT} IS NULL AND NOT {DELETES}")
-    rows = newest.selectExpr(*map(quote, layout.names))
-    return rows if apply_as_truncates is None else with_truncates(rows, layout.keys, apply_as_truncates)
+    return Events(newest.selectExpr(*map(quote, layout.names)), apply_as_truncates, ignored)
 
 
 def _after_truncates(frame: DataFrame, layout: ResultColumns) -> DataFrame:
@@ -149,7 +117,7 @@ def type2(
     ignore_null_updates_except_column_list: Sequence[str] | None = None,
     track_history_column_list: Sequence[str] | None = None,
     track_history_except_column_list: Sequence[str] | None = None,
-) -> DataFrame:
+) -> Events:
     """The rows that each key has had, each with the interval `[__START_AT, __END_AT)` in which it was current.
 
     The result depends on the events alone: not on their order of arrival, nor on how often one of them came. Parameters
@@ -171,8 +139,9 @@ def type2(
         track_history_except_column_list: The columns whose change begins none, instead.
 
     Returns:
-        The kept columns in the events' order, then `__START_AT` and `__END_AT` of the type of the sequence. The current
-        row of a key has NULL as its end; a key that is deleted has no current row. Intervals of a key do not overlap.
+        The rows, with the kept columns in the events' order, then `__START_AT` and `__END_AT` of the type of the
+        sequence. The current row of a key has NULL as its end; a key that is deleted has no current row. Intervals of a
+        key do not overlap.
 
     Raises:
         EventOptionError: The options and the columns of the events do not fit together.
@@ -203,7 +172,7 @@ def type2(
     ).columns(function, layout)
     deletes = ("apply_as_deletes", "FALSE" if apply_as_deletes is None else apply_as_deletes)
     ordered = in_order(mark_events(function, events, layout, sequence_by, {DELETES: deletes}), layout)
-    return _intervals(fill(ordered, layout, ignored), layout, tracked)
+    return Events(_intervals(fill(ordered, layout, ignored), layout, tracked), ignored_nulls=ignored)
 
 
 def _intervals(events: DataFrame, layout: ResultColumns, tracked: tuple[str, ...]) -> DataFrame:
@@ -235,7 +204,7 @@ _AT, _START, _END = "__scd_at", "__scd_start", "__scd_end"
 
 def as_of(
     facts: DataFrame,
-    history: DataFrame,
+    history: DataFrame | Events,
     at: str | Column,
     keys: Names,
     *,
@@ -259,6 +228,7 @@ def as_of(
         EventOptionError: A column is missing or stands on both sides, or Spark cannot resolve `at`.
     """
     function = "scd.as_of()"
+    history = history.rows if isinstance(history, Events) else history
     key = (keys,) if isinstance(keys, str) else tuple(keys)
     require_columns(function, "keys", key, facts.columns)
     for option, names in (("keys", key), ("start_at", (start_at,)), ("end_at", (end_at,))):

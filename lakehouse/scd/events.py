@@ -3,7 +3,8 @@
 Errors that depend on rows are raised inside the plan, where a commit finds them as broken promises.
 """
 
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -22,6 +23,33 @@ SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"
 _BEFORE = "__scd_before"
 Condition: TypeAlias = tuple[str, str | Column]
 """The name of an option, and its value: a column, or an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """What events come to: the rows, and which events and values were left out on the way.
+
+    A `Merge` takes it as its rows, and `touched.of(...)` restricts it. It is no DataFrame, so that no method of one
+    loses what was left out; `dataclasses.replace(events, rows=...)` gives it other rows.
+
+    Args:
+        rows: The rows of the result.
+        truncates: The condition by which events were applied as truncates; None if none were.
+        ignored_nulls: The columns in which a NULL of an update left the value as it was.
+    """
+
+    rows: DataFrame
+    truncates: str | None = None
+    ignored_nulls: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes
+
+        def __getattr__(self, name: str) -> object:
+            if hasattr(DataFrame, name):
+                raise AttributeError(
+                    f"Events are no DataFrame, so they have no `{name}`. Their rows are one: events.rows.{name}"
+                )
+            return object.__getattribute__(self, name)
 
 
 def mark_events(

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -151,11 +151,16 @@ def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
     Args:
         directory: Where the jars are.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
+        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
     """
     return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
 
 
-def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str | None:
+def fetch(
+    directory: Path = DIRECTORY,
+    jars: Sequence[Jar] = (),
+    retrieve: Callable[[list[Jar], Path, str | None], str] | None = None,
+) -> str | None:
     """Fetches every missing jar, from the repository that the environment names (`REPOSITORY`).
 
     A jar with the right content stays, so the files can be copied by hand if the machine reaches no repository.
@@ -163,6 +168,7 @@ def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str | None:
     Args:
         directory: Where the jars are to be.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
+        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
 
     Returns:
         What failed; None on success.
@@ -174,7 +180,7 @@ def fetch(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str | None:
         directory.mkdir(parents=True, exist_ok=True)
         # Beside the target, so that a jar appears under its name whole and checked, or not at all.
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
-            answer = _retrieve(missing, Path(scratch), os.environ.get(REPOSITORY))
+            answer = (retrieve or _retrieve)(missing, Path(scratch), os.environ.get(REPOSITORY))
             for jar in missing:
                 if not _is_pinned(jar, Path(scratch)):
                     return (

@@ -68,7 +68,7 @@ def _leave(_signal: int, _frame: object) -> None:
 def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvous) -> str:
     """Returns when the server should end or has ended, with the reason."""
     with rendezvous.log.open("rb") as log:
-        port = _port(jvm, log)
+        port = port_of(jvm, log, _LISTENS_WITHIN)
     if port is None:
         return _exit(jvm) if jvm.poll() is not None else f"it did not listen within {_LISTENS_WITHIN} seconds"
     token = os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"]
@@ -93,9 +93,9 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
         used.let_go()
 
 
-def _port(jvm: subprocess.Popen[bytes], log: IO[bytes]) -> int | None:
-    """The port on which the JVM reports that it listens; None if the JVM ends or the time is up before."""
-    output, deadline = b"", time.monotonic() + _LISTENS_WITHIN
+def port_of(jvm: subprocess.Popen[bytes], log: IO[bytes], within: float) -> int | None:
+    """The port on which the JVM reports that it listens; None if the JVM ends or so many seconds are up before."""
+    output, deadline = b"", time.monotonic() + within
     while True:
         ended = jvm.poll() is not None
         output += log.read()

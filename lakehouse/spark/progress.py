@@ -1,65 +1,26 @@
-"""What a long step is doing, and what its phases took.
+"""How far Spark is with the queries of a step, as sentences for its listeners.
 
 The progress of classic Spark's jobs is here too: the one place that asks for a Spark context.
 """
 
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from logging import INFO
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 from uuid import uuid4
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-Lap: TypeAlias = Callable[[str], AbstractContextManager[object]]
-"""Opened around a phase, by its name."""
-_LAP: ContextVar[Lap | None] = ContextVar("lap", default=None)
-
-
-@contextmanager
-def measured_by(lap: Lap) -> Generator[None]:
-    """While it is open, `lap` is opened around each phase of this context."""
-    token = _LAP.set(lap)
-    try:
-        yield
-    finally:
-        _LAP.reset(token)
-
-
-@contextmanager
-def phase(name: str) -> Generator[None]:
-    """A phase of the step; as a decorator, a call of the function is one."""
-    lap = _LAP.get()
-    if lap is None:
-        yield
-        return
-    with lap(name):
-        yield
-
-
-def adding_to(seconds: dict[str, float]) -> Lap:
-    """A lap that adds what each phase takes to its seconds."""
-
-    @contextmanager
-    def lap(name: str) -> Generator[None]:
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - began
-
-    return lap
-
+from lakehouse.spark.listeners import Doing, Message, Notice, listeners, listening, tell
 
 if TYPE_CHECKING:  # a client of Spark Connect has no such thing
     from pyspark import SparkContext, StatusTracker
 
-INTERVAL = 1.0
-"""Seconds between two questions."""
 _GROUP = "spark.jobGroup.id"
 
 
@@ -82,7 +43,7 @@ def polling(spark: SparkSession, report: Report) -> Generator[None]:
 
     Args:
         spark: A classic session.
-        report: Called from a thread of its own.
+        report: Called from a thread of its own, to which the same listen, each `Listeners.interval`.
     """
     context = _context(spark)
     if context is None:
@@ -90,7 +51,8 @@ def polling(spark: SparkSession, report: Report) -> Generator[None]:
         return
     given = context.getLocalProperty(_GROUP)
     group, over = given or f"lakehouse-{uuid4().hex}", Event()
-    thread = Thread(target=_ask, args=(context, group, report, over), name="lakehouse-progress", daemon=True)
+    question = (_ask, context, group, report, over)
+    thread = Thread(target=copy_context().run, args=question, name="lakehouse-progress", daemon=True)
     context.setLocalProperty(_GROUP, group)
     thread.start()
     try:
@@ -114,7 +76,7 @@ def _ask(context: "SparkContext", group: str, report: Report, over: Event) -> No
     with suppress(Exception):
         tracker = context.statusTracker()
         before = frozenset(tracker.getJobIdsForGroup(group))
-        while not over.wait(INTERVAL):
+        while not over.wait(listeners().interval):
             active = frozenset(tracker.getActiveJobsIds())
             jobs = frozenset(tracker.getJobIdsForGroup(group)) - before
             if jobs & active:
@@ -135,10 +97,6 @@ def _stages(tracker: "StatusTracker", jobs: frozenset[int], active: frozenset[in
     return list(progress.values()), running
 
 
-PAUSE = 10.0
-"""Seconds without a word at the beginning, and between two sentences."""
-
-
 class Stage(Protocol):
     """One stage of a query, as Spark Connect's client describes it."""
 
@@ -154,26 +112,31 @@ class Stage(Protocol):
         ...
 
 
-@dataclass
-class Progress:
-    """Turns Spark's reports, a few seconds apart or several a second, into a sentence every `PAUSE` seconds.
+@dataclass(eq=False)
+class QueryWatch:
+    """Turns Spark's reports, a few seconds apart or several a second, into a message every `Listeners.pause` seconds.
 
     Args:
-        tell: Takes a sentence.
+        spark: The session whose queries are reported.
+        doing: What the step is at; the listeners' `Doing` says another.
         now: The time in seconds.
-        doing: What the step is at.
     """
 
-    tell: Callable[[str], None]
-    now: Callable[[], float] = time.monotonic
+    spark: SparkSession
     doing: str = "computing"
+    now: Callable[[], float] = time.monotonic
     _queries: dict[str, float] = field(default_factory=dict[str, float])
     _last_report: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._last_report = self.now()
 
-    def __call__(
+    def __call__(self, notice: Notice) -> None:
+        """Hears what the step is doing."""
+        if isinstance(notice, Doing):
+            self.doing = notice.what
+
+    def report(
         self,
         stages: Iterable[Stage] | None,
         inflight_tasks: int,
@@ -181,15 +144,15 @@ class Progress:
         done: bool,  # noqa: FBT001
     ) -> None:
         """One report; the signature is Spark Connect's `ProgressHandler`."""
-        query, now = str(operation_id), self.now()
+        query, now, pause = str(operation_id), self.now(), listeners().pause
         if done:
             self._queries.pop(query, None)
             return
         began = self._queries.setdefault(query, now)
-        if now - self._last_report < PAUSE or now - began < PAUSE:
+        if now - self._last_report < pause or now - began < pause:
             return
         self._last_report = now
-        self.tell(sentence(self.doing, list(stages or ()), inflight_tasks, now - began))
+        tell(Message(sentence(self.doing, list(stages or ()), inflight_tasks, now - began), INFO))
 
 
 def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> str:
@@ -212,53 +175,28 @@ def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> s
     )
 
 
-_HEARS: ContextVar["Progress | None"] = ContextVar("progress", default=None)
-_HEARD: ContextVar[tuple[SparkSession, ...]] = ContextVar("heard", default=())
-"""The sessions whose queries are reported; Spark Connect registers a handler once, however often it is asked."""
-
-
 @contextmanager
-def telling(tell: Callable[[str], None]) -> Generator[None]:
-    """While it is open, `tell` receives the progress of queries inside `heard`."""
-    token = _HEARS.set(Progress(tell))
-    try:
-        yield
-    finally:
-        _HEARS.reset(token)
+def watching(spark: SparkSession, what: str | None = None) -> Generator[None]:
+    """While it is open, the listeners are told how far the session's long queries are; within itself it adds nothing.
 
+    Spark Connect registers a handler once, however often it is asked.
 
-def doing(what: str) -> None:
-    """Sets what the step is doing for later reports, for example "comparing orders"."""
-    if (handler := _HEARS.get()) is not None:
-        handler.doing = what
-
-
-@contextmanager
-def heard(spark: SparkSession) -> Generator[None]:
-    """Reports the session's queries to the listener of this step, if there is one; within itself it does nothing."""
-    handler, sessions = _HEARS.get(), _HEARD.get()
-    if handler is None or any(session is spark for session in sessions):
+    Args:
+        spark: The session.
+        what: What the step computes, for `Doing`; None if it goes on with what it computes.
+    """
+    if what is not None:
+        tell(Doing(what))
+    each = listeners().each
+    watches = [listener for listener in each if isinstance(listener, QueryWatch)]
+    if not each or any(watch.spark is spark for watch in watches):
         yield
         return
-    token = _HEARD.set((*sessions, spark))
-    try:
-        with _registering(spark, handler) if _is_registered(spark, handler) else polling(spark, handler):
-            yield
-    finally:
-        _HEARD.reset(token)
-
-
-@contextmanager
-def _registering(spark: Any, handler: Progress) -> Generator[None]:
-    try:
+    watch, session = QueryWatch(spark, what or (watches[-1].doing if watches else "computing")), cast("Any", spark)
+    with listening(watch), ExitStack() as reports:
+        try:
+            session.registerProgressHandler(watch.report)
+            reports.callback(session.removeProgressHandler, watch.report)
+        except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
+            reports.enter_context(polling(spark, watch.report))
         yield
-    finally:
-        spark.removeProgressHandler(handler)
-
-
-def _is_registered(spark: Any, handler: Progress) -> bool:
-    try:
-        spark.registerProgressHandler(handler)
-    except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
-        return False
-    return True

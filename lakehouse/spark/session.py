@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Size
 from lakehouse.delta.text import quote
-from lakehouse.spark.progress import heard
+from lakehouse.spark.progress import watching
 
 REQUIRED = {
     # Spark 4.2.0 waits for ever where a plain Python function reads the columns of a scan (SPARK-58241).
@@ -129,7 +129,7 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
     clone = _clone(spark)
     try:
         _use(clone, spark)  # a clone has the settings, and begins in the default catalog
-        with heard(clone):
+        with watching(clone):
             yield clone
     finally:
         _end(clone.client)

@@ -1,6 +1,6 @@
 """`Aggregate`: counts and sums that a step adds to, instead of recomputing its groups."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, cast, final
@@ -13,8 +13,10 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import DefinitionError, MissingKeyError, WriteError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
+from lakehouse.spark.listeners import Message, tell
 from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
@@ -80,7 +82,7 @@ class Aggregate(Write):
     @cached_property
     def computation(self) -> Sums:
         """The counts and sums, as SQL."""
-        return Sums(self.changes, self.groups, self.count, self.sums, self.where)
+        return Sums(read_of(self.changes), self.groups, self.count, self.sums, self.where)
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
@@ -103,7 +105,7 @@ class Aggregate(Write):
             return "all sums are computed, and those that differ are written"
         return "what changed is added to the sums of its groups"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return changes.name == self.changes.name
 
     def describe(self, run: Run, partial: Collection[str]) -> None:
@@ -117,7 +119,7 @@ class Aggregate(Write):
         write = replace(self, sums=sums)
         return replace(pinned.run, sums=write.computation.digest), write
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """Adds to the sums if the table is known to hold them, and otherwise recomputes and compares them."""
         self._refuse_other_groups(run, head)
         sums = self.computation
@@ -126,7 +128,7 @@ class Aggregate(Write):
             return plan_rows(spark, run, Overwrite(sums.rows), head)
         match add(spark, run, sums, head):
             case Recompute(reason=reason):
-                tell(f"{run.name} recomputes all its sums: {reason}.")
+                tell(Message(f"{run.name} recomputes all its sums: {reason}."))
                 return plan_rows(spark, run, Overwrite(sums.rows), head, recompute=True)
             case statement:
                 return statement

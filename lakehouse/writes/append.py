@@ -11,7 +11,7 @@ from lakehouse.delta.log import Head
 from lakehouse.difference.difference import missing_from
 from lakehouse.difference.statements import Insert, MarkOnly, Skip, Statement
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import conform
@@ -59,8 +59,8 @@ class Append(Stated):
             return "rows are added"
         return f"rows that {'the table' if run.slice is None else 'the partition'} lacks are added"
 
-    def answers_for(self, changes: Changes) -> bool:
-        return changes.is_used
+    def answers_for(self, changes: SourceRead) -> bool:
+        return changes.gave_changes
 
     def describe(self, run: Run, partial: Collection[str]) -> None:
         """Nothing: only the rows say what is added."""

@@ -21,7 +21,18 @@ from lakehouse.difference.difference import difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import RestateRefusedError, WriteError
 from lakehouse.read.changes import Changes
-from lakehouse.read.content import CHANGE, DELETE, TIMESTAMP, VERSION, Everything, Feed, Nothing, Times, times_of
+from lakehouse.read.content import (
+    CHANGE,
+    DELETE,
+    TIMESTAMP,
+    VERSION,
+    Everything,
+    Feed,
+    Nothing,
+    SourceRead,
+    Times,
+    times_of,
+)
 from lakehouse.read.past_changes import read_backwards
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
@@ -40,7 +51,7 @@ from lakehouse.writes.history_rows import (
 )
 
 
-def open_run(spark: SparkSession, run: Run, shape: Shape, changes: Changes) -> tuple[Run, Changes]:
+def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -> tuple[Run, SourceRead]:
     """The run under the key of the history's rows, and the changes with their times.
 
     Args:
@@ -58,12 +69,12 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: Changes) -> t
     if run.head is not None:
         stored = TableVersion.of(spark, run.ref, run.head).rows().columns
         run = with_dropped(run, changes, stored, shape)
-    check_columns(run.name, shape, f"'{changes.name}'", changes.whole.columns)
+    check_columns(run.name, shape, f"'{changes.name}'", changes.source.columns)
     changes = _with_times(spark, run, changes, shape)
     return replace(run, changes=(changes,)), changes
 
 
-def describe(run: Run, shape: Shape, changes: Changes) -> Run:
+def describe(run: Run, shape: Shape, changes: SourceRead) -> Run:
     """The run under the key of the history's rows; known without Spark.
 
     Args:
@@ -81,7 +92,7 @@ def describe(run: Run, shape: Shape, changes: Changes) -> Run:
     return lay_out(run, shape)
 
 
-def _check(run: Run, changes: Changes) -> None:
+def _check(run: Run, changes: SourceRead) -> None:
     """Refuses other changes beside those of the history, and a table that was kept from extracts."""
     if [read.name for read in run.changes] != [changes.name]:
         raise WriteError(
@@ -96,7 +107,7 @@ def _check(run: Run, changes: Changes) -> None:
         )
 
 
-def _with_times(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -> Changes:
+def _with_times(spark: SparkSession, run: Run, changes: SourceRead, shape: Shape) -> SourceRead:
     """The changes with the times of their versions; a first read as far back as the source can tell."""
     if changes.times is not None:  # a history that is restated
         return changes
@@ -125,7 +136,7 @@ def _with_times(spark: SparkSession, run: Run, changes: Changes, shape: Shape) -
             return replace(changes, times=Times(position.time, upto, times))
 
 
-def _of_range(spark: SparkSession, changes: Changes, position: Position, time: int) -> dict[int, int]:
+def _of_range(spark: SparkSession, changes: SourceRead, position: Position, time: int) -> dict[int, int]:
     """The times of the range's versions, as their commits say; of those that are gone, as an archive does."""
     timestamps: dict[int, int] = {}
     if isinstance(changes.content, Feed) and changes.content.archived:
@@ -145,7 +156,7 @@ def _latest(rows: DataFrame, shape: Shape) -> int | None:
 
 
 def plan_followed_history(
-    spark: SparkSession, run: Run, shape: Shape, changes: Changes, head: Head | None, rest: MarkOnly | Skip
+    spark: SparkSession, run: Run, shape: Shape, changes: SourceRead, head: Head | None, rest: MarkOnly | Skip
 ) -> Statement | Skip:
     """The statement that makes the history true as of the end of its changes.
 
@@ -167,14 +178,14 @@ def plan_followed_history(
     if isinstance(changes.content, Nothing):
         return rest
     target = TableVersion.of(spark, run.ref, head).rows()
-    touched = changes.touched(*shape.entity)
+    touched = Changes(changes).touched(*shape.entity)
     restates = run.request.restate_from is not None
     few = not restates and not touched.is_everything and is_one_task(touched)
     since = None if times.since is None else f"timestamp_millis({times.since}L)"
     end = quote(shape.end)
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
     if restates:
-        _refuse_lost(run, dropped_from(changes.whole.columns, target.columns, shape))
+        _refuse_lost(run, dropped_from(changes.source.columns, target.columns, shape))
         _refuse_unexplained(run, reaching, touched, shape, str(since))
     reached = compute_once(reaching if restates else touched.restrict(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
@@ -239,7 +250,7 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
 def _rows(
     spark: SparkSession,
     run: Run,
-    changes: Changes,
+    changes: SourceRead,
     shape: Shape,
     existing: DataFrame,
     since: str | None,
@@ -258,7 +269,7 @@ def _rows(
         one_task: Whether they are few.
     """
     assert changes.times is not None
-    dropped = dropped_from(changes.whole.columns, existing.columns, shape)
+    dropped = dropped_from(changes.source.columns, existing.columns, shape)
     left_out = shape.own | fold(dropped)
     schema = StructType([field for field in existing.schema.fields if field.name.lower() not in left_out])
     images = with_lacking(_images(run, changes.feed, schema), existing.select(*map(quote, dropped)).schema)

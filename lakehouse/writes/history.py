@@ -1,6 +1,6 @@
 """`History`: every row that the source has had, with the interval in which it was there (SCD type 2)."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, assert_never, final
 
@@ -13,7 +13,8 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.writes.extract import refuse_null_keys
 from lakehouse.writes.extracted_history import open_extracted, plan_extracted_history
@@ -97,7 +98,7 @@ class History(Write):
         rows = "all rows of the source" if run.asset.incremental else "the extract"
         return f"the current rows are compared with {rows}; those that differ end, and others begin"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         match self.changes:
             case Changes(name=followed):
                 return changes.name == followed
@@ -109,7 +110,7 @@ class History(Write):
     def describe(self, run: Run, partial: Collection[str]) -> Run | None:
         match self.changes:
             case Changes() as changes if changes.is_empty and changes.name not in partial:
-                return describe(run, self._shape(run.table.key_columns), changes)
+                return describe(run, self._shape(run.table.key_columns), read_of(changes))
             case Changes() | Snapshot():
                 return None
             case _:
@@ -121,8 +122,8 @@ class History(Write):
             case Changes() as changes:
                 if changes.name in pinned.partial:
                     raise WriteError(_why_incomplete(run.name, changes.name), "Nothing was written.")
-                run, changes = open_run(pinned.spark(), run, shape, changes)
-                return run, replace(self, changes=changes)
+                run, timed = open_run(pinned.spark(), run, shape, read_of(changes))
+                return run, replace(self, changes=Changes(timed))
             case Snapshot() as extract:
                 extract = extract.restrict(pinned)
                 opened_run = open_extracted(pinned.spark(), run, shape, extract)
@@ -131,13 +132,13 @@ class History(Write):
             case _:
                 assert_never(self.changes)
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         shape, rest = self._laid_out_shape(run), rest_of(run)
         match self.changes:
             case Changes() as changes:
-                return plan_followed_history(spark, run, shape, changes, head, rest)
+                return plan_followed_history(spark, run, shape, read_of(changes), head, rest)
             case Snapshot() as extract:
-                if is_ignored(run, extract, tell):
+                if is_ignored(run, extract):
                     return rest
                 return plan_extracted_history(spark, run, shape, extract, head, rest)
             case _:
@@ -146,7 +147,7 @@ class History(Write):
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
         match self.changes:
             case Changes() as changes:
-                return changes.touched(*self._laid_out_shape(run).entity).of(feed)
+                return changes.touched(*self._laid_out_shape(run).entity).restrict(feed)
             case Snapshot():
                 return feed
             case _:

@@ -13,8 +13,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.difference.broken_promises import breach_sql
 from lakehouse.errors import GO_ON_FROM, MissingKeyError, SchemaError, TrackChangedError, WriteError
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything
+from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
 from lakehouse.spark.fitting import Breach
@@ -257,7 +256,7 @@ def dropped_from(source: Collection[str], stored: Collection[str], shape: Shape)
     return [column for column in stored if column.lower() not in fold(source) | shape.own]
 
 
-def with_dropped(run: Run, changes: Changes, stored: Collection[str], shape: Shape) -> Run:
+def with_dropped(run: Run, changes: SourceRead, stored: Collection[str], shape: Shape) -> Run:
     """The run whose mark says which columns the source has dropped.
 
     Args:
@@ -270,7 +269,7 @@ def with_dropped(run: Run, changes: Changes, stored: Collection[str], shape: Sha
         WriteError: A column that the history tracks by name was dropped.
         SchemaError: A column may have been renamed, or a column that was dropped is there again.
     """
-    source = changes.whole.columns
+    source = changes.source.columns
     lacking = dropped_from(source, stored, shape)
     tracked = [column for column in lacking if column.lower() in fold(shape.track or ())]
     if tracked:
@@ -287,7 +286,7 @@ def with_dropped(run: Run, changes: Changes, stored: Collection[str], shape: Sha
     return replace(run, definition=others | {DROPPED + column.lower(): "" for column in lacking})
 
 
-def _refuse_renamed(run: Run, changes: Changes, columns: list[str]) -> None:
+def _refuse_renamed(run: Run, changes: SourceRead, columns: list[str]) -> None:
     """Refuses to go on from the changes alone where a column may have another name by now."""
     alter = f"ALTER TABLE {run.ref.identifier}"
     for column in columns:
@@ -301,7 +300,7 @@ def _refuse_renamed(run: Run, changes: Changes, columns: list[str]) -> None:
             )
 
 
-def _refuse_again(run: Run, changes: Changes, again: Collection[str]) -> None:
+def _refuse_again(run: Run, changes: SourceRead, again: Collection[str]) -> None:
     """Refuses to go on from the changes alone where rows that go on have a value from before the column was dropped."""
     if again:
         raise SchemaError(

@@ -142,7 +142,7 @@ def _beside(sums: Sums, summed: Local | DataFrame, target: DataFrame) -> DataFra
     """The touched groups: their new sums, what the table holds of each (`_WAS`), and in how many rows (`_ROWS`)."""
     groups = tuple(sums.groups)
     keys = SomeKeys(groups, summed, summed.rows) if isinstance(summed, Local) else SomeKeys(groups, UnreadRows(summed))
-    touched = Touched(groups, keys, None, (sums.changes.name,))
+    touched = Touched(groups, keys, None, (sums.changes,))
     totals = {quote(name): f"try_cast({quote(name)} AS {sums.exact(name)})" for name in sums.sums}
     totals[COUNT] = f"CAST({quote(sums.count)} AS BIGINT)"
     was = ", ".join(f"{total} AS {name}" for name, total in totals.items())

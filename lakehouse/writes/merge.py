@@ -1,6 +1,6 @@
 """`Merge`: for every touched key the table holds exactly the rows; all other keys keep theirs."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -16,10 +16,10 @@ from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import MissingKeyError, NewColumnsError, TruncatesMissingError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.scd.dimensions import truncates_of, without_mark
+from lakehouse.scd.events import Events
 from lakehouse.spark.fitting import check_padding
 from lakehouse.spark.types import paths
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
@@ -27,7 +27,7 @@ from lakehouse.writes.write import Declaration, Pinned, refuse_other
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Merge(Stated):
     """For every touched key the table holds exactly these rows; all other keys keep theirs.
 
@@ -35,8 +35,9 @@ class Merge(Stated):
     other. Rows that did not change are not written.
 
     Args:
-        rows: The rows of the touched keys, and of no other.
+        rows: The rows of the touched keys, and of no other; or what `scd.type1` and `scd.type2` make of events.
         touched: The keys that this write is about. Their columns are columns of the table.
+        truncates: The condition by which events were applied as truncates; `Events` say it themselves.
 
     Raises:
         TypeError: Something else than rows of Spark and touched keys.
@@ -44,14 +45,18 @@ class Merge(Stated):
 
     rows: DataFrame
     touched: Touched
+    truncates: str | None
 
     needs_key = True
     past = PastRows.COMPUTED
     ends_early = True
     follows_snapshot_inputs = False
 
-    def __post_init__(self) -> None:
-        refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
+    def __init__(self, rows: DataFrame | Events, touched: Touched, *, truncates: str | None = None) -> None:
+        events = rows if isinstance(rows, Events) else Events(rows, truncates)
+        for name, value in (("rows", events.rows), ("touched", touched), ("truncates", events.truncates)):
+            object.__setattr__(self, name, value)
+        refuse_other(self, "rows", DataFrame, "a DataFrame of Spark, or the Events of scd.type1 and scd.type2")
         refuse_other(self, "touched", Touched, "touched keys, as changes.touched(...) gives them")
 
     @classmethod
@@ -68,7 +73,7 @@ class Merge(Stated):
         compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
         return f"{compared} compared with the result, and those that differ are written"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return changes.name in self.touched.inputs
 
     def describe(self, run: Run, partial: Collection[str]) -> None:
@@ -76,21 +81,20 @@ class Merge(Stated):
 
     def complete(self, pinned: Pinned) -> tuple[Run, Self]:
         run = pinned.run
-        condition = truncates_of(self.rows.schema)
-        if condition is not None and condition not in self.touched.also:
-            raise TruncatesMissingError(run.name, self.touched.columns, condition)
+        if self.truncates is not None and self.truncates not in self.touched.also:
+            raise TruncatesMissingError(run.name, self.touched.columns, self.truncates)
         rows = pinned.without_new_columns(self.rows, self.touched.columns)
         # A column that is ignored counts as well, because other columns may be computed of whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
         return replace(run, columns=columns), replace(self, rows=rows)
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         if not run.table.key_columns:
             raise MissingKeyError(run.name, "Merge")
         return plan_rows(spark, run, self, head)
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:
-        rows = refuse_empty_texts(without_mark(self.rows), columns)
+        rows = refuse_empty_texts(self.rows, columns)
         return replace(self, rows=rows, touched=refuse_empty_keys(run.name, self.touched, columns))
 
     def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Replace, Skip, Statement
 from lakehouse.errors import WriteError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import bag_difference, is_empty
 from lakehouse.writes.stated import Stated, one_row_a_key
@@ -59,7 +59,7 @@ class Overwrite(Stated):
             return f"every row of {where} is compared with the result, and those that differ are written"
         return f"{where} is replaced if its content differs"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return True
 
     def describe(self, run: Run, partial: Collection[str]) -> None:
@@ -68,12 +68,13 @@ class Overwrite(Stated):
     def complete(self, pinned: Pinned) -> tuple[Run, Self]:
         run = pinned.run
         for changes in run.changes:
-            if changes.is_used_alone and run.name not in run.snapshot_inputs:
+            if changes.gave_a_part and run.name not in run.snapshot_inputs:
                 raise WriteError(
-                    f"'{run.name}' overwrites its table with the changes of '{changes.name}' {changes.range} alone, so "
-                    f"the rows of all earlier changes would go.",
-                    "Nothing was written. Build the rows from the whole input, `source`. Or return a write about the "
-                    "changes alone: an Append of new rows, or a Merge about touched keys.",
+                    f"'{run.name}' overwrites its table and takes rows of the changes of '{changes.name}' "
+                    f"{changes.range}. Built of them, the table would lose the rows of all earlier changes.",
+                    "Nothing was written. Build the rows from the whole input, `source`; what has changed is said by "
+                    "the `keys` of touched(...). Or return a write about the changes: an Append of new rows, or a "
+                    "Merge about touched keys.",
                 )
         return run, replace(self, rows=pinned.without_new_columns(self.rows))
 

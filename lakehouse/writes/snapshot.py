@@ -26,11 +26,12 @@ from lakehouse.errors import (
     WriteError,
 )
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
 from lakehouse.spark.driver_rows import is_empty, small
 from lakehouse.spark.fitting import check_padding, conform
+from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.types import column_types
 from lakehouse.writes.extract import (
     corrected_mark,
@@ -122,7 +123,7 @@ class Snapshot(Stated):
     def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
         return "the rows in the scope of the extract are compared with it, and those that differ are written"
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         return False
 
     def describe(self, run: Run, partial: Collection[str]) -> None:
@@ -142,8 +143,8 @@ class Snapshot(Stated):
         """The extract without columns that the table lacks, if the policy ignores them."""
         return replace(self, rows=pinned.without_new_columns(self.rows, self.scope_columns))
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
-        if is_ignored(run, self, tell):
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+        if is_ignored(run, self):
             return rest_of(run)
         return plan_rows(spark, run, self, head)
 
@@ -210,11 +211,11 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
 
 
-def is_ignored(run: Run, write: Snapshot, tell: Callable[[str], None]) -> bool:
+def is_ignored(run: Run, write: Snapshot) -> bool:
     """Whether the table keeps what it holds, because the extract is older; the run's log then says so."""
     if run.extract == ExtractVersion.of(write.version):
         return False
-    tell(f"{run.name} holds extract {run.extract} and ignores the older extract {write.version}.")
+    tell(Message(f"{run.name} holds extract {run.extract} and ignores the older extract {write.version}."))
     return True
 
 

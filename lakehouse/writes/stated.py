@@ -1,7 +1,7 @@
 """The plan of the writes that state rows which the table is to hold: refused, fitted to the table, then compared."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol, Self
 
@@ -17,7 +17,6 @@ from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
-from lakehouse.scd.dimensions import without_mark
 from lakehouse.spark.fitting import Breach, breach_text, check_new, check_padding, check_zone, fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.write import Write, count_outside, rest_of
@@ -29,7 +28,7 @@ class Stated(Write, Protocol):
     rows: DataFrame
     """The rows as the asset gave them."""
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         return plan_rows(spark, run, self, head)
 
     def count_outside(self, run: Run) -> int | None:
@@ -40,7 +39,7 @@ class Stated(Write, Protocol):
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:
         """The write, whose plan fails at a text in a partition column that Delta would keep as NULL."""
-        return self.with_rows(refuse_empty_texts(without_mark(self.rows), columns))
+        return self.with_rows(refuse_empty_texts(self.rows, columns))
 
     def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:
         """The rows as they are fitted to the columns of the table, which holds the stored ones."""

@@ -13,8 +13,7 @@ from pyspark.sql.types import DataType, DecimalType, StructField
 
 from lakehouse.delta.text import quote
 from lakehouse.errors import SchemaError
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import BEFORE, CHANGE, DELETE
+from lakehouse.read.content import BEFORE, CHANGE, DELETE, SourceRead
 from lakehouse.spark.exactness import inexact_in_sql
 from lakehouse.spark.types import INTEGERS
 
@@ -26,14 +25,14 @@ class Sums:
     """For every group of a source's rows: how many they are, and sums over them.
 
     Args:
-        changes: The source's changes.
+        changes: What the run reads of the source.
         groups: The columns of the groups, each as SQL.
         count: The column that counts the rows of a group.
         sums: Columns, each with the SQL whose values are summed.
         where: The SQL condition on the rows that count; None for all of them.
     """
 
-    changes: Changes
+    changes: SourceRead
     groups: Mapping[str, str]
     count: str
     sums: Mapping[str, str]

@@ -16,9 +16,11 @@ from lakehouse.delta.text import fold
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LostChangesError
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
-from lakehouse.spark.progress import phase
+from lakehouse.read.touched import Touched
+from lakehouse.scd.events import Events
+from lakehouse.spark.listeners import phase
 from lakehouse.spark.table_version import TableVersion
 
 
@@ -117,7 +119,7 @@ class Write(Protocol):
         """
         ...
 
-    def answers_for(self, changes: Changes) -> bool:
+    def answers_for(self, changes: SourceRead) -> bool:
         """Whether the result holds what the changes of an input touched."""
         ...
 
@@ -133,7 +135,7 @@ class Write(Protocol):
         """
         ...
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None, tell: Callable[[str], None]) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """The statement that makes the write true of the table at `head`; see `plan`."""
         ...
 
@@ -151,9 +153,7 @@ class Write(Protocol):
 
 
 @phase("plan")
-def plan(
-    spark: SparkSession, run: Run, write: Write, head: Head | None, tell: Callable[[str], None] = lambda _: None
-) -> Statement | Skip:
+def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement | Skip:
     """The statement that makes a write true of the table at `head`. Every attempt plans anew; the inputs stay pinned.
 
     Args:
@@ -161,13 +161,12 @@ def plan(
         run: The run, from `complete`.
         write: The write, from `complete`.
         head: The table; None if there is none.
-        tell: Receives a line about unexpected work.
 
     Raises:
         SchemaError: The result does not fit the table.
         MissingKeyError: A write by key to a table without a key.
     """
-    return write.plan(spark, run, head, tell)
+    return write.plan(spark, run, head)
 
 
 def complete(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:
@@ -226,4 +225,5 @@ def refuse_other(write: object, name: str, kind: type | UnionType, words: str) -
     if not isinstance(value, kind):
         package = type(value).__module__.partition(".")[0]
         given = type(value).__name__ if package in ("builtins", "lakehouse") else f"{type(value).__name__} of {package}"
-        raise TypeError(f"The argument `{name}` of {type(write).__name__} is {words}, and not: {given}.")
+        instead = " Give its `rows`." if isinstance(value, Events | Touched) and kind is DataFrame else ""
+        raise TypeError(f"The argument `{name}` of {type(write).__name__} is {words}, and not: {given}.{instead}")

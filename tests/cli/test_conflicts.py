@@ -16,7 +16,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.dagster.definitions.pools import RIVALS, RIVALS_IN_DETAIL, WARNINGS, writers
 from lakehouse.dagster.io_manager import code_location_of
 from resources.environments import PROJECT
-from tests.support.unread import UNREAD_ROWS
+from tests.support.rows_without_spark import UNREAD_ROWS
 
 DAYS = dg.DailyPartitionsDefinition("2013-01-01", end_date="2013-01-05")
 orders = dg.AssetSpec("orders")

@@ -17,7 +17,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from resources.environments import PROJECT
 from tests.support.daily import run_day
-from tests.support.marked import append, run
+from tests.support.marked_tables import append, run
 
 
 @pytest.fixture
@@ -189,6 +189,7 @@ def test_the_tables_that_are_compared_because_their_code_changed_are_named(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    # The module is written twice in one second, so Python would take its old bytecode.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     file = tmp_path / "shop_of_status.py"
 

@@ -13,7 +13,7 @@ import pytest
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Table, incremental
 from lakehouse.cli.main import main
 from lakehouse.dagster.definitions.past_checks import CHECK
-from tests.support.marked import append, run
+from tests.support.marked_tables import append, run
 
 
 @dg.asset(metadata=Table(key="id"))

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from lakehouse import Changes, ClusterSpark, DeltaIOManager, Merge, Table
 from lakehouse.server.jvm import java, server_command
 from lakehouse.server.settings import spark_settings
-from tests.support.plain import rows
+from tests.support.plain_tables import rows
 
 DIRECTORY, PORT = Path(sys.argv[1]), int(os.environ["SPARK_REMOTE"].rpartition(":")[2])
 ROOT = "viewfs://lake/data"

@@ -22,8 +22,8 @@ from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.delta.location import Location
 from tests.cluster.driver import Place
 from tests.cluster.processes import until
-from tests.support.shop import GRAPH as SHOP
-from tests.support.shop import in_schema, wrong
+from tests.support.orders_graph import GRAPH as SHOP
+from tests.support.orders_graph import in_schema, wrong
 
 GIVEN = json.loads(sys.argv[1])
 PLACE = Place(**GIVEN["place"])

@@ -13,7 +13,7 @@ from lakehouse.server.jars import DIRECTORY
 from tests.cluster.driver import Place, driver
 from tests.cluster.jars import HDFS
 from tests.cluster.processes import java_command, running, until
-from tests.support.shop import EDITS, FIRST, GRAPH, NAMES
+from tests.support.orders_graph import EDITS, FIRST, GRAPH, NAMES
 from tests.support.ticks import tick
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]

@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse import change_sensor
 from tests.cluster.driver import Place, driver
-from tests.support.shop import EDITS, FIRST, NAMES, in_schema
+from tests.support.orders_graph import EDITS, FIRST, NAMES, in_schema
 from tests.support.ticks import tick
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]

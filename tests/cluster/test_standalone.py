@@ -15,7 +15,7 @@ from lakehouse.server.jvm import spark_home
 from resources.environments import PROJECT
 from tests.cluster.driver import Place, driver
 from tests.cluster.processes import free_port, java_command, kill, running, until
-from tests.support.shop import EDITS, FIRST, NAMES
+from tests.support.orders_graph import EDITS, FIRST, NAMES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 DEPLOY = "org.apache.spark.deploy"

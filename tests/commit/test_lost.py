@@ -4,92 +4,87 @@ What every change is held to; tests/commit/test_rivals.py has the rest.
 """
 
 from functools import partial
-from typing import Any
 
 import pytest
 from delta.exceptions import ConcurrentAppendException
 from pyspark.sql import functions as F
 
-import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Policy, Retry, Table
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.policy import Clock
 from lakehouse.errors import ConflictError, SchemaError
-from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
-from tests.support.interleave import rivals
+from tests.support.interleave import before, rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready
 
 
 @pytest.mark.slow
-def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(behind: Lake) -> None:
-    step, write = ready(behind)
-    another = [partial(behind.insert, "copy", [(90 + n, "z", n)]) for n in range(2)]
-    with rivals(behind.spark, *another), pytest.raises(ConflictError, match="Nothing was written") as raised:
+def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(moved_lake: Lake) -> None:
+    step, write = ready(moved_lake)
+    another = [partial(moved_lake.insert, "copy", [(90 + n, "z", n)]) for n in range(2)]
+    with rivals(moved_lake.spark, *another), pytest.raises(ConflictError, match="Nothing was written") as raised:
         step.commit(write, Retry(attempts=2, wait_initial=0), NO_WAIT)
     assert raised.value.attempts == 2
     assert "WRITE (version 3)" in str(raised.value) and "(1, 3]" in str(raised.value)
-    assert own(behind, step) == []
-    assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
-    behind.materialize(copy, KEYED)
-    assert behind.rows("copy")[:3] == COPIED
+    assert own(moved_lake, step) == []
+    assert moved_lake.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
+    moved_lake.materialize(copy, KEYED)
+    assert moved_lake.rows("copy")[:3] == COPIED
 
 
-def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(
-    behind: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(moved_lake: Lake) -> None:
     """All of its attempts count together: after 150 seconds there is time for another, after 300 there is none."""
     time = [1000.0]
 
-    def lost(*_: Any) -> None:
+    def lost() -> None:
         time[0] += 150
-        behind.insert("copy", [(90, "z", 0)])
+        moved_lake.insert("copy", [(90, "z", 0)])
         raise ConcurrentAppendException("a rival has appended")
 
-    monkeypatch.setattr(lakehouse.commit.attempt, "execute", lost)
     clock = Clock(now=lambda: time[0], sleep=lambda _: None, random=lambda: 0.0)
-    step, write = ready(behind)
-    with pytest.raises(ConflictError, match="Nothing was written") as raised:
+    step, write = ready(moved_lake)
+    with before("execute", *[lost] * 9), pytest.raises(ConflictError, match="Nothing was written") as raised:
         step.commit(write, Retry(deadline=300), clock)
     assert (raised.value.attempts, raised.value.seconds) == (2, 300)
-    assert own(behind, step) == []
-    assert behind.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
+    assert own(moved_lake, step) == []
+    assert moved_lake.rows("copy")[:4] == [(1, "a", 10), (2, "b", 20), (3, "a", 30), (4, "c", 40)]
 
 
 @pytest.mark.slow
-def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(behind: Lake) -> None:
-    behind.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
-    step, write = ready(behind, table=Table(key="id", policy=Policy(on_same_rows="fail")))
+def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so(moved_lake: Lake) -> None:
+    moved_lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    step, write = ready(moved_lake, table=Table(key="id", policy=Policy(on_same_rows="fail")))
     with (
-        rivals(behind.spark, partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
+        rivals(moved_lake.spark, partial(moved_lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
         pytest.raises(ConflictError, match=r"It changed rows that the log does not name, and on_same_rows='fail'"),
     ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)
+        step.commit(write, moved_lake.retry, NO_WAIT)
+    assert own(moved_lake, step) == [] and moved_lake.rows("copy")[0] == (1, "a", 99)
 
 
-def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(behind: Lake) -> None:
-    step, write = ready(behind, table=Table(key="id", policy=Policy(on_same_rows="fail")))
+def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(moved_lake: Lake) -> None:
+    step, write = ready(moved_lake, table=Table(key="id", policy=Policy(on_same_rows="fail")))
     with (
         rivals(
-            behind.spark,
-            partial(behind.sql, "UPDATE {copy} SET v = 31 WHERE id = 3"),
-            partial(behind.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"),
+            moved_lake.spark,
+            partial(moved_lake.sql, "UPDATE {copy} SET v = 31 WHERE id = 3"),
+            partial(moved_lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"),
         ),
         pytest.raises(ConflictError, match=r"on_same_rows='fail': decide which of the two owns the rows") as raised,
     ):
-        step.commit(write, behind.retry, NO_WAIT)
+        step.commit(write, moved_lake.retry, NO_WAIT)
     assert raised.value.attempts == 2  # another row was no reason
-    assert own(behind, step) == [] and behind.rows("copy")[0] == (1, "a", 99)
+    assert own(moved_lake, step) == [] and moved_lake.rows("copy")[0] == (1, "a", 99)
 
 
-def test_a_column_that_a_rival_added_is_named_and_nothing_is_written(behind: Lake) -> None:
-    step, write = ready(behind)
+def test_a_column_that_a_rival_added_is_named_and_nothing_is_written(moved_lake: Lake) -> None:
+    step, write = ready(moved_lake)
     with (
-        rivals(behind.spark, partial(behind.sql, "ALTER TABLE {copy} ADD COLUMN w int")),
+        rivals(moved_lake.spark, partial(moved_lake.sql, "ALTER TABLE {copy} ADD COLUMN w int")),
         pytest.raises(SchemaError, match="w: "),
     ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert own(behind, step) == []
+        step.commit(write, moved_lake.retry, NO_WAIT)
+    assert own(moved_lake, step) == []
 
 
 def test_a_column_that_a_rival_added_and_the_result_has_is_no_hindrance(lake: Lake) -> None:

@@ -8,9 +8,13 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, History, Merge, Read, Table
+from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
+from lakehouse.read.changes import read_of
+from lakehouse.writes.write import plan
+from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow
 
@@ -119,21 +123,13 @@ def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: La
 
 
 @pytest.mark.parametrize("asset", [pytest.param(copy, id="merge"), slow(past, id="history")])
-def test_a_lost_answer_is_found_in_the_log(lake: Lake, asset: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_answer_is_found_in_the_log(lake: Lake, asset: Any) -> None:
     """The commit lands and the caller is told that the connection broke."""
-    from lakehouse.commit import attempt as module
-
     lake.create("src", ROWS, SRC)
     lake.materialize(asset, Table(key="id"))
     lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
-    execute = module.execute
-
-    def loses_the_answer(*args: Any) -> None:
-        execute(*args)
-        raise ConnectionResetError("Answer from Java side is empty")
-
-    monkeypatch.setattr(module, "execute", loses_the_answer)
-    outcome = lake.materialize(asset, Table(key="id"))
+    with after("execute", raises(ConnectionResetError("Answer from Java side is empty"))):
+        outcome = lake.materialize(asset, Table(key="id"))
     assert isinstance(outcome, Committed) and outcome.recovered
     assert lake.version(asset.__name__) == 1
     assert sorted(row[-1] for row in lake.rows(asset.__name__)) == ([0, 20, 30] if asset is copy else [0, 10, 20, 30])
@@ -217,13 +213,11 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     zombie = lake.begin(copy, Table(key="id"))
     write = copy(**lake.read(zombie, copy))
     lake.sql("RESTORE TABLE {copy} TO VERSION AS OF 0")
-    from lakehouse.commit import attempt as module
-
     run = zombie.pinned_run()
     head = lake.ref("copy").log(lambda: lake.spark).head()
     assert head is not None
-    statement = module.plan(lake.spark, run, write, head)
-    module.execute(lake.spark, statement, run, run.mark("zombie", 1, compared=False))
+    statement = plan(lake.spark, run, write, head)
+    execute(lake.spark, statement, run, run.mark("zombie", 1, compared=False))
     lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == [(1, "a", 0), (2, "b", 0), (3, "a", 30)]
 
@@ -254,7 +248,7 @@ def test_at_most_so_many_versions_a_run_and_the_rest_next_time(lake: Lake) -> No
         inputs = lake.read(step, log, limits)
         changes = inputs["src"]
         assert isinstance(changes, Changes)
-        behind.append(changes.behind)
+        behind.append(read_of(changes).behind)
         step.commit(log(changes), lake.retry, NO_WAIT)
     assert behind == [3, 1, 0]
     assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12, 13, 14]

@@ -1,5 +1,6 @@
 """What becomes of the asset's own table while it is written, or while nobody writes to it."""
 
+import re
 import shutil
 import time
 from functools import partial
@@ -8,17 +9,15 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Retry, Table
-from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
-from tests.support.contended import KEYED, SRC, committed, copy, log, ready
-from tests.support.interleave import rivals
+from tests.support.interleave import before, raises, rivals
 from tests.support.lake import NO_WAIT, Lake, cleaned
+from tests.support.ready_runs import KEYED, SRC, committed, copy, log, ready
 from tests.support.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20)]
@@ -61,22 +60,13 @@ def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lak
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asset", [copy, log])
-def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any
-) -> None:
+def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_difference(lake: Lake, asset: Any) -> None:
     name, table = asset.__name__, KEYED if asset is copy else Table()
     lake.create("src", ROWS, SRC)
     lake.materialize(asset, table)
     lake.insert("src", [(3, "c", 30)])
-
-    def gone_by_then(*given: Any) -> None:
-        shutil.rmtree(lake.root / name)
-        execute(*given)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(lakehouse.commit.attempt, "execute", gone_by_then)
-        with pytest.raises(RolledBackError):
-            lake.materialize(asset, table)
+    with before("execute", lambda: shutil.rmtree(lake.root / name)), pytest.raises(RolledBackError):
+        lake.materialize(asset, table)
     if asset is copy:
         lake.materialize(asset, table)
         assert lake.rows(name) == lake.rows("src")
@@ -160,40 +150,28 @@ def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_m
 
 
 @pytest.mark.parametrize("retry", [Retry(attempts=1), slow(Retry(attempts=4, wait_initial=0, wait_max=0))])
-def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(behind: Lake, retry: Retry) -> None:
-    step, write = ready(behind)
-    twin, same = ready(behind)
-    with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
+def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(moved_lake: Lake, retry: Retry) -> None:
+    step, write = ready(moved_lake)
+    twin, same = ready(moved_lake)
+    with rivals(moved_lake.spark, lambda: twin.commit(same, moved_lake.retry, NO_WAIT)):
         outcome = step.commit(write, retry, NO_WAIT)
     assert isinstance(outcome, AlreadyApplied) and outcome.mark.run == twin.run.run_id
 
 
 @pytest.mark.slow
-def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(lake: Lake) -> None:
     if not hasattr(lake.spark, "sparkContext"):
         pytest.skip("the rival is let in by the JVM in this process")
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, KEYED)
     lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
     step, write = ready(lake)
-    plans: list[object] = []
-
-    def planned(*given: Any) -> Any:
-        plans.append(given)
-        if len(plans) == 2:
-            raise PlanError("copy", "its second plan fails")
-        return real(*given)
-
-    real = lakehouse.commit.attempt.plan
-    monkeypatch.setattr(lakehouse.commit.attempt, "plan", planned)
     with (
+        before("plan", lambda: None, raises(PlanError("copy", "its second plan fails"))),
         rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
         pytest.raises(UnsettledError, match=r"committed as version 2.* its second plan fails"),
     ):
         step.commit(write, lake.retry, NO_WAIT)
-    monkeypatch.undo()
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")
 
@@ -204,12 +182,15 @@ def later(days: float) -> int:
 
 
 @pytest.mark.slow
-def test_a_position_that_others_bury_is_put_down_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_position_that_others_bury_is_put_down_again(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
     lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'ours')")
     assert isinstance(lake.materialize(log), Unchanged)
-    monkeypatch.setattr("lakehouse.read.run.DAY", 0)  # they span a day
+    lake.sql("ALTER TABLE {log} SET TBLPROPERTIES ('of' = 'others')")
+    newest = max((lake.root / "log" / "_delta_log").glob("*.json"))
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    newest.write_text(re.sub(r'"timestamp":\d+', f'"timestamp":{later(days=1.1)}', newest.read_text(), count=1))
     assert_only_marked(lake, lake.materialize(log))
     assert isinstance(lake.materialize(log), Unchanged)
 

@@ -7,15 +7,15 @@ import pytest
 
 from lakehouse import Retry, Table
 from lakehouse.commit.rivals import Changed, ConflictKind
-from lakehouse.delta.keys import KeyPredicate
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Clock
-from lakehouse.difference import by_key as keyed
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.errors import RolledBackError
-from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready
+from lakehouse.spark.listeners import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready
+from tests.support.ways_of_comparing import replace_in_one_pass
 
 pytestmark = pytest.mark.race
 
@@ -60,86 +60,86 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type
     """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
     if request.param == "few keys":
         return ReplaceRows
-    monkeypatch.setattr(keyed._Whereabouts, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
+    replace_in_one_pass(monkeypatch)
+    # To switch vectors on would be a commit of the table, which has to stand where the rivals' versions count from.
     monkeypatch.setattr(Head, "has_vectors", True)
     return ReplaceMatched
 
 
 @pytest.mark.parametrize("rival", LOST.values(), ids=LOST)
-def test_a_statement_that_lost_to_a_rival_is_committed_once_after_it(behind: Lake, rival: Lost, way: type) -> None:
-    step, write = ready(behind)
-    told: list[str] = []
-    with rivals(behind.spark, partial(behind.sql, rival.statement)):
-        outcome = committed(step.commit(write, behind.retry, NO_WAIT, told.append))
+def test_a_statement_that_lost_to_a_rival_is_committed_once_after_it(moved_lake: Lake, rival: Lost, way: type) -> None:
+    step, write = ready(moved_lake)
+    with rivals(moved_lake.spark, partial(moved_lake.sql, rival.statement)), listening(moved_lake.hear):
+        outcome = committed(step.commit(write, moved_lake.retry, NO_WAIT))
     assert isinstance(outcome.statement, way)
     (lost,) = outcome.lost
     assert (lost.conflict.kind, lost.changed) == (rival.kind, rival.changed)
     assert [(c.operation, c.version) for c in lost.rivals] == [(rival.operation, 2)]
-    assert own(behind, step) == [outcome.commit.version] == [3]
-    assert behind.rows("copy") == rival.rows
-    (sentence,) = told
+    assert own(moved_lake, step) == [outcome.commit.version] == [3]
+    assert moved_lake.rows("copy") == rival.rows
+    (sentence,) = moved_lake.told
     assert sentence.startswith(f"Attempt 1 to commit copy lost to {rival.operation} (version 2)")
     assert rival.changed.value in sentence and "Attempt 2 in 0.0 s" in sentence
 
 
-def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(behind: Lake) -> None:
-    step, write = ready(behind)
-    waits, told = list[float](), list[str]()
+def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(moved_lake: Lake) -> None:
+    step, write = ready(moved_lake)
+    waits = list[float]()
     ticks = iter(range(1000))
     clock = Clock(now=lambda: float(next(ticks)), sleep=waits.append, random=lambda: 0.0)
-    one = partial(behind.insert, "copy", [(9, "z", 9)])
+    one = partial(moved_lake.insert, "copy", [(9, "z", 9)])
 
     def two() -> None:
         one()
-        behind.sql("UPDATE {copy} SET v = 99 WHERE id = 1")
+        moved_lake.sql("UPDATE {copy} SET v = 99 WHERE id = 1")
 
-    with rivals(behind.spark, one, two, one):
-        outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock, told.append))
+    with rivals(moved_lake.spark, one, two, one), listening(moved_lake.hear):
+        outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock))
     assert waits == [1, 2, 3]
     assert [[c.version for c in lost.rivals] for lost in outcome.lost] == [[2], [4, 3], [5]]
     assert [lost.changed for lost in outcome.lost] == [Changed.OTHER_ROWS, Changed.SAME_ROWS, Changed.OTHER_ROWS]
     assert all(lost.seconds > 0 for lost in outcome.lost)
-    assert "UPDATE (version 4) and 1 more" in told[1] and "Attempt 3 in 2.0 s" in told[1]
-    assert own(behind, step) == [6]
-    assert behind.rows("copy") == [*COPIED, *[(9, "z", 9)] * 3]
+    assert "UPDATE (version 4) and 1 more" in moved_lake.told[1] and "Attempt 3 in 2.0 s" in moved_lake.told[1]
+    assert own(moved_lake, step) == [6]
+    assert moved_lake.rows("copy") == [*COPIED, *[(9, "z", 9)] * 3]
 
 
-def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(behind: Lake) -> None:
-    step, write = ready(behind)
-    overwrite = partial(behind.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
+def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(moved_lake: Lake) -> None:
+    step, write = ready(moved_lake)
+    overwrite = partial(moved_lake.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
     with (
-        rivals(behind.spark, overwrite),
+        rivals(moved_lake.spark, overwrite),
         pytest.raises(
             RolledBackError, match=r"lost the position from which the run began .*The table is at version 2 now"
         ),
     ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert own(behind, step) == []
-    behind.materialize(copy, KEYED)
-    assert behind.rows("copy") == COPIED
+        step.commit(write, moved_lake.retry, NO_WAIT)
+    assert own(moved_lake, step) == []
+    moved_lake.materialize(copy, KEYED)
+    assert moved_lake.rows("copy") == COPIED
 
 
-def test_what_is_no_hindrance_to_delta_costs_no_attempt(behind: Lake) -> None:
+def test_what_is_no_hindrance_to_delta_costs_no_attempt(moved_lake: Lake) -> None:
     """Deletion vectors that are switched on meanwhile, other rows that go; whatever happens, beside a blind append."""
-    step, write = ready(behind)
+    step, write = ready(moved_lake)
     vectors = "ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-    with rivals(behind.spark, partial(behind.sql, vectors)) as ran:
-        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
-    assert len(ran) == 1 and behind.rows("copy") == COPIED
+    with rivals(moved_lake.spark, partial(moved_lake.sql, vectors)) as ran:
+        assert committed(step.commit(write, moved_lake.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and moved_lake.rows("copy") == COPIED
 
-    behind.sql("UPDATE {src} SET v = 12 WHERE id = 1")
-    step, write = ready(behind)
-    with rivals(behind.spark, partial(behind.sql, "DELETE FROM {copy} WHERE id = 4")) as ran:
-        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
-    assert len(ran) == 1 and behind.rows("copy") == [(1, "a", 12), (3, "a", 30)]
+    moved_lake.sql("UPDATE {src} SET v = 12 WHERE id = 1")
+    step, write = ready(moved_lake)
+    with rivals(moved_lake.spark, partial(moved_lake.sql, "DELETE FROM {copy} WHERE id = 4")) as ran:
+        assert committed(step.commit(write, moved_lake.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and moved_lake.rows("copy") == [(1, "a", 12), (3, "a", 30)]
 
-    behind.materialize(log)
-    behind.insert("src", [(5, "e", 50)])
-    step, write = ready(behind, log, Table())
-    with rivals(behind.spark, partial(behind.sql, "UPDATE {log} SET v = 0 WHERE id = 4")) as ran:
-        assert committed(step.commit(write, behind.retry, NO_WAIT)).lost == ()
-    assert len(ran) == 1 and own(behind, step) == [2]
-    assert sorted(row[:2] for row in behind.rows("log"))[-2:] == [(4, 0), (5, 50)]
+    moved_lake.materialize(log)
+    moved_lake.insert("src", [(5, "e", 50)])
+    step, write = ready(moved_lake, log, Table())
+    with rivals(moved_lake.spark, partial(moved_lake.sql, "UPDATE {log} SET v = 0 WHERE id = 4")) as ran:
+        assert committed(step.commit(write, moved_lake.retry, NO_WAIT)).lost == ()
+    assert len(ran) == 1 and own(moved_lake, step) == [2]
+    assert sorted(row[:2] for row in moved_lake.rows("log"))[-2:] == [(4, 0), (5, 50)]
 
 
 class StaleBase(NamedTuple):
@@ -157,13 +157,13 @@ SLIPPED = {
 
 
 @pytest.mark.parametrize("rival", SLIPPED.values(), ids=SLIPPED)
-def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(behind: Lake, rival: StaleBase) -> None:
-    step, write = ready(behind)
-    with rivals(behind.spark, partial(behind.sql, rival.statement), before="snapshot") as ran:
-        committed(step.commit(write, behind.retry, NO_WAIT))
+def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(moved_lake: Lake, rival: StaleBase) -> None:
+    step, write = ready(moved_lake)
+    with rivals(moved_lake.spark, partial(moved_lake.sql, rival.statement), before="snapshot") as ran:
+        committed(step.commit(write, moved_lake.retry, NO_WAIT))
     assert len(ran) == 1
-    assert behind.rows("copy") == rival.rows
-    assert len(own(behind, step)) == rival.commits
+    assert moved_lake.rows("copy") == rival.rows
+    assert len(own(moved_lake, step)) == rival.commits
 
 
 def test_a_key_that_a_rival_appends_beside_ours_is_there_once(lake: Lake) -> None:

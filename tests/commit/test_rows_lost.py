@@ -32,6 +32,7 @@ def losing(monkeypatch: pytest.MonkeyPatch, lake: Lake, times: int) -> list[int]
                 block.unpersist(True)
         return computed(frame)
 
+    # Rows are lost between their checkpoint and their first use, which are two lines of one function.
     monkeypatch.setattr(driver_rows, "small", small)
     return losses
 

@@ -1,6 +1,7 @@
 """Concurrent writers of one table, through our commit and beside it: what they did is what some serial order does.
 
-The order is the log's. The judge (tests/support/serial.py) is told what each writer was promised and knows nothing of us.
+The order is the log's. The judge (tests/support/serial_histories.py) is told what each writer was promised, and knows
+nothing of us.
 """
 
 import os

@@ -22,8 +22,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import Nothing
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -52,7 +51,7 @@ READING = Run(
     ),
     run_id="own",
     cursor=BEGAN,
-    changes=(Changes(TableVersion(NO_SPARK, SRC, "s", 8), VersionRange(5, 8), Nothing()),),
+    changes=(SourceRead(TableVersion(NO_SPARK, SRC, "s", 8), VersionRange(5, 8), Nothing()),),
 )
 OLD, NEW = (Code("1/3.11", digest, {}) for digest in ("aa", "bb"))
 CODED = replace(READING, asset=replace(READING.asset, code=NEW))

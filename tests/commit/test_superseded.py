@@ -15,9 +15,9 @@ from lakehouse.difference.statements import Skip
 from lakehouse.errors import GapError, OvertakenError
 from lakehouse.materialization import Materialization
 from lakehouse.writes.write import Write, plan
-from tests.support.contended import SRC, committed, ready
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
 
 BY_G = Table(key="id", partition_by="g")
@@ -68,6 +68,7 @@ def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
         rows.materialize(landed, BY_G, slice=of("p"))
     rows.insert("src", [(3, "p", 30)])
     with monkeypatch.context() as patched:
+        # The two looks are one call of `find_cursor`, without a phase between them.
         patched.setattr(FileLog, "epoch", behind_a_twin)
         step = rows.begin(landed, BY_G, slice=of("p"))
     outcome = step.commit(landed(**rows.read(step, landed)), rows.retry, NO_WAIT)
@@ -168,7 +169,7 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
             committed(late.commit(its, rows.retry, NO_WAIT))
     run, head = late.pinned_run(), rows.ref("landed").log(lambda: rows.spark).head()
     assert head is not None
-    statement = plan(rows.spark, run, its, head, rows.told.append)
+    statement = plan(rows.spark, run, its, head)
     assert not isinstance(statement, Skip)
     mark = run.mark("late", head.version, compared=False)
     rows.sql("RESTORE TABLE {landed} TO VERSION AS OF 0")

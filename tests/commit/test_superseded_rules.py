@@ -13,8 +13,7 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import OvertakenError, RolledBackError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import Feed, Nothing
+from lakehouse.read.content import Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
@@ -49,7 +48,7 @@ def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[s
         asset=asset_of(history),
         run_id="ours",
         cursor=find_cursor(history, head, history.asset, partitions),
-        changes=(Changes(source, VersionRange(after, upto), nothing),),
+        changes=(SourceRead(source, VersionRange(after, upto), nothing),),
         slice=Slice(keys) if keys else None,
         head=head,
     )

@@ -14,50 +14,51 @@ from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
-from tests.support.contended import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
+from lakehouse.spark.listeners import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
 
 pytestmark = pytest.mark.race
 
 
 @pytest.mark.parametrize(("asset", "table"), [(copy, KEYED), (log, Table())], ids=["merge", "append"])
-def test_a_twin_at_the_same_moment_has_done_our_work(behind: Lake, asset: Any, table: Table) -> None:
+def test_a_twin_at_the_same_moment_has_done_our_work(moved_lake: Lake, asset: Any, table: Table) -> None:
     if asset is log:
-        behind.materialize(log)
-        behind.insert("src", [(5, "e", 50)])
-    step, write = ready(behind, asset, table)
-    twin, same = ready(behind, asset, table)
-    with rivals(behind.spark, lambda: twin.commit(same, behind.retry, NO_WAIT)):
-        outcome = step.commit(write, behind.retry, NO_WAIT)
+        moved_lake.materialize(log)
+        moved_lake.insert("src", [(5, "e", 50)])
+    step, write = ready(moved_lake, asset, table)
+    twin, same = ready(moved_lake, asset, table)
+    with rivals(moved_lake.spark, lambda: twin.commit(same, moved_lake.retry, NO_WAIT)):
+        outcome = step.commit(write, moved_lake.retry, NO_WAIT)
     assert isinstance(outcome, AlreadyApplied)
     assert outcome.mark.run == twin.run.run_id and [lost.conflict.kind for lost in outcome.lost] == [
         ConflictKind.SAME_ASSET
     ]
-    assert (own(behind, step), own(behind, twin)) == ([], [outcome.commit.version])
+    assert (own(moved_lake, step), own(moved_lake, twin)) == ([], [outcome.commit.version])
 
 
-def test_a_twin_that_read_less_makes_the_inputs_stale(behind: Lake) -> None:
-    twin, less = ready(behind)
-    behind.insert("src", [(5, "e", 50)])
-    step, write = ready(behind)
+def test_a_twin_that_read_less_makes_the_inputs_stale(moved_lake: Lake) -> None:
+    twin, less = ready(moved_lake)
+    moved_lake.insert("src", [(5, "e", 50)])
+    step, write = ready(moved_lake)
     with (
-        rivals(behind.spark, lambda: twin.commit(less, behind.retry, NO_WAIT)),
+        rivals(moved_lake.spark, lambda: twin.commit(less, moved_lake.retry, NO_WAIT)),
         pytest.raises(StaleInputsError, match=f"Run {twin.run.run_id} committed 'copy' as version 2"),
     ):
-        step.commit(write, behind.retry, NO_WAIT)
-    assert own(behind, step) == []
-    behind.materialize(copy, KEYED)
-    assert behind.rows("copy") == [*COPIED, (5, "e", 50)]
+        step.commit(write, moved_lake.retry, NO_WAIT)
+    assert own(moved_lake, step) == []
+    moved_lake.materialize(copy, KEYED)
+    assert moved_lake.rows("copy") == [*COPIED, (5, "e", 50)]
 
 
-def test_a_thread_that_never_used_the_session_commits_too(behind: Lake) -> None:
+def test_a_thread_that_never_used_the_session_commits_too(moved_lake: Lake) -> None:
     """Spark keeps the active session per thread; without one it takes a path for a table that is not there."""
-    behind.materialize(log)
-    behind.insert("src", [(5, "e", 50)])
-    step, write = ready(behind, log, Table())
+    moved_lake.materialize(log)
+    moved_lake.insert("src", [(5, "e", 50)])
+    step, write = ready(moved_lake, log, Table())
     with ThreadPoolExecutor(1) as thread:
-        assert committed(thread.submit(step.commit, write, behind.retry, NO_WAIT).result()).lost == ()
+        assert committed(thread.submit(step.commit, write, moved_lake.retry, NO_WAIT).result()).lost == ()
 
 
 class TestCreation:
@@ -128,16 +129,18 @@ def test_a_rival_in_the_same_partition_is_named_with_it_and_one_elsewhere_costs_
     for g in "ab":
         lake.materialize(copy, BY_G_KEYED, slice=one(g))
     lake.sql("UPDATE {src} SET v = v + 10")
-    told: list[str] = []
     lost = []
     for g in "ab":  # the same rival once in the other partition, once in ours
         step, write = ready(lake, table=BY_G_KEYED, slice=one(g))
-        with rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (8, 'b', 8)")) as ran:
-            lost.append(committed(step.commit(write, lake.retry, NO_WAIT, told.append)).lost)
+        with (
+            rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (8, 'b', 8)")) as ran,
+            listening(lake.hear),
+        ):
+            lost.append(committed(step.commit(write, lake.retry, NO_WAIT)).lost)
         assert len(ran) == 1
     assert lost[0] == ()
     assert [attempt.conflict.partition for attempt in lost[1]] == ["[g=b]"]
-    assert len(told) == 1 and "in [g=b]" in told[0]
+    assert len(lake.told) == 1 and "in [g=b]" in lake.told[0]
     assert lake.rows("copy") == [(1, "a", 11), (2, "b", 12), (8, "b", 8), (8, "b", 8)]
 
 
@@ -168,7 +171,7 @@ FAULTS = {
     ("fault", "appends"), [("UDF", True), ("raise_error", False)], ids=["while written", "while planned"]
 )
 def test_a_fault_of_the_asset_s_own_is_raised_at_once_whatever_it_says(
-    behind: Lake, fault: str, *, appends: bool
+    moved_lake: Lake, fault: str, *, appends: bool
 ) -> None:
     def faulty_merge(src: Changes) -> Merge:
         touched = src.touched("id")
@@ -178,15 +181,15 @@ def test_a_fault_of_the_asset_s_own_is_raised_at_once_whatever_it_says(
         return Append(src.log().select("id", FAULTS[fault]("v").alias("v"), "change_type"))
 
     if appends:
-        behind.materialize(log)
-        behind.insert("src", [(5, "e", 50)])
+        moved_lake.materialize(log)
+        moved_lake.insert("src", [(5, "e", 50)])
     asset, name, table = (faulty_append, "log", Table()) if appends else (faulty_merge, "copy", KEYED)
-    before = behind.rows(name)
-    step, write = ready(behind, asset, table, name=name)
-    tried: list[Any] = []
-    clock = replace(NO_WAIT, sleep=tried.append)
-    with pytest.raises(PlanError, match=f"result of '{name}'") as raised:
-        step.commit(write, behind.retry, clock, tried.append)
+    before = moved_lake.rows(name)
+    step, write = ready(moved_lake, asset, table, name=name)
+    waits: list[float] = []
+    clock = replace(NO_WAIT, sleep=waits.append)
+    with listening(moved_lake.hear), pytest.raises(PlanError, match=f"result of '{name}'") as raised:
+        step.commit(write, moved_lake.retry, clock)
     assert "ConcurrentAppendException" in str(raised.value) and raised.value.asset == name
-    assert tried == []
-    assert (behind.rows(name), own(behind, step)) == (before, [])
+    assert waits == moved_lake.told == []
+    assert (moved_lake.rows(name), own(moved_lake, step)) == (before, [])

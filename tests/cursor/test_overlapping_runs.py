@@ -19,8 +19,7 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import StaleInputsError
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.changes import Changes
-from lakehouse.read.content import Everything, Feed, Nothing
+from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
@@ -104,7 +103,7 @@ class World:
             run_id=f"run {self.begun}",
             cursor=cursor,
             changes=(
-                Changes(
+                SourceRead(
                     TableVersion(None, TableRef.at_path("src", "/src"), "s", upto),  # type: ignore[arg-type]
                     VersionRange(after, upto),
                     content,

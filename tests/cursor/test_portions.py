@@ -67,21 +67,21 @@ def test_a_limit_counts_what_there_is_to_read(limits: Read, furthest: int, last:
 
 
 @given(
-    loud=st.lists(st.booleans(), min_size=1, max_size=12),
+    with_rows=st.lists(st.booleans(), min_size=1, max_size=12),
     versions=st.integers(1, 5),
     size=st.integers(1, 100),
     furthest=st.integers(0, 12),
 )
 def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
-    loud: list[bool], versions: int, size: int, furthest: int
+    with_rows: list[bool], versions: int, size: int, furthest: int
 ):
     """Portion after portion reads every commit once, in order, whatever the limits."""
-    rest = tuple(write(at) if changes_rows else compaction(at) for at, changes_rows in enumerate(loud, 1))
+    rest = tuple(write(at) if changes_rows else compaction(at) for at, changes_rows in enumerate(with_rows, 1))
     limits = Read(max_versions=versions, max_bytes=size)
     while rest:
         portion = read(rest, limits, furthest)
         assert portion == [commit.version for commit in rest[: len(portion)]] and portion
-        counted = [at for at in portion if loud[at - 1]]
+        counted = [at for at in portion if with_rows[at - 1]]
         beyond = [at for at in counted if at > furthest]
         assert len(counted) <= max(1, min(versions, size // 10)) or len(beyond) == 0
         assert portion[-1] >= min(furthest, rest[-1].version)
@@ -89,17 +89,17 @@ def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
 
 
 @given(
-    loud=st.lists(st.booleans(), min_size=1, max_size=30),
+    with_rows=st.lists(st.booleans(), min_size=1, max_size=30),
     versions=st.integers(1, 5),
     size=st.integers(1, 100),
     furthest=st.integers(0, 30),
     after=st.integers(-1, 10),
 )
 def test_a_portion_is_the_same_however_few_of_the_pending_commits_are_read(
-    loud: list[bool], versions: int, size: int, furthest: int, after: int
+    with_rows: list[bool], versions: int, size: int, furthest: int, after: int
 ):
     history = History("src")
-    for changes_rows in loud:
+    for changes_rows in with_rows:
         history.append() if changes_rows else history.add("OPTIMIZE")
     head = history.head()
     assert head is not None

@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Overwrite, Policy, Read, Table
 from lakehouse.commit.rivals import ConflictKind
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
-from tests.support.house import House, failure, metadata
-from tests.support.interleave import just_before
+from tests.support.dagster_house import House, failure, metadata
+from tests.support.interleave import before
 from tests.support.lake import Lake
 from tests.support.spark_errors import DELTA, raised
 from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, copies, orders, slow
@@ -74,7 +75,7 @@ def test_the_data_version_is_the_last_version_that_changed_a_row(house: House) -
 
 
 @pytest.mark.slow
-def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House) -> None:
     undisturbed = metadata(house.run("copies"), "copies")
     assert undisturbed["attempts"] == 1
     assert not undisturbed.keys() & {"rivals", "seconds_lost"}
@@ -84,8 +85,8 @@ def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House, mon
         house.lake.sql("INSERT INTO {copies} VALUES (9, DATE'2013-01-02', 90)")
         raise raised("ConcurrentAppendException", DELTA_SAYS, module=DELTA)
 
-    just_before(monkeypatch, "execute", win)
-    found = metadata(house.run("copies"), "copies")
+    with before("execute", win):
+        found = metadata(house.run("copies"), "copies")
     assert (found["version"], found["attempts"]) == (2, 2)
     (rival,) = found["rivals_by_attempt"]
     assert found["rivals"].startswith("1 attempt lost in ") and found["rivals"].endswith(
@@ -168,14 +169,11 @@ def test_each_partition_reads_changes_from_its_own_position(house: House) -> Non
     assert house.lake.rows("daily_copies") == [(1, DAY_1, 0), (2, DAY_2, 0), (3, DAY_2, 0)]
 
 
-def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     house = House(lake, [orders, slow], instance)
-    monkeypatch.setattr("lakehouse.spark.progress.PAUSE", 1.5)
-    monkeypatch.setattr("lakehouse.spark.progress.INTERVAL", 0.2)
-    run = house.run("slow").run_id
+    with listening(pause=1.5, interval=0.2):
+        run = house.run("slow").run_id
     told = [entry.user_message for entry in house.instance.all_logs(run) if "Spark has been" in entry.user_message]
     sentence = (
         r"(comparing its result with|writing) slow for \d+ s: \d+ of \d+ stages, \d+ of \d+ tasks done, \d+ running"

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from lakehouse import Overwrite, Table
-from tests.support.house import House, failure
+from tests.support.dagster_house import House, failure
 from tests.support.lake import Lake
 
 

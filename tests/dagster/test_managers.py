@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Table, checks, validate
 from lakehouse.dagster.run_tags import CHECKS
-from tests.support.house import House, Running, metadata
+from tests.support.dagster_house import House, Running, metadata
 from tests.support.lake import Lake
 from tests.support.slow import slow
 from tests.support.tables import DAY_1, DAY_2, DAY_3, DAYS, by_day, copies, orders

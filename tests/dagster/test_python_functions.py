@@ -20,7 +20,7 @@ from lakehouse import Changes, Merge, Table
 from lakehouse.errors import ModuleMissingError, UnreadableLogError
 from lakehouse.server.versions import minor
 from lakehouse.spark.session import REQUIRED, is_connect, prepare
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.lake import Lake
 
 pytestmark = [pytest.mark.served, pytest.mark.timeout(120, func_only=True)]

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -12,12 +11,12 @@ from dagster._core.execution.api import execute_run
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame
 
-import lakehouse.commit.attempt
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.failures import STALE_RETRIES
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
-from tests.support.house import House, failure, metadata
+from tests.support.dagster_house import House, failure, metadata
+from tests.support.interleave import after, before, raises
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow
 from tests.support.tables import ASSETS, DAY_1, EVENTS, carried, orders
@@ -140,9 +139,7 @@ def executed(house: House, definitions: dg.Definitions, *names: str, repeats: st
     return ended
 
 
-def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, instance: dg.DagsterInstance) -> None:
     """The first died between its commit and Dagster's event, the second before it wrote anything."""
     fails: list[bool] = [False, True, False]
 
@@ -152,16 +149,12 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(
             raise RuntimeError("before anything is written")
         return Append(orders)
 
-    def dead(*_: object) -> None:
-        raise RuntimeError("between the commit and the event")
-
     lake.create("orders", [(1, DAY_1, 10)], EVENTS)
     house = House(lake, [orders, added], instance)
     defined = dg.Definitions(
         assets=[orders, added], resources={"io_manager": house.io_manager}, executor=dg.in_process_executor
     )
-    with monkeypatch.context() as patched:
-        patched.setattr("lakehouse.dagster.io_manager.report", dead)
+    with after("find in the log", raises(RuntimeError("between the commit and the event"))):
         first = executed(house, defined, "added")
     second = executed(house, defined, "added", repeats=first.run_id)
     third = executed(house, defined, "added", repeats=second.run_id)
@@ -194,13 +187,8 @@ def test_a_step_that_a_twin_overtook_is_run_again_with_new_inputs(house: House) 
     [OvertakenError("copied", "3f2a", 118), RolledBackError("copied", 3)],
     ids=lambda error: type(error).__name__,
 )
-def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(
-    house: House, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(house: House, error: Exception) -> None:
     calls: list[int] = []
-
-    def stale(*_: Any) -> Any:
-        raise error
 
     @dg.asset(metadata=Table(key="id"))
     def copied(orders: Changes) -> Merge:
@@ -209,8 +197,8 @@ def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(
         return carried(orders)
 
     house.assets = [orders, copied]
-    monkeypatch.setattr("lakehouse.commit.attempt.plan", stale)
-    result = house.run("copied", raise_on_error=False)
+    with before("plan", *[raises(error)] * 9):
+        result = house.run("copied", raise_on_error=False)
     assert not result.success
     assert len(calls) == 1 + STALE_RETRIES
     assert str(error) in failure(result)
@@ -255,23 +243,16 @@ def test_a_source_that_is_not_whole_any_more_ends_the_run(
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_retry_policy_repeats_what_may_pass(
-    lake: Lake, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    planned, calls = lakehouse.commit.attempt.plan, list[int]()
-
-    def flaky(*given: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 1:
-            raise error
-        return planned(*given)
+def test_a_retry_policy_repeats_what_may_pass(lake: Lake, instance: dg.DagsterInstance, error: Exception) -> None:
+    calls = list[int]()
 
     @dg.asset(metadata=Table(key="id"), retry_policy=dg.RetryPolicy(max_retries=2))
     def copied(orders: Changes) -> Merge:
+        calls.append(1)
         touched = orders.touched("id")
         return Merge(touched.rows, touched)
 
     lake.create("orders", [(1, DAY_1, 10)], EVENTS)
-    monkeypatch.setattr("lakehouse.commit.attempt.plan", flaky)
-    assert House(lake, [orders, copied], instance).run("copied").success
+    with before("plan", raises(error)):
+        assert House(lake, [orders, copied], instance).run("copied").success
     assert len(calls) == 2

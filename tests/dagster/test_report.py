@@ -1,6 +1,5 @@
 """What a step tells after its commit cannot fail the step, because the result is in the table by then."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -9,10 +8,10 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, Merge, Table
-from lakehouse.dagster import metadata as reported
 from lakehouse.delta.file_log import FileLog
 from lakehouse.server.jars import DIRECTORY
-from tests.support.house import House, metadata
+from tests.support.dagster_house import House, metadata
+from tests.support.interleave import after
 from tests.support.lake import Lake
 from tests.support.slow import slow
 from tests.support.tables import orders
@@ -127,15 +126,9 @@ def test_no_fact_of_the_log_fails_a_step_that_has_written(
     def fail(*_: object) -> None:
         raise raised
 
-    report: Callable[..., None] = reported.report
-
-    def reporting(*given: Any) -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(FileLog, fact, fail)
-            report(*given)
-
-    monkeypatch.setattr("lakehouse.dagster.io_manager.report", reporting)
-    result = house.run("copies")
+    # A log that cannot be read any more once the commit was found in it.
+    with monkeypatch.context() as patched, after("find in the log", lambda: patched.setattr(FileLog, fact, fail)):
+        result = house.run("copies")
     told = metadata(result, "copies")
     assert (told["inserted"], told["version"]) == (3, 0) and house.lake.rows("copies") == house.lake.rows("orders")
     lines = [entry.user_message for entry in house.instance.all_logs(result.run_id)]

@@ -78,9 +78,9 @@ def test_a_commit_that_changed_no_row_is_quiet(quiet: Commit):
     assert quiet.bytes_written == 0
 
 
-@pytest.mark.parametrize("loud", LOUD, ids=described)
-def test_a_commit_that_may_have_changed_a_row_is_not_quiet(loud: Commit):
-    assert not loud.is_quiet
+@pytest.mark.parametrize("commit", LOUD, ids=described)
+def test_a_commit_that_may_have_changed_a_row_is_not_quiet(commit: Commit):
+    assert not commit.is_quiet
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str = SC
 
 
 def of_keys(columns: tuple[str, ...], rows: Local) -> Touched:
-    return Touched(columns, SomeKeys(columns, rows), None, ("src",))
+    return Touched(columns, SomeKeys(columns, rows), None, ())
 
 
 def touched(spark: SparkSession, keys: Sequence[int | None] = TOUCHED) -> Touched:

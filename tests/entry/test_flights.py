@@ -19,7 +19,7 @@ from assets.flights import as_last_reported
 from assets.gold import busiest
 from lakehouse import DeltaIOManager, Table, checks
 from resources.nycflights import EVENTS, FlightRecords, corrections, events_of
-from tests.support.house import Running, metadata
+from tests.support.dagster_house import Running, metadata
 from tests.support.lake import Lake
 
 DAY = dt.date(2013, 1, 1)

@@ -9,14 +9,14 @@ from deltalake import DeltaTable
 from resources.environments import PROJECT
 from tests.support.dev_server import Server, dagster_dev
 from tests.support.lake import Lake
-from tests.support.plain import rows
+from tests.support.plain_tables import rows
 from tests.support.tables import DAY_1, DAY_2, EVENTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 QUIET = 20  # seconds: several ticks
 
 
-def settled(server: Server, total: int) -> int:
+def runs_until(server: Server, total: int) -> int:
     """How many runs there were, once gold has a total and no run is under way."""
     gold = server.root / "gold" / "totals"
 
@@ -38,13 +38,13 @@ def test_gold_follows_a_source_and_what_changes_nothing_starts_no_run(
         server.location()
         if followed == "sensor":
             server.started("carry_on")
-        first = settled(server, 30)
+        first = runs_until(server, 30)
         lake.sql("UPDATE {orders} SET v = 15 WHERE id = 1")
-        second = settled(server, 35)
+        second = runs_until(server, 35)
         assert second == first + 1, "one run for one change"
         gold = DeltaTable(str(server.root / "gold" / "totals")).version()
         lake.sql("OPTIMIZE {orders}")
         lake.sql("ALTER TABLE {orders} SET TBLPROPERTIES ('a.b' = 'c')")
         time.sleep(QUIET)
-        assert settled(server, 35) == second
+        assert runs_until(server, 35) == second
         assert DeltaTable(str(server.root / "gold" / "totals")).version() == gold

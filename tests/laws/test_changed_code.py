@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Policy, Read, Table
-from tests.support.house import House, metadata
+from tests.support.dagster_house import House, metadata
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders
 

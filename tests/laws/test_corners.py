@@ -15,8 +15,8 @@ from lakehouse.delta.partition_keys import PartitionKey
 from lakehouse.difference.statements import Insert, MergeRows, ReplaceMatched
 from lakehouse.errors import StaleInputsError
 from lakehouse.spark.session import FACTORY_MODE
-from tests.support.contended import KEYED, SRC, committed, copy, ready, whole
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import KEYED, SRC, committed, copy, ready, whole
 
 pytestmark = pytest.mark.slow
 ROWS = [(1, "p", 10), (2, "q", 20)]
@@ -99,6 +99,7 @@ def test_a_commit_is_looked_for_also_where_the_session_is_lost_right_behind_it(
     factory = lake.spark.conf.get(FACTORY_MODE, None)
     lake.spark.conf.unset(FACTORY_MODE)
     with monkeypatch.context() as patched:
+        # The session of the tests must outlive the one that is lost.
         patched.setattr(type(lake.spark.conf), "unset", lost)
         outcome = step.commit(write, lake.retry, NO_WAIT)
     if factory is None:

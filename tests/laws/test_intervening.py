@@ -10,9 +10,9 @@ from lakehouse.commit.outcome import Committed
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.policy import Retry
 from lakehouse.errors import OvertakenError, UnsettledError
-from tests.support.contended import KEYED, SRC, copy, ready, whole
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import KEYED, SRC, copy, ready, whole
 
 pytestmark = pytest.mark.slow
 ROWS = [(1, "p", 10), (2, "q", 20)]

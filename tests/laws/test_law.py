@@ -12,15 +12,14 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse.delta.keys import KeyPredicate
+from lakehouse.commit.outcome import Committed
 from lakehouse.delta.limits import MEASURED, Limits, in_force
-from lakehouse.difference import by_key as compared
-from lakehouse.difference import by_key as keyed
 from lakehouse.read.feed_reader import Feeds
 from tests.support.assets import CASES, Case, archive
 from tests.support.lake import Lake
 from tests.support.model import Delete, Insert, MergeRows, Model, Move, Rekey, Update, edits, rows
 from tests.support.slow import slow
+from tests.support.ways_of_comparing import comparisons_by_scan, replace_in_one_pass
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
 histories = st.lists(st.lists(edits, min_size=1, max_size=3), min_size=1, max_size=3)
@@ -31,22 +30,26 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(params=["as planned", slow("in one pass"), slow("by rows")])
-def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
-    """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many."""
+def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[list[str]]:
+    """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many.
+
+    Yields:
+        The statements of the test's commits, for the test to fill.
+    """
     vectors = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
-    taken = list[str]()
+    statements = list[str]()
     with pytest.MonkeyPatch.context() as patched:
-        for module, name in ((keyed, "ReplaceRows"), (keyed, "ReplaceMatched"), (compared, "local_difference")):
-            told = getattr(module, name)
-            patched.setattr(module, name, lambda *a, _n=name, _f=told, **b: taken.append(_n) or _f(*a, **b))
+        comparisons = comparisons_by_scan(patched)
         if request.param == "in one pass":
-            patched.setattr(keyed._Whereabouts, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
+            replace_in_one_pass(patched)
             spark.conf.set(vectors, "true")
         with in_force(Limits(one_task_keys=0) if request.param == "by rows" else MEASURED):
-            yield
+            yield statements
         spark.conf.unset(vectors)
-    ways = {"as planned": "ReplaceRows", "in one pass": "ReplaceMatched", "by rows": "local_difference"}
-    assert ways[request.param] in taken
+    if request.param == "by rows":
+        assert comparisons
+    else:
+        assert {"as planned": "ReplaceRows", "in one pass": "ReplaceMatched"}[request.param] in statements
 
 
 @pytest.mark.parametrize("cases", [CASES[::3], slow(CASES[1::3] + CASES[2::3])], ids=["a third", "the others"])
@@ -66,7 +69,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[None]:
     ],
 )
 def test_reading_changes_in_any_steps_equals_reading_everything_once(
-    way: None,
+    way: list[str],
     spark: SparkSession,
     tmp_path: Path,
     cases: Sequence[Case],
@@ -85,7 +88,8 @@ def test_reading_changes_in_any_steps_equals_reading_everything_once(
             model.apply(edit)
         for case in cases:
             note(f"{step} -> {case}")
-            lake.materialize(case.asset, case.table, feeds=feeds)
+            outcome = lake.materialize(case.asset, case.table, feeds=feeds)
+            way.extend([type(outcome.statement).__name__] if isinstance(outcome, Committed) else [])
             expected = in_order(case.oracle(model.src.values(), model.dim.values()))
             assert lake.rows(repr(case)) == expected
     lake.materialize(archive)

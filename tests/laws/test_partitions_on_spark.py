@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lakehouse import Changes, Merge, Pace, Table, change_sensor
 from lakehouse.errors import WriteError
 from tests.laws.test_partitions import Carried
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.lake import Lake
 from tests.support.partitioned import (
     SHOPS,

@@ -236,6 +236,7 @@ def test_a_table_that_only_spark_sees_at_the_path_is_not_replaced(lake: Lake, mo
     lake.create("src", ROWS, SRC)
     lake.create("once", [(7, "z", 70)], SRC)
     with monkeypatch.context() as patched:
+        # Spark and this process share one file system here, so this process is made blind to the table.
         opened = FileLog._open
         patched.setattr(FileLog, "_open", lambda log: None if log._location.path.endswith("once") else opened(log))
         with pytest.raises(OtherFileSystemError, match="at version 0"):

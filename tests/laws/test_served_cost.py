@@ -21,6 +21,7 @@ def test_a_step_asks_a_server_for_few_schemas(
     if not is_connect(spark):
         pytest.skip("classic Spark knows a frame's columns when it has made it")
     pair, ours, asked = paired(spark, tmp_path, 1), Ours(spark), list[object]()
+    # Calls are counted where they leave for the server: no server counts them by kind.
     ask = spark.client.schema
     monkeypatch.setattr(spark.client, "schema", lambda plan: asked.append(plan) or ask(plan))
     data.change(spark, pair.source, data.neighbours(1))

@@ -11,6 +11,7 @@ from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError
 from lakehouse.read.archive import Archived, ask_archive
+from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from tests.support.assets import copy, log
 from tests.support.lake import NO_WAIT, Lake, aged, cleaned
@@ -31,7 +32,11 @@ def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
     shutil.rmtree(lake.root / "src" / "_change_data", ignore_errors=True)
     step = lake.begin(copy, Table(key="id"))
     changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed) and changes.content.archived
+    assert (
+        isinstance(changes, Changes)
+        and isinstance(read_of(changes).content, Feed)
+        and read_of(changes).content.archived
+    )
     lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
     assert lake.rows("copy") == lake.rows("src")
     mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
@@ -50,7 +55,7 @@ def test_where_names_may_have_changed_hands_in_a_cleaned_log_no_archive_answers(
     lake.materialize(log)
     cleaned(lake, "src")
     changes = lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(archive="log"), lake.ref)
-    assert isinstance(changes.content, Feed if mapping == "none" else Everything)
+    assert isinstance(read_of(changes).content, Feed if mapping == "none" else Everything)
     lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
     assert lake.rows("copy") == lake.rows("src")
 

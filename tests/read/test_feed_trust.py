@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import GapError
+from lakehouse.read.changes import read_of
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -47,7 +48,7 @@ def test_a_source_that_a_stream_made_in_complete_mode_is_read_from_before_its_fi
 def reasons(lake: Lake) -> str | None:
     source = lake.source("src")
     changes = lake.begin(counted, Table(key="g")).changes(source, Read(), lake.ref)
-    return getattr(changes.content, "reason", None)
+    return getattr(read_of(changes).content, "reason", None)
 
 
 def held(lake: Lake) -> list[tuple[object, ...]]:
@@ -159,5 +160,5 @@ def test_a_source_that_is_laid_out_anew_while_it_is_read_is_compared(lake: Lake)
     step, pinned = lake.begin(counted, Table(key="g")), lake.source("src")
     put(lake, lake.frame("src").where("id = 2"), "g")
     changes = step.changes(pinned, Read(), lake.ref)
-    assert "version 2" in str(getattr(changes.content, "reason", None))
+    assert "version 2" in str(getattr(read_of(changes).content, "reason", None))
     assert sorted(tuple(row) for row in changes.source.collect()) == [(1, "a", 10), (2, "b", 20)]

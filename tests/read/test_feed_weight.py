@@ -14,6 +14,7 @@ from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import MEASURED, in_force
 from lakehouse.errors import GapError
+from lakehouse.read.changes import read_of
 from lakehouse.read.content import Content, Feed
 from lakehouse.read.feed_trust import Images, Telling, find_contradiction, telling
 from lakehouse.spark.driver_rows import Local
@@ -66,7 +67,7 @@ def content(lake: Lake, after: int = 0, where: str | None = None) -> Content:
     """What a run reads of the source."""
     source = lake.source("src")
     source = replace(source, at=replace(source.at, where=where))
-    return lake.begin(merged, BY_G).changes(source, Read(start=after), lake.ref).content
+    return read_of(lake.begin(merged, BY_G).changes(source, Read(start=after), lake.ref)).content
 
 
 UPDATED, DELETED = CONTRADICTIONS

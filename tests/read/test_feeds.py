@@ -1,17 +1,15 @@
 """A feed is read once in a run, whoever asks for it, and never taken for that of other commits."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import DataFrame
 
-import lakehouse.read.feed_reader
 from lakehouse import Changes, Merge, Read, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.listeners import Doing, Notice, listening
 from tests.support.lake import Lake
 
 pytestmark = pytest.mark.anywhere
@@ -25,16 +23,16 @@ def copied(src: Changes) -> Merge:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[DataFrame]:
+def reads() -> Generator[list[Notice]]:
     """The feeds that were read from the table."""
-    seen: list[DataFrame] = []
+    seen = list[Notice]()
 
-    def watched(frame: DataFrame) -> Local | None:
-        seen.append(frame)
-        return small(frame)
+    def listen(notice: Notice) -> None:
+        if notice == Doing("reading the changes of src"):
+            seen.append(notice)
 
-    monkeypatch.setattr(lakehouse.read.feed_reader, "small", watched)
-    return seen
+    with listening(listen):
+        yield seen
 
 
 @pytest.fixture
@@ -73,14 +71,14 @@ WHOLE = [("insert", 3, 30), ("update_postimage", 1, 11), ("update_preimage", 1, 
 
 
 def test_the_second_reader_of_the_same_commits_reads_no_table(
-    changed: Callable[..., Rows], reads: list[DataFrame]
+    changed: Callable[..., Rows], reads: list[Notice]
 ) -> None:
     assert changed(0) == changed(0) == WHOLE
     assert len(reads) == 1
 
 
 @pytest.mark.slow
-def test_other_commits_are_another_feed(changed: Callable[..., Rows], reads: list[DataFrame], lake: Lake) -> None:
+def test_other_commits_are_another_feed(changed: Callable[..., Rows], reads: list[Notice], lake: Lake) -> None:
     assert changed(0) == WHOLE
     assert changed(1) == WHOLE[1:]
     assert changed(0, where="id = 1") == WHOLE[1:]
@@ -115,7 +113,7 @@ def test_pinned_rows_are_never_those_of_another_table_at_the_same_version(lake: 
 
 
 def test_a_table_that_took_the_place_of_another_has_a_feed_of_its_own(
-    changed: Callable[..., Rows], reads: list[DataFrame], lake: Lake
+    changed: Callable[..., Rows], reads: list[Notice], lake: Lake
 ) -> None:
     assert changed(0) == WHOLE
     lake.sql("CREATE OR REPLACE TABLE {src} (id INT, v INT) USING delta")
@@ -131,14 +129,14 @@ def test_a_column_that_came_later_is_in_the_rows_of_a_later_reader(changed: Call
     assert changed(0) == WHOLE
 
 
-def test_newer_feeds_take_the_room_of_older_ones(changed: Callable[..., Rows], reads: list[DataFrame]) -> None:
+def test_newer_feeds_take_the_room_of_older_ones(changed: Callable[..., Rows], reads: list[Notice]) -> None:
     with in_force(Limits(kept_feed_bytes=1)):
         assert changed(0) == changed(0) == WHOLE
     assert len(reads) == 2
 
 
 @pytest.mark.slow
-def test_assets_of_one_run_that_read_one_source_hold_what_they_should(lake: Lake, reads: list[DataFrame]) -> None:
+def test_assets_of_one_run_that_read_one_source_hold_what_they_should(lake: Lake, reads: list[Notice]) -> None:
     lake.create("src", [(1, 10), (2, 20)], "id INT, v INT")
     names = ["first", "second", "third"]
     for name in names:

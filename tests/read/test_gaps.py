@@ -13,6 +13,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import unread
 from lakehouse.difference.statements import ReplaceRows
 from lakehouse.errors import GapError
+from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
@@ -90,13 +91,19 @@ def test_a_gap_is_closed_by_comparing_everything(lake: Lake, gap: Callable[[Lake
     gap(lake)
     step = lake.begin(copy, Table(key="id"))
     changes = lake.read(step, copy)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Everything) and changes.content.reason
+    assert (
+        isinstance(changes, Changes)
+        and isinstance(read_of(changes).content, Everything)
+        and read_of(changes).content.reason
+    )
     lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == lake.rows("src")
     lake.insert("src", [(77, "q", 7)])
     step = lake.begin(copy, Table(key="id"))
     changes = lake.read(step, copy)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed), "the next run reads changes again"
+    assert isinstance(changes, Changes) and isinstance(read_of(changes).content, Feed), (
+        "the next run reads changes again"
+    )
 
 
 @pytest.mark.slow
@@ -173,7 +180,7 @@ def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None
     lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
     step = lake.begin(copy, Table(key="id"))
     changes = lake.read(step, copy)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
+    assert isinstance(changes, Changes) and isinstance(read_of(changes).content, Feed)
     lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
 
@@ -201,7 +208,9 @@ def test_a_source_restored_from_a_backup_is_no_continuation_once_it_has_grown(la
     assert lake.rows("copy") == lake.rows("src")
     lake.insert("src", [(5, "d", 5)])
     changes = lake.read(lake.begin(copy, Table(key="id")), copy)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed), "the next run reads changes again"
+    assert isinstance(changes, Changes) and isinstance(read_of(changes).content, Feed), (
+        "the next run reads changes again"
+    )
 
 
 def test_a_commit_of_as_many_rows_and_bytes_as_the_one_that_was_read_is_another(lake: Lake) -> None:

@@ -5,13 +5,13 @@ from typing import Literal
 
 import pytest
 
-from lakehouse import Changes, Read, Table
+from lakehouse import Read, Table
 from lakehouse.cursor.cursor import Fresh
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError, StartError
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.content import Nothing
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Refuse
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
@@ -38,7 +38,7 @@ def source() -> Source:
 
 def read(
     source: Source, together: Refuse | None, at: Position | None, go_on_from: int | Literal["now"] | None
-) -> Changes:
+) -> SourceRead:
     cursor = Fresh() if at is None else cursor_at(at)
     facts = InputFacts(APPENDS, Read(), source, cursor, at, together, go_on_from=go_on_from)
     return read_changes(read_plan(facts), facts, Feeds())

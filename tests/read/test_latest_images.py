@@ -1,4 +1,4 @@
-"""Rows that the feed tells: where the key is unique they are the source's own, and elsewhere the source is asked."""
+"""Rows that the feed tells: where the key is unique they are the source's own, and elsewhere the source is lookups."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ def test_a_feed_without_rows_tells_that_there_are_none(spark: SparkSession) -> N
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
+def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
     """The frames that touched keys were looked up in."""
     frames: list[DataFrame] = []
     restricted = Touched.restrict
@@ -50,6 +50,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
         frames.append(frame)
         return restricted(self, frame)
 
+    # A look-up in the source that gives the same rows shows in nothing that a step says.
     monkeypatch.setattr(Touched, "restrict", counted)
     return frames
 
@@ -66,11 +67,11 @@ def held(lake: Lake, source: str, *keys: Any, column: int = 0) -> list[tuple[Any
     return [row for row in lake.rows(source) if row[column] in keys]
 
 
-def tells(changes: Changes, touched: Touched, asked: list[DataFrame], due: list[tuple[Any, ...]]) -> bool:
+def tells(changes: Changes, touched: Touched, lookups: list[DataFrame], due: list[tuple[Any, ...]]) -> bool:
     """Whether the feed tells the rows; whoever does, they are those that are due."""
-    asked.clear()
+    lookups.clear()
     found = sorted(map(tuple, touched.rows.collect()), key=repr)
-    told = not asked
+    told = not lookups
     assert found == due
     assert touched.rows.schema == changes.source.schema
     return told
@@ -101,14 +102,14 @@ def tells(changes: Changes, touched: Touched, asked: list[DataFrame], due: list[
     ],
 )
 def test_the_newest_image_of_a_unique_key_is_its_row(
-    lake: Lake, asked: list[DataFrame], statements: list[str], keys: tuple[int, ...]
+    lake: Lake, lookups: list[DataFrame], statements: list[str], keys: tuple[int, ...]
 ) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["src"] = ("ID",)
     lake.trust_key = True
     for statement in statements:
         lake.sql(statement)
-    assert tells(*read(lake, "src", "id", after=0), asked, held(lake, "src", *keys))
+    assert tells(*read(lake, "src", "id", after=0), lookups, held(lake, "src", *keys))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_the_newest_image_of_a_unique_key_is_its_row(
     ],
 )
 def test_where_the_feed_may_not_tell_a_row_the_source_is_asked(
-    lake: Lake, asked: list[DataFrame], statement: str, key: tuple[str, ...], keys: tuple[Any, ...]
+    lake: Lake, lookups: list[DataFrame], statement: str, key: tuple[str, ...], keys: tuple[Any, ...]
 ) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["src"] = key
@@ -132,21 +133,21 @@ def test_where_the_feed_may_not_tell_a_row_the_source_is_asked(
     lake.sql("UPDATE {src} SET v = 2 WHERE id = 2")
     lake.sql(statement)
     due = held(lake, "src", *keys, column=1 if key == ("k",) else 0)
-    assert not tells(*read(lake, "src", *(key or ("id",)), after=1), asked, due)
+    assert not tells(*read(lake, "src", *(key or ("id",)), after=1), lookups, due)
 
 
 @pytest.mark.slow
 def test_a_key_that_is_only_declared_is_no_reason_to_take_rows_from_the_feed(
-    lake: Lake, asked: list[DataFrame]
+    lake: Lake, lookups: list[DataFrame]
 ) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["src"] = ("id",)
     lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    assert not tells(*read(lake, "src", "id", after=0), asked, held(lake, "src", 1))
+    assert not tells(*read(lake, "src", "id", after=0), lookups, held(lake, "src", 1))
 
 
 @pytest.mark.slow
-def test_days_that_java_s_calendar_lacks_are_read_from_the_source(lake: Lake, asked: list[DataFrame]) -> None:
+def test_days_that_java_s_calendar_lacks_are_read_from_the_source(lake: Lake, lookups: list[DataFrame]) -> None:
     lake.sql(
         "CREATE TABLE {src} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS "
         "SELECT 1 AS id, DATE'1582-10-10' AS day",
@@ -155,37 +156,37 @@ def test_days_that_java_s_calendar_lacks_are_read_from_the_source(lake: Lake, as
     lake.keys["src"] = ("id",)
     lake.trust_key = True
     lake.sql("INSERT INTO {src} VALUES (2, DATE'2026-01-01')")
-    assert tells(*read(lake, "src", "id", after=0), asked, held(lake, "src", 2))
+    assert tells(*read(lake, "src", "id", after=0), lookups, held(lake, "src", 2))
     lake.sql("INSERT INTO {src} VALUES (3, DATE'1582-10-10')")
-    assert not tells(*read(lake, "src", "id", after=1), asked, held(lake, "src", 3))
+    assert not tells(*read(lake, "src", "id", after=1), lookups, held(lake, "src", 3))
 
 
 @pytest.mark.slow
-def test_commits_that_are_left_out_may_have_changed_the_row(lake: Lake, asked: list[DataFrame]) -> None:
+def test_commits_that_are_left_out_may_have_changed_the_row(lake: Lake, lookups: list[DataFrame]) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["src"] = ("id",)
     lake.trust_key = True
     lake.sql("UPDATE {src} SET v = 1 WHERE id = 2")
     lake.sql("DELETE FROM {src} WHERE id = 2")
-    assert not tells(*read(lake, "src", "id", after=0, exclude_operations=("DELETE",)), asked, [])
+    assert not tells(*read(lake, "src", "id", after=0, exclude_operations=("DELETE",)), lookups, [])
 
 
 @pytest.mark.slow
-def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: Lake, asked: list[DataFrame]) -> None:
+def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: Lake, lookups: list[DataFrame]) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["copy"] = ("id",)
     lake.materialize(copy, Table(key="id"))
     lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
     lake.materialize(copy, Table(key="id"))
-    assert tells(*read(lake, "copy", "id", after=0), asked, [(1, "a", 0)])
+    assert tells(*read(lake, "copy", "id", after=0), lookups, [(1, "a", 0)])
     lake.sql("INSERT INTO {copy} VALUES (2, 'twice', 0)")
     twice = [(2, "b", 20), (2, "twice", 0)]
-    assert not tells(*read(lake, "copy", "id", after=0), asked, [(1, "a", 0), *twice])
-    assert not tells(*read(lake, "copy", "id", after=1), asked, twice)
+    assert not tells(*read(lake, "copy", "id", after=0), lookups, [(1, "a", 0), *twice])
+    assert not tells(*read(lake, "copy", "id", after=1), lookups, twice)
 
 
 @pytest.mark.slow
-def test_rows_that_were_compared_by_another_key_promise_nothing(lake: Lake, asked: list[DataFrame]) -> None:
+def test_rows_that_were_compared_by_another_key_promise_nothing(lake: Lake, lookups: list[DataFrame]) -> None:
     """The newest image of id 1 is its end, and yet there is a row: it was there twice, by the key of then."""
     lake.create("src", [(1, "a", 10), (1, "b", 20), (2, "c", 30)], SRC)
     lake.keys["copy"] = ("id",)
@@ -193,11 +194,11 @@ def test_rows_that_were_compared_by_another_key_promise_nothing(lake: Lake, aske
     lake.sql("DELETE FROM {src} WHERE k = 'b'")
     lake.materialize(copy_of_both, Table(key=("id", "k")), name="copy", code_version="1")
     lake.materialize(copy, Table(key="id"), code_version="2")
-    assert not tells(*read(lake, "copy", "id", after=0), asked, [(1, "a", 10)])
+    assert not tells(*read(lake, "copy", "id", after=0), lookups, [(1, "a", 10)])
 
 
 @pytest.mark.slow
-def test_a_run_of_one_partition_knows_nothing_of_the_others(lake: Lake, asked: list[DataFrame]) -> None:
+def test_a_run_of_one_partition_knows_nothing_of_the_others(lake: Lake, lookups: list[DataFrame]) -> None:
     """Also where Delta has none, because the asset had none when its table was made."""
     lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
     lake.keys["copy"] = ("id",)
@@ -206,19 +207,19 @@ def test_a_run_of_one_partition_knows_nothing_of_the_others(lake: Lake, asked: l
     for k in "ba":
         one = Slice((PartitionKey(k, {"k": k}, {}),))
         lake.materialize(copy, Table(key="id", partition_by="k"), slice=one)
-    assert not tells(*read(lake, "copy", "id", after=0), asked, [(1, "b", 10)])
+    assert not tells(*read(lake, "copy", "id", after=0), lookups, [(1, "b", 10)])
 
 
-def test_appended_rows_may_repeat_a_key_whatever_their_table_declares(lake: Lake, asked: list[DataFrame]) -> None:
+def test_appended_rows_may_repeat_a_key_whatever_their_table_declares(lake: Lake, lookups: list[DataFrame]) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["log"] = ("id",)
     lake.materialize(log, Table(key="id"))
     lake.insert("src", [(1, "again", 0)])
     lake.materialize(log, Table(key="id"))
-    assert not tells(*read(lake, "log", "id", after=0), asked, [(1, "a", 10), (1, "again", 0)])
+    assert not tells(*read(lake, "log", "id", after=0), lookups, [(1, "a", 10), (1, "again", 0)])
 
 
-def test_a_key_may_be_in_several_partitions(lake: Lake, asked: list[DataFrame]) -> None:
+def test_a_key_may_be_in_several_partitions(lake: Lake, lookups: list[DataFrame]) -> None:
     table = lake.ref("src").identifier
     lake.sql(
         f"CREATE TABLE {table} ({SRC}) USING delta PARTITIONED BY (k) "
@@ -228,4 +229,4 @@ def test_a_key_may_be_in_several_partitions(lake: Lake, asked: list[DataFrame]) 
     lake.trust_key = True
     lake.insert("src", [(1, "a", 1)])
     lake.insert("src", [(1, "b", 2)])
-    assert not tells(*read(lake, "src", "id", after=1), asked, [(1, "a", 1), (1, "b", 2)])
+    assert not tells(*read(lake, "src", "id", after=1), lookups, [(1, "a", 1), (1, "b", 2)])

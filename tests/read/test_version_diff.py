@@ -7,10 +7,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Read, Table
+from lakehouse.read.changes import read_of
 from lakehouse.read.content import Feed
 from tests.support.assets import log
+from tests.support.catalog_lake import named
 from tests.support.lake import Lake
-from tests.support.named import named
 
 pytestmark = pytest.mark.anywhere
 
@@ -62,7 +63,7 @@ def test_each_row_of_a_named_table_is_told_so_too(spark: SparkSession, tmp_path:
 
 def _is_told(deleted: Lake) -> None:
     changes = deleted.begin(log).changes(deleted.source("src"), Read(start=0), deleted.ref)
-    assert isinstance(changes.content, Feed) and changes.content.via is not None
+    assert isinstance(read_of(changes).content, Feed) and read_of(changes).content.via is not None
     told = changes.feed.groupBy("_change_type", "_commit_version").agg(F.count("*"), F.sum("id"))
     gone = [*range(1, COUNT, 3), 4, 4]
     assert sorted(map(tuple, told.collect())) == [

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
-from lakehouse.commit import attempt as module
 from lakehouse.errors import StaleInputsError
 from tests.reliability.broken import FilteredFeed, LatestTwice, NettedAway, NoEpoch, Plain, SideFile, SourceVersion
 from tests.reliability.broken_past import (
@@ -21,6 +20,7 @@ from tests.reliability.broken_past import (
 from tests.reliability.checker import check
 from tests.reliability.delta_files import History
 from tests.reliability.pipeline import STEPS, assets, create, edit
+from tests.support.interleave import before, raises
 from tests.support.lake import NO_WAIT, Lake
 
 pytestmark = pytest.mark.fault
@@ -61,24 +61,16 @@ class Died(BaseException):
     """Stands for the end of the process: nothing in a pipeline handles it."""
 
 
-def dies_behind_its_commit(lake: Lake, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def dies_behind_its_commit(lake: Lake, pipeline: Pipeline) -> None:
     """The commit is durable, and the process ends before it can do anything else."""
-
-    def die(*_: Any) -> None:
-        raise Died
-
     pipeline.run()
     edit(lake, 0)
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "_find_attempt", die)
-        if isinstance(pipeline, Plain):
-            patched.setattr(pipeline, "committed", die)
-        with pytest.raises(Died):
-            pipeline.run()
+    with before("find in the log", raises(Died())), pytest.raises(Died):
+        pipeline.run()
     pipeline.run()
 
 
-def restored(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def restored(lake: Lake, pipeline: Pipeline) -> None:
     pipeline.run()
     edit(lake, 0)
     pipeline.run()
@@ -87,7 +79,7 @@ def restored(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     pipeline.run()
 
 
-def overlapping(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def overlapping(lake: Lake, pipeline: Pipeline) -> None:
     """Two runs start from the same position; the second has read one version more."""
     pipeline.run()
     edit(lake, 0)
@@ -99,7 +91,7 @@ def overlapping(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     pipeline.run()
 
 
-def late(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def late(lake: Lake, pipeline: Pipeline) -> None:
     """Two runs start from the same position; the one that has read less commits last."""
     pipeline.run()
     edit(lake, 0)
@@ -111,7 +103,7 @@ def late(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     pipeline.run()
 
 
-def overtaken(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def overtaken(lake: Lake, pipeline: Pipeline) -> None:
     """The source moves on between the read and the commit."""
     pipeline.run()
     edit(lake, 0)
@@ -122,13 +114,13 @@ def overtaken(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
     pipeline.run()
 
 
-def leaves_the_filter(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def leaves_the_filter(lake: Lake, pipeline: Pipeline) -> None:
     pipeline.run()
     lake.sql("UPDATE {src} SET v = 99, token = 'leaves' WHERE id = 1")
     pipeline.run()
 
 
-def changed_twice(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def changed_twice(lake: Lake, pipeline: Pipeline) -> None:
     """A row is changed twice, and deleted and inserted anew, within one range."""
     pipeline.run()
     for v in (1, 2):
@@ -138,7 +130,7 @@ def changed_twice(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None
     pipeline.run()
 
 
-def replaced_row(lake: Lake, pipeline: Pipeline, _: pytest.MonkeyPatch) -> None:
+def replaced_row(lake: Lake, pipeline: Pipeline) -> None:
     """A row is deleted and inserted anew within one range."""
     pipeline.run()
     lake.sql("DELETE FROM {src} WHERE id = 1")
@@ -151,7 +143,7 @@ class Mistake:
     """A broken pipeline, the scenario that shows it, the table that it keeps, and the rules that must see it."""
 
     pipeline: type[Plain]
-    scenario: Callable[[Lake, Pipeline, pytest.MonkeyPatch], None]
+    scenario: Callable[[Lake, Pipeline], None]
     table: str
     rules: frozenset[str]
 
@@ -183,10 +175,10 @@ def rules(lake: Lake) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_classic_mistake_is_seen(lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classic_mistake_is_seen(lake: Lake, name: str) -> None:
     mistake = MISTAKES[name]
     create(lake)
-    mistake.scenario(lake, mistake.pipeline(lake, mistake.table), monkeypatch)
+    mistake.scenario(lake, mistake.pipeline(lake, mistake.table))
     found = rules(lake)
     assert mistake.rules <= found.keys(), found
 
@@ -197,13 +189,11 @@ RIGHT = {"archive": Plain, "current": Plain, "past": PlainPast, "kept": PlainExt
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "the broken one without its mistake"])
 @pytest.mark.parametrize("name", MISTAKES)
-def test_the_same_scenario_is_clean_without_the_mistake(
-    lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch, *, ours: bool
-) -> None:
+def test_the_same_scenario_is_clean_without_the_mistake(lake: Lake, name: str, *, ours: bool) -> None:
     mistake = MISTAKES[name]
     create(lake)
     pipeline = Ours if ours else RIGHT[mistake.table]
-    mistake.scenario(lake, pipeline(lake, mistake.table), monkeypatch)
+    mistake.scenario(lake, pipeline(lake, mistake.table))
     assert rules(lake) == {}
 
 

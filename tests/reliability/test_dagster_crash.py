@@ -31,11 +31,11 @@ def run_and_stop(pipe: Connection, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     joined()
     from lakehouse.dagster import io_manager
+    from tests.support.interleave import after
 
-    setattr(io_manager, "report", lambda *_: stop(pipe))  # noqa: B010
     # The JVM that this process has joined has the root's lock; the lock names the process that started the JVM.
     setattr(io_manager, "guard", lambda *_: None)  # noqa: B010
-    with dg.DagsterInstance.get() as instance:
+    with dg.DagsterInstance.get() as instance, after("find in the log", lambda: stop(pipe)):
         dg.execute_job(job(Path(os.environ[ROOT]), os.environ[NAME]), instance=instance)
 
 

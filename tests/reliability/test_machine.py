@@ -21,13 +21,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyspark.sql import SparkSession
 
 from lakehouse import Read
-from lakehouse.commit import attempt as module
 from lakehouse.errors import ChangeFeedDisabledError, GapError, LakehouseError, StaleInputsError
 from tests.reliability import quick
 from tests.reliability.checker import Asset, check
 from tests.reliability.delta_files import History
 from tests.reliability.laws import Law, Span
 from tests.reliability.targets import TARGETS, Rows
+from tests.support import interleave
 from tests.support.lake import Lake
 from tests.support.model import (
     Delete,
@@ -215,23 +215,16 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=targets, point=faults)
     def run_with_a_fault(self, name: str, point: str) -> None:
-        execute, find = module.execute, module._find_attempt
-
-        def faulty(*args: Any) -> None:
-            if point != "before the commit":
-                execute(*args)
-            raise FaultError
-
-        def die(*_: Any) -> None:
-            raise FaultError
-
-        setattr(module, *(("_find_attempt", die) if point == "dies behind the commit" else ("execute", faulty)))
+        fault = [interleave.raises(FaultError())] * 9
+        at = {
+            "before the commit": interleave.before("execute", *fault),
+            "dies behind the commit": interleave.before("find in the log", *fault),
+        }.get(point, interleave.after("execute", *fault))
         try:
-            self._tried(name, lambda: self._materialize(name))
+            with at:
+                self._tried(name, lambda: self._materialize(name))
         except (FaultError, LakehouseError):
             self.changed.add(name)
-        finally:
-            module.execute, module._find_attempt = execute, find
 
     def _materialize(self, name: str, **options: Any) -> None:
         self.lake.materialize(TARGETS[name].asset, TARGETS[name].table, **options)

@@ -58,8 +58,8 @@ def test_a_late_event_moves_the_facts_that_happened_in_its_interval(lake: Lake):
 
 def snapshot(events: Changes) -> Merge:
     touched = events.touched("id")
-    rows = scd.type2(touched.rows, "id", "at", apply_as_deletes="op = 'D'", except_column_list=["op", "at"])
-    return Merge(rows.withColumnsRenamed({"__START_AT": "valid_from", "__END_AT": "valid_to"}), touched)
+    past = scd.type2(touched.rows, "id", "at", apply_as_deletes="op = 'D'", except_column_list=["op", "at"])
+    return Merge(past.rows.withColumnsRenamed({"__START_AT": "valid_from", "__END_AT": "valid_to"}), touched)
 
 
 @pytest.mark.slow

@@ -39,23 +39,23 @@ WITHOUT_HISTORY = [pair for pair in OPTIONS if not any("track" in option for opt
 @pytest.mark.parametrize(("options", "folded"), OPTIONS, ids=[" ".join(options) or "all" for options, _ in OPTIONS])
 def test_type_2_of_random_events_is_what_a_fold_makes_of_them(spark: SparkSession, options, folded):
     events = random_events(Random(f"type 2 {options}"), range(HISTORIES))
-    assert shown(scd.type2(frame(spark, events), **KEPT, **options)) == past(events, **folded)
+    assert shown(scd.type2(frame(spark, events), **KEPT, **options).rows) == past(events, **folded)
 
 
 @pytest.mark.parametrize(("options", "folded"), WITHOUT_HISTORY, ids=[" ".join(o) or "all" for o, _ in WITHOUT_HISTORY])
 def test_type_1_of_random_events_is_what_a_fold_makes_of_them(spark: SparkSession, options, folded):
     events = random_events(Random(f"type 1 {options}"), range(HISTORIES))
-    assert shown(scd.type1(frame(spark, events), **KEPT, **options)) == present(events, **folded)
+    assert shown(scd.type1(frame(spark, events), **KEPT, **options).rows) == present(events, **folded)
 
 
 def test_the_current_rows_of_type_2_are_those_of_type_1(spark: SparkSession):
     events = frame(spark, random_events(Random("both"), range(HISTORIES)))
-    open_rows = scd.type2(events, **KEPT).where("__END_AT IS NULL").drop("__START_AT", "__END_AT")
-    assert shown(open_rows) == shown(scd.type1(events, **KEPT))
+    open_rows = scd.type2(events, **KEPT).rows.where("__END_AT IS NULL").drop("__START_AT", "__END_AT")
+    assert shown(open_rows) == shown(scd.type1(events, **KEPT).rows)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_truncate_leaves_what_a_fold_leaves_of_random_events(spark: SparkSession, seed: int):
     events = random_events(Random(seed), range(50), truncates=seed)
     truncated = scd.type1(frame(spark, events), **KEPT, apply_as_truncates="op = 'T'")
-    assert shown(truncated) == present(events)
+    assert shown(truncated.rows) == present(events)

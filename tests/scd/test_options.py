@@ -56,7 +56,7 @@ def test_options_that_do_not_fit_are_refused_before_any_row_is_read(spark: Spark
 def test_expressions_may_be_columns(spark: SparkSession):
     events = spark.createDataFrame([(1, 1, "U"), (1, 2, "D")], "id int, at int, op string")
     past = scd.type2(events, "ID", F.col("at") * 2, apply_as_deletes=F.col("op") == "D", column_list=["id"])
-    assert [tuple(row) for row in past.collect()] == [(1, 2, 4)]
+    assert [tuple(row) for row in past.rows.collect()] == [(1, 2, 4)]
     with pytest.raises(EventOptionError, match="apply_as_truncates"):
         scd.type1(events, "id", "at", apply_as_truncates="at + 1")
     with pytest.raises(EventOptionError, match="apply_as_truncates that Spark cannot resolve"):

@@ -30,8 +30,8 @@ def events(spark: SparkSession, *rows: tuple[Any, ...], schema: str = EVENTS) ->
     return spark.createDataFrame(list(rows), schema)
 
 
-def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row) for row in frame.collect()), key=repr)
+def rows(result: scd.Events) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in result.rows.collect()), key=repr)
 
 
 def cities(spark: SparkSession, *of_one: tuple[str | None, int], **options: Any) -> list[tuple[Any, ...]]:
@@ -97,7 +97,7 @@ def test_r2_a_struct_as_the_sequence_orders_field_by_field_and_is_the_type_of_th
     given = events(spark, (1, "c", 2, 1), (1, "b", 1, 9), (1, "a", 1, 2), schema=schema)
     past = scd.type2(given, "id", "struct(at, n)", column_list=["id", "v"])
     assert rows(past) == [(1, "a", (1, 2), (1, 9)), (1, "b", (1, 9), (2, 1)), (1, "c", (2, 1), None)]
-    assert past.schema["__START_AT"].dataType == past.schema["__END_AT"].dataType
+    assert past.rows.schema["__START_AT"].dataType == past.rows.schema["__END_AT"].dataType
 
 
 def test_r3_equal_events_are_one_event(spark: SparkSession):
@@ -115,7 +115,7 @@ def test_r5_a_condition_that_is_null_is_no_delete(spark: SparkSession):
 
 
 def test_r6_the_delete_condition_sees_columns_that_are_not_kept(spark: SparkSession):
-    assert "operation" not in scd.type2(events(spark, *DOCUMENTED), **OPTIONS).columns
+    assert "operation" not in scd.type2(events(spark, *DOCUMENTED), **OPTIONS).rows.columns
 
 
 def test_r9_a_late_upsert_from_before_a_delete_of_an_unknown_key_ends_at_the_delete(spark: SparkSession):
@@ -159,7 +159,7 @@ def test_r18_a_struct_of_which_nothing_is_known_is_null_and_other_columns_are_as
         spark, (1, 1, 1, (None, (None,))), (1, 2, None, (7, None)), (1, 3, None, (None, (8,))), schema=schema
     )
     past = scd.type2(given, "id", "at", except_column_list=["at"], ignore_null_updates_column_list=["s"])
-    assert [row[1:3] for row in sorted(past.collect(), key=lambda row: row["__START_AT"])] == [
+    assert [row[1:3] for row in sorted(past.rows.collect(), key=lambda row: row["__START_AT"])] == [
         (1, None),
         (None, (7, None)),
         (None, (7, (8,))),
@@ -215,12 +215,12 @@ def test_values_without_an_equality_of_their_own_are_compared_all_the_same(spark
         "(1, 'a', '[1]', DOUBLE('NaN'), 2), (1, 'b', '[1]', 0.0D, 3) AS t(id, k, j, v, at)"
     )
     past = scd.type2(given, "id", "at", except_column_list=["at"])
-    assert sorted(row[-2:] for row in past.select("__START_AT", "__END_AT").collect()) == [(1, 3), (3, None)]
+    assert sorted(row[-2:] for row in past.rows.select("__START_AT", "__END_AT").collect()) == [(1, 3), (3, None)]
 
 
 @pytest.mark.parametrize("name", ["a b", "a.b", "a`b", "$ENV", "select", "A'"])
 def test_no_column_name_breaks_out_of_its_quotes(spark: SparkSession, name: str):
     given = spark.createDataFrame([(1, 1, "x"), (1, 2, "y")], ["key", "at", "v"]).withColumnRenamed("key", name)
     past = scd.type2(given, name, "at", except_column_list=["at"])
-    assert past.columns == [name, "v", "__START_AT", "__END_AT"]
+    assert past.rows.columns == [name, "v", "__START_AT", "__END_AT"]
     assert rows(past) == [(1, "x", 1, 2), (1, "y", 2, None)]

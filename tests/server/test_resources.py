@@ -77,30 +77,26 @@ def test_the_class_path_names_the_pinned_files_and_no_others(tmp_path: Path):
     assert class_path(tmp_path).split(":") == [f"{tmp_path}/{jar.file_name}" for jar in delta_jars()]
 
 
-def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_jar_with_other_content_is_fetched_again(tmp_path: Path):
     asked = list[jars.Jar]()
 
     def serve(missing: list[jars.Jar], directory: Path, repository: str | None) -> str:
         asked.extend(missing)
         return "fetched"
 
-    monkeypatch.setattr(jars, "_retrieve", serve)
     for jar in delta_jars():
         (tmp_path / jar.file_name).write_bytes(b"not this")
-    assert "Nothing was installed" in str(fetch(tmp_path))
+    assert "Nothing was installed" in str(fetch(tmp_path, retrieve=serve))
     assert asked == [*delta_jars()]
 
 
-def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(tmp_path: Path):
     def serve(missing: list[jars.Jar], directory: Path, repository: str | None) -> str:
         for jar in missing:
             (directory / jar.file_name).write_bytes(b"something else")
         return "fetched"
 
-    monkeypatch.setattr(jars, "_retrieve", serve)
-    problem = str(fetch(tmp_path))
+    problem = str(fetch(tmp_path, retrieve=serve))
     assert "Nothing was installed" in problem
     assert list(tmp_path.iterdir()) == []
 
@@ -265,18 +261,16 @@ def test_a_local_lakehouse_is_not_read_through_another_machine(monkeypatch: pyte
         _ = LocalSpark(spark_config={}, root="/nowhere").spark_session
 
 
+@pytest.mark.usefixtures("wrong_jars", "no_session_yet")
 def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.in_process.fetch", lambda: "The jars are wrong.")
-    monkeypatch.setattr("lakehouse.server.in_process.SparkContext._active_spark_context", None)
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
         _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
     assert not Rendezvous(tmp_path).jvm().is_held()
 
 
+@pytest.mark.usefixtures("wrong_jars", "no_session_yet")
 def test_a_root_whose_session_ended_and_cannot_start_again_is_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.in_process.fetch", lambda: "The jars are wrong.")
-    monkeypatch.setattr("lakehouse.server.in_process.SparkContext._active_spark_context", None)
     held = Rendezvous(tmp_path).jvm()
     assert held.take()
     monkeypatch.setitem(in_process._locks, tmp_path, held)
@@ -333,6 +327,7 @@ class TestACluster:
             _ = ClusterSpark(delta=True).spark_session
 
     def test_with_another_delta_is_refused(self, no_remote: None, monkeypatch: pytest.MonkeyPatch):
+        # This environment has one Delta.
         monkeypatch.setattr("lakehouse.dagster.resources.version", {"delta-spark": "4.0.0"}.__getitem__)
         with pytest.raises(VersionError, match=r"Delta 4\.0\.0 is not among .* Install delta-spark>=4\.4\.0,<4\.5"):
             _ = ClusterSpark(delta=True).spark_session
@@ -372,6 +367,7 @@ def test_the_server_s_command_names_the_heap_the_jars_and_every_setting(tmp_path
 def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    # The archive of this environment is for its server, and may be in use.
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     java, other = str(tmp_path / "java"), str(tmp_path / "other" / "java")
     settings = local_settings(tmp_path)

@@ -145,6 +145,7 @@ def test_a_server_that_does_not_answer_is_replaced(server: Server, tmp_path: Pat
 def test_a_hung_server_is_killed(server: Server, monkeypatch: pytest.MonkeyPatch, hung: str):
     state, used = find_or_start(server, yes)
     used.let_go()
+    # A second instead of half a minute, for a process that hears of nothing.
     monkeypatch.setattr("lakehouse.server.lifecycle._END_WITHIN", 1)
     for pid in [state.jvm, state.supervisor] if hung == "both" else [state.jvm]:
         os.kill(pid, signal.SIGSTOP)
@@ -170,19 +171,19 @@ def test_one_whose_starter_died_before_it_listened_is_ended_when_it_does(
         forget(rendezvous)
         gate.touch()  # it comes to listen only when `stop` has seen that there is no state
 
+    # A moment inside of `stop`, which runs in no step that tells of it.
     monkeypatch.setattr(Rendezvous, "forget", forgotten)
     assert stop(server.root, now=True)
     assert not server.rendezvous.jvm().is_held()
     until(lambda: "it was told to end" in server.rendezvous.log.read_text())
 
 
-def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.supervisor._LISTENS_WITHIN", 0.2)
+def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path):
     (tmp_path / "log").touch()
     silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
     try:
         with (tmp_path / "log").open("rb") as log:
-            assert supervisor._port(silent, log) is None
+            assert supervisor.port_of(silent, log, 0.2) is None
         assert silent.poll() is None
     finally:
         silent.kill()
@@ -205,6 +206,7 @@ def test_the_same_server_is_the_same_whichever_program_of_the_environment_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     asked = Server(tmp_path, {"a": "1"}, 900).fingerprint
+    # The other program of the environment is a link to this one.
     monkeypatch.setattr(sys, "executable", f"{sys.executable}3")
     assert Server(tmp_path, {"a": "1"}, 900.0).fingerprint == asked
 
@@ -313,8 +315,8 @@ def test_a_process_that_has_the_root_to_itself_is_named(server: Server):
     lock.let_go()
 
 
-def test_without_the_jars_nothing_starts(server: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakehouse.server.lifecycle.fetch", lambda: "The jars are wrong.")
+@pytest.mark.usefixtures("wrong_jars")
+def test_without_the_jars_nothing_starts(server: Server):
     with pytest.raises(NotInstalledError, match="The jars are wrong"):
         find_or_start(server, yes)
     assert not server.rendezvous.jvm().is_held()

@@ -88,6 +88,7 @@ def test_another_version_is_refused_in_one_sentence_that_names_what_to_install(p
 @pytest.mark.parametrize("spark", ["3.5.7", "4.3.0"])
 def test_the_library_says_so_where_it_is_imported(spark: str, monkeypatch: pytest.MonkeyPatch):
     """A PySpark that lacks a name which the library imports would end in an ImportError."""
+    # This environment has one PySpark.
     monkeypatch.setattr(lakehouse, "_version", lambda package: spark)
     monkeypatch.delitem(vars(lakehouse), "Table", raising=False)
     with pytest.raises(VersionError, match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):

@@ -13,8 +13,8 @@ from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.difference.statements import Create, Insert, ReplaceRows
 from lakehouse.errors import ForeignTableError, UnregisteredTableError, ViewError
+from tests.support.catalog_lake import Named, named
 from tests.support.lake import NO_WAIT
-from tests.support.named import Named, named
 
 pytestmark = pytest.mark.anywhere
 

@@ -1,21 +1,23 @@
 """Of classic Spark's jobs those of a step are reported, and no others."""
 
+from collections.abc import Generator
 from threading import Thread
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.progress import JobStage, polling
 
 WAITING = "reflect('java.lang.Thread', 'sleep', CAST(2000 AS BIGINT)) IS NOT NULL"
 
 
 @pytest.fixture
-def classic(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+def classic(spark: SparkSession) -> Generator[SparkSession]:
     if not hasattr(spark, "sparkContext"):
         pytest.skip("Spark Connect reports by itself")
-    monkeypatch.setattr("lakehouse.spark.progress.INTERVAL", 0.1)
-    return spark
+    with listening(interval=0.1):
+        yield spark
 
 
 def waited(spark: SparkSession, tasks: int) -> None:

@@ -1,18 +1,14 @@
 """What concerns few rows is interpreted, all else compiled, and the session is left as it was."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-import lakehouse.commit.attempt
-import lakehouse.read.feed_reader
 from lakehouse import Changes, Merge, Overwrite, Table
 from lakehouse.delta.limits import MEASURED
 from lakehouse.delta.log import Size
-from lakehouse.difference.statements import Statement
-from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.listeners import Doing, Notice, PhaseBegan, listening
 from lakehouse.spark.session import FACTORY_MODE, handed_over, interpreting
 from tests.support.lake import Lake
 
@@ -64,17 +60,16 @@ def test_a_session_that_says_otherwise_keeps_its_word(undecided: SparkSession) -
 
 
 @pytest.fixture
-def modes(undecided: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+def modes(undecided: SparkSession) -> Generator[list[str | None]]:
     """How code was to be made each time that a statement was planned."""
     seen: list[str | None] = []
-    plan = lakehouse.commit.attempt.plan
 
-    def watched(*arguments: Any) -> Statement:
-        seen.append(undecided.conf.get(FACTORY_MODE))
-        return plan(*arguments)
+    def listen(notice: Notice) -> None:
+        if notice == PhaseBegan("plan"):
+            seen.append(undecided.conf.get(FACTORY_MODE))
 
-    monkeypatch.setattr(lakehouse.commit.attempt, "plan", watched)
-    return seen
+    with listening(listen):
+        yield seen
 
 
 @pytest.mark.parametrize(("collected", "mode"), [(True, INTERPRETED), (False, COMPILED)], ids=["counted", "uncounted"])
@@ -126,19 +121,17 @@ def test_few_rows_with_a_long_history_of_changes_are_not_little(lake: Lake, mode
     assert lake.rows("copied") == [(1, 10)]
 
 
-def test_the_changes_of_a_small_source_are_read_interpreted(
-    lake: Lake, undecided: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_changes_of_a_small_source_are_read_interpreted(lake: Lake, undecided: SparkSession) -> None:
     seen: list[str | None] = []
 
-    def watched(frame: DataFrame) -> Local | None:
-        seen.append(undecided.conf.get(FACTORY_MODE))
-        return small(frame)
+    def listen(notice: Notice) -> None:
+        if notice == Doing("reading the changes of src"):
+            seen.append(undecided.conf.get(FACTORY_MODE))
 
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, Table(key="id"))
     lake.insert("src", [(2, 20)])
-    monkeypatch.setattr(lakehouse.read.feed_reader, "small", watched)
-    lake.materialize(copied, Table(key="id"))
+    with listening(listen):
+        lake.materialize(copied, Table(key="id"))
     assert seen == [INTERPRETED]
     assert lake.rows("copied") == [(1, 10), (2, 20)]

@@ -35,6 +35,7 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(ref.name)
         return prefetch(spark, ref)
 
+    # It runs in a thread of its own, which no listener hears.
     monkeypatch.setattr(lakehouse.materialization, "prefetch", watched)
     return names
 
@@ -86,6 +87,7 @@ def test_a_step_neither_waits_for_it_nor_fails_with_it(lake: Lake, monkeypatch: 
         asked.set()
         over.wait()
 
+    # No query of Spark's can be made to hang until the test lets it go on.
     monkeypatch.setattr(lakehouse.spark.table_version, "_replay", hanging)
     outcome = lake.materialize(copied, KEYED)
     assert asked.is_set()

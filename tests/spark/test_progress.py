@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from logging import INFO
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.progress import PAUSE, Progress, heard, sentence, telling
+from lakehouse.spark.listeners import Listeners, Message, Notice, listening
+from lakehouse.spark.progress import QueryWatch, sentence, watching
 
 
 @dataclass
@@ -16,6 +19,10 @@ class Stage:
     num_tasks: int
     num_completed_tasks: int
     num_bytes_read: int = 0
+
+
+NO_SESSION: Any = None
+PAUSE = Listeners().pause
 
 
 class Time:
@@ -27,13 +34,14 @@ class Time:
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.sampled_from("ab"), st.booleans()), max_size=60))
 def test_never_twice_within_the_quiet_time_and_never_of_a_query_that_is_younger(reports: list):
-    time, told, began = Time(), [], {}
-    progress = Progress(lambda _: told.append(time.seconds), time)
+    time, told, began = Time(), list[float](), dict[str, float]()
+    watch = QueryWatch(NO_SESSION, now=time)
     for wait, query, done in reports:
         time.seconds += wait
         began.setdefault(query, time.seconds)
         count = len(told)
-        progress([Stage(4, 1)], 2, query, done)
+        with listening(lambda _: told.append(time.seconds)):
+            watch.report([Stage(4, 1)], 2, query, done)
         if len(told) > count:
             assert not done
             assert time.seconds - began[query] >= PAUSE
@@ -43,14 +51,16 @@ def test_never_twice_within_the_quiet_time_and_never_of_a_query_that_is_younger(
 
 
 def test_a_query_of_a_minute_is_told_of_five_times():
-    time, told = Time(), []
-    progress = Progress(told.append, time, "writing orders")
+    time, told = Time(), list[Notice]()
+    watch = QueryWatch(NO_SESSION, "writing orders", time)
     for _ in range(120):
-        progress([Stage(100, int(time.seconds))], 2, "query", done=False)
+        with listening(told.append):
+            watch.report([Stage(100, int(time.seconds))], 2, "query", done=False)
         time.seconds += 0.5
     assert len(told) == 5
-    assert told[0] == (
-        "Spark has been writing orders for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these."
+    assert told[0] == Message(
+        "Spark has been writing orders for 10 s: 0 of 1 stages, 10 of 100 tasks done, 2 running, about 90 s left of these.",
+        INFO,
     )
 
 
@@ -63,9 +73,9 @@ def test_what_cannot_be_told_yet_is_not_guessed():
 
 
 @pytest.mark.served
-def test_what_is_heard_within_itself_is_heard_once(spark: SparkSession) -> None:
+def test_what_is_watched_within_itself_is_watched_once(spark: SparkSession) -> None:
     """Spark Connect keeps one handler of a kind, and cannot remove it twice."""
-    with telling(print), heard(spark):
-        with heard(spark):
+    with listening(print), watching(spark):
+        with watching(spark):
             assert spark.range(3).count() == 3
         assert spark.range(2).count() == 2

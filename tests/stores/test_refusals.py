@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from benchmarks.harness.gateway import BUCKET, Store
 from lakehouse import DeltaIOManager, change_sensor
 from lakehouse.delta.location import Location
-from tests.support.house import Running, failure
-from tests.support.shop import GRAPH
+from tests.support.dagster_house import Running, failure
+from tests.support.orders_graph import GRAPH
 from tests.support.ticks import tick
 
 pytestmark = pytest.mark.stores

@@ -9,14 +9,15 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-import lakehouse.commit.attempt
 from benchmarks.harness.gateway import BUCKET, Store
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.spark.table_version import SparkLog, TableRef
-from tests.support.house import Running, metadata
-from tests.support.shop import FIRST, GRAPH, NAMES, wrong
+from lakehouse.spark import table_version
+from lakehouse.spark.table_version import TableRef
+from tests.support.dagster_house import Running, metadata
+from tests.support.interleave import after, before, raises
+from tests.support.orders_graph import FIRST, GRAPH, NAMES, wrong
 from tests.support.ticks import tick
 
 pytestmark = pytest.mark.stores
@@ -79,8 +80,8 @@ def test_each_step_is_right_and_takes_the_short_ways_of_local_tables(
     def refused(*_: Any) -> None:
         pytest.fail("a log was read through Spark")
 
-    monkeypatch.setattr(SparkLog, "_history", refused)
-    monkeypatch.setattr(SparkLog, "_detail", refused)
+    # `TableRef.log` makes one only if the log cannot be read without Spark.
+    monkeypatch.setattr(table_version, "SparkLog", refused)
     shop.run()
     shop.assert_right()
     shop.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
@@ -99,37 +100,21 @@ def test_each_step_is_right_and_takes_the_short_ways_of_local_tables(
     assert [shop.version(name) for name in ("kept", "sums", "log")] == versions
 
 
-def test_a_commit_whose_answer_was_lost_is_found_and_not_made_again(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_whose_answer_was_lost_is_found_and_not_made_again(shop: Shop) -> None:
     shop.run("log")
     shop.sql("INSERT INTO {orders} VALUES (4, 'c', 40)")
-    execute = lakehouse.commit.attempt.execute
-
-    def then_lost(*given: Any) -> None:
-        execute(*given)
-        raise ConnectionResetError("no answer")
-
-    monkeypatch.setattr(lakehouse.commit.attempt, "execute", then_lost)
-    result = shop.run("log")
+    with after("execute", raises(ConnectionResetError("no answer"))):
+        result = shop.run("log")
     assert "its answer was lost" in str(metadata(result, "log"))
     assert len(shop.rows("log")) == 4
 
 
-def test_two_runs_that_read_the_same_changes_add_them_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_that_read_the_same_changes_add_them_once(shop: Shop) -> None:
     """The second commits while the first, which has read the same position, is about to."""
     shop.run("log")
     shop.sql("INSERT INTO {orders} VALUES (4, 'c', 40)")
-    execute, twins = lakehouse.commit.attempt.execute, ["one"]
-
-    def behind_a_twin(*given: Any) -> None:
-        if twins:
-            twins.pop()
-            shop.run("log")
-        execute(*given)
-
-    monkeypatch.setattr(lakehouse.commit.attempt, "execute", behind_a_twin)
-    shop.run("log")
+    with before("execute", lambda: shop.run("log")):
+        shop.run("log")
     assert len(shop.rows("log")) == 4
     assert shop.version("log") == 1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.lake import Lake
-from tests.support.serial import Commit, Write, violations
+from tests.support.serial_histories import Commit, Write, violations
 from tests.support.writers import Answer, Source
 
 

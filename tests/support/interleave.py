@@ -2,22 +2,22 @@
 
 Delta tells an observer of the thread about each step of a transaction, and waits for its answer. Ours, written in
 Python, lets the rival run to its end on another thread meanwhile. So nothing sleeps, polls or is left to luck. Classic
-Spark only: Delta's observer is a JVM object. What happens between the steps of our own commit needs no observer.
+Spark only: Delta's observer is a JVM object. At the phases of our own step things happen on any Spark.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-import lakehouse.commit.attempt
+from lakehouse.spark.listeners import Notice, Phase, PhaseBegan, PhaseEnded, listening
 
 Step = Literal["snapshot", "commit"]
-Rival = Callable[[], Any]
+Act = Callable[[], Any]
 
 
 class _Observer:
@@ -49,7 +49,7 @@ class _Observer:
 
 
 @contextmanager
-def rivals(spark: SparkSession, *acts: Rival, before: Step = "commit") -> Generator[list[Future[Any]]]:
+def rivals(spark: SparkSession, *acts: Act, before: Step = "commit") -> Generator[list[Future[Any]]]:
     """While the block runs, this thread's n-th transaction stops at a step until the n-th rival is done.
 
     Args:
@@ -89,20 +89,38 @@ def rivals(spark: SparkSession, *acts: Rival, before: Step = "commit") -> Genera
         rival.result()
 
 
-def just_before(monkeypatch: pytest.MonkeyPatch, step: str, act: Rival) -> None:
-    """Something that happens once, on any Spark, just before a step of the next commit.
+def before(phase: Phase, *acts: Act) -> AbstractContextManager[None]:
+    """While it is open, the n-th act happens when a phase of this thread begins for the n-th time.
+
+    The act is inside of what the phase does: what it raises is raised by the function whose phase it is. Before
+    "execute" the rows are compared and no transaction has begun.
 
     Args:
-        monkeypatch: Takes it back at the end of the test.
-        step: A function of `lakehouse.commit.attempt`: "execute", when the rows are compared and no transaction has begun, or
-            "_find_attempt", when the statement has ended and the log was not searched for it yet.
-        act: What happens.
+        phase: The phase.
+        acts: What happens; nothing at later times.
     """
-    function, waiting = getattr(lakehouse.commit.attempt, step), [act]
+    return _at(PhaseBegan, phase, acts)
 
-    def watched(*given: Any) -> Any:
-        if waiting:
-            waiting.pop()()
-        return function(*given)
 
-    monkeypatch.setattr(lakehouse.commit.attempt, step, watched)
+def after(phase: Phase, *acts: Act) -> AbstractContextManager[None]:
+    """The same when a phase ends: after "execute" the statement has ended, and the log was not searched for it yet."""
+    return _at(PhaseEnded, phase, acts)
+
+
+def _at(kind: type[PhaseBegan | PhaseEnded], phase: Phase, acts: Sequence[Act]) -> AbstractContextManager[None]:
+    waiting = list(acts)
+
+    def listen(notice: Notice) -> None:
+        if isinstance(notice, kind) and notice.phase == phase and waiting:
+            waiting.pop(0)()
+
+    return listening(listen)
+
+
+def raises(error: BaseException) -> Act:
+    """An act that fails: behind it nothing of the step happens, or its answer is lost."""
+
+    def act() -> None:
+        raise error
+
+    return act

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from inspect import get_annotations
+from logging import WARNING
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,13 +26,14 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.feed_trust import Source
+from lakehouse.spark.listeners import Message, Notice, listening
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.writes.append import Append
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Write
-from tests.support import plain
+from tests.support import plain_tables
 
 NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
 
@@ -77,12 +79,17 @@ class Lake:
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trust_key: bool = False
 
+    def hear(self, notice: Notice) -> None:
+        """A listener that keeps what is unexpected."""
+        if isinstance(notice, Message) and notice.level >= WARNING:
+            self.told.append(notice.text)
+
     def ref(self, name: str) -> TableRef:
         return TableRef.at_path(name, str(self.root / name))
 
     def create(self, name: str, rows: Iterable[tuple[Any, ...]], schema: str, **properties: str) -> None:
         """A table made by somebody else, with a change data feed."""
-        if not properties and plain.create(self.root / name, rows, _parse(schema)):
+        if not properties and plain_tables.create(self.root / name, rows, _parse(schema)):
             return
         writer = self.values(rows, schema).write.format("delta")
         options = {"delta.enableChangeDataFeed": "true"} | {k.replace("__", "."): v for k, v in properties.items()}
@@ -94,7 +101,7 @@ class Lake:
         writer.options(**options).save(str(self.root / name))
 
     def insert(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        if plain.insert(self.root / name, rows):
+        if plain_tables.insert(self.root / name, rows):
             return
         schema = self.frame(name).schema
         self.values(rows, schema).write.format("delta").mode("append").save(str(self.root / name))
@@ -121,7 +128,7 @@ class Lake:
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         """The table's rows, sorted, as plain tuples in column order."""
-        found = plain.rows(self.root / name)
+        found = plain_tables.rows(self.root / name)
         return sorted((tuple(row) for row in self.frame(name).collect()) if found is None else found, key=repr)
 
     def exists(self, name: str) -> bool:
@@ -211,7 +218,8 @@ class Lake:
         result = asset(**inputs)
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
         rests = step.nothing_to_write(write) is not None
-        outcome = step.commit(write, retry or self.retry, NO_WAIT, self.told.append)
+        with listening(self.hear):
+            outcome = step.commit(write, retry or self.retry, NO_WAIT)
         if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame)):
             assert isinstance(outcome, Unchanged | AlreadyApplied), "a step with nothing to do has written"
         return outcome

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakehouse import Table
 from lakehouse.dagster.slices import slice_of
 from lakehouse.errors import WriteError
-from tests.support.marked import FEED
+from tests.support.marked_tables import FEED
 from tests.support.predicates import Test, selects
 
 Definition: TypeAlias = dg.PartitionsDefinition[Any]

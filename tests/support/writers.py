@@ -17,7 +17,7 @@ from lakehouse.delta.policy import Clock
 from lakehouse.errors import StaleInputsError
 from lakehouse.writes.write import Write
 from tests.support.lake import Lake
-from tests.support.serial import Rows
+from tests.support.serial_histories import Rows
 
 STEPS = 2
 PATIENT = Retry(attempts=40, wait_initial=0.05, wait_max=0.5)

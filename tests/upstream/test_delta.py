@@ -96,6 +96,7 @@ def test_the_head_of_a_table_that_is_committed_to_all_the_time_is_told(
         lake.insert("t", [(2, "b", 2)])
         return asked(log, limit)
 
+    # Between two statements of one look at a table, of which Delta says nothing to anybody.
     monkeypatch.setattr(SparkLog, "_history", after_a_commit)
     head = SparkLog(lake.spark, lake.ref("t").identifier, "t").head()
     assert head is not None and head.version == 1

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.errors import GapError
+from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from tests.support.assets import copy, log
 from tests.support.lake import Lake
@@ -38,8 +39,8 @@ def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
     lake.sql("DELETE FROM {src} WHERE id = 3")
     step = lake.begin(narrow, Table(key="id"))
     changes = lake.read(step, narrow)["src"]
-    assert isinstance(changes, Changes) and isinstance(changes.content, Feed)
-    assert changes.content.via == "the feed in 3 pieces"
+    assert isinstance(changes, Changes) and isinstance(read_of(changes).content, Feed)
+    assert read_of(changes).content.via == "the feed in 3 pieces"
     images = {(row.id, row.grp, row["_change_type"]) for row in changes.feed.collect()}
     assert (1, "x", "update_postimage") in images and (3, "a", "delete") in images
     lake.materialize(narrow, Table(key="id"))
@@ -76,8 +77,8 @@ def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake,
     for gap in (None, "another input of the run is gone"):
         step = lake.begin(narrow, Table(key="id"), gap=gap)
         found = lake.read(step, narrow, {"src": Read(archive="kept")})["src"]
-        assert isinstance(found, Changes) and isinstance(found.content, Everything)
-        assert str(found.content.reason).startswith("the name of v")
+        assert isinstance(found, Changes) and isinstance(read_of(found).content, Everything)
+        assert str(read_of(found).content.reason).startswith("the name of v")
     lake.materialize(narrow, Table(key="id"))
     assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
 
@@ -118,7 +119,7 @@ def test_a_field_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake) 
     lake.sql("ALTER TABLE {src} RENAME COLUMN s.c TO b")
     step = lake.begin(flat, Table(key="id"), code_version="1")
     found = lake.read(step, flat)["src"]
-    assert isinstance(found, Changes) and isinstance(found.content, Everything)
+    assert isinstance(found, Changes) and isinstance(read_of(found).content, Everything)
     lake.materialize(flat, Table(key="id"), code_version="1")
     assert lake.rows("flat") == [(1, 9, 1), (2, 9, 2)]
 
@@ -137,7 +138,7 @@ def test_an_archive_with_other_columns_than_the_source_does_not_answer(lake: Lak
     lake.materialize(narrow)
     shutil.rmtree(lake.root / "src" / "_change_data")
     found = lake.begin(copy, Table(key="id")).changes(lake.source("src"), Read(archive="narrow"), lake.ref)
-    assert isinstance(found.content, Everything)
+    assert isinstance(read_of(found).content, Everything)
 
 
 @pytest.mark.slow
@@ -149,7 +150,7 @@ def test_changes_around_a_widened_type_are_read_from_all_rows(lake: Lake) -> Non
     lake.sql("UPDATE {src} SET v = 22 WHERE id = 2")
     step = lake.begin(copy, Table(key="id"), code_version="1")
     changes = lake.read(step, copy)["src"]
-    assert isinstance(changes.content, Everything)  # Delta refuses to read rows of both types under one schema
+    assert isinstance(read_of(changes).content, Everything)  # Delta refuses to read rows of both types under one schema
     assert [(row.id, row.v) for row in changes.feed.orderBy("id").collect()] == [(1, 11), (2, 22), (3, 30)]
 
 
@@ -194,7 +195,7 @@ def test_a_restore_of_rows_alone_is_read_from_the_feed(lake: Lake) -> None:
     lake.sql("UPDATE {src} SET v = 0")
     lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
     found = lake.read(lake.begin(narrowed, Table(key="id")), narrowed)["src"]
-    assert isinstance(found, Changes) and isinstance(found.content, Feed)
+    assert isinstance(found, Changes) and isinstance(read_of(found).content, Feed)
 
 
 @pytest.mark.slow
@@ -303,4 +304,4 @@ def test_a_type_that_a_write_has_widened_is_read_from_all_rows(lake: Lake, how: 
 def reason(lake: Lake, asset: object) -> str | None:
     found = lake.read(lake.begin(asset, Table(key="id")), asset)["src"]
     assert isinstance(found, Changes)
-    return found.content.reason if isinstance(found.content, Everything) else None
+    return read_of(found).content.reason if isinstance(read_of(found).content, Everything) else None

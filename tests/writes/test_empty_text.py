@@ -8,8 +8,8 @@ import pytest
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.errors import BrokenPromiseError
-from tests.support.contended import SRC, whole
 from tests.support.lake import Lake
+from tests.support.ready_runs import SRC, whole
 
 pytestmark = pytest.mark.slow
 HIVES_NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lakehouse import History, Snapshot, Table
-from lakehouse.commit import attempt as module
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import OlderExtractError, OvertakenError
+from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow
 
@@ -55,17 +55,11 @@ def test_an_extract_is_taken_once(lake: Lake, write: Callable[..., Callable[[], 
 
 @pytest.mark.parametrize("write", [current, past])
 def test_an_extract_whose_answer_was_lost_is_found_in_the_log(
-    lake: Lake, write: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
+    lake: Lake, write: Callable[..., Callable[[], Any]]
 ) -> None:
-    execute: Any = module.execute
-
-    def loses_the_answer(*args: Any) -> None:
-        execute(*args)
-        raise ConnectionResetError("Answer from Java side is empty")
-
     lake.materialize(write(lake, 1, FIRST), KEYED)
-    monkeypatch.setattr(module, "execute", loses_the_answer)
-    outcome = lake.materialize(write(lake, 2, SECOND), KEYED)
+    with after("execute", raises(ConnectionResetError("Answer from Java side is empty"))):
+        outcome = lake.materialize(write(lake, 2, SECOND), KEYED)
     assert isinstance(outcome, Committed) and outcome.recovered
     assert lake.rows("table") == HELD[write] and lake.version("table") == 1
 

@@ -25,7 +25,7 @@ from lakehouse.errors import (
 from lakehouse.read.touched_keys import FromFeed
 from lakehouse.writes.write import complete, plan
 from tests.support.extracts import HISTORIES
-from tests.support.folded import EPOCH, folded, states_of
+from tests.support.history_model import EPOCH, history_of, states_of
 from tests.support.lake import Lake
 from tests.support.model import SRC, Delete, Insert, MergeRows, Model, Optimize, Overwrite, Rekey, Update
 from tests.support.slow import slow
@@ -47,7 +47,7 @@ def held(lake: Lake, name: str) -> list[tuple[Any, ...]]:
 
 
 def expected(lake: Lake, asset: Any) -> list[tuple[Any, ...]]:
-    return folded(states_of(lake, "src"), [0] if asset is tracked else [0, 1])
+    return history_of(states_of(lake, "src"), [0] if asset is tracked else [0, 1])
 
 
 def edit(chance: random.Random) -> Any:

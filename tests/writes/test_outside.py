@@ -4,7 +4,7 @@ import dagster as dg
 
 from lakehouse import Changes, Merge, Table
 from lakehouse.delta.limits import Limits, in_force
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.tables import DAYS, orders
 
 

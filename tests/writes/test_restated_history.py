@@ -12,7 +12,7 @@ from lakehouse import Append, Changes, History, Read, Table
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import RestateRefusedError
-from tests.support.folded import EPOCH, folded, states_of
+from tests.support.history_model import EPOCH, history_of, states_of
 from tests.support.lake import Lake
 from tests.support.model import SRC
 
@@ -50,7 +50,7 @@ def test_a_history_is_restated_from_a_moment_on_in_one_commit_that_says_so(lake:
     ):
         lake.sql(statement)
     lake.materialize(tracked, KEYED, reads=ARCHIVED, gap="the feed was vacuumed")
-    due = folded(states_of(lake, "src"), [0])
+    due = history_of(states_of(lake, "src"), [0])
     assert held(lake) != due, "a comparison cannot know when rows ended"
     with pytest.raises(RestateRefusedError, match="does not hold every change up to version 4"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
@@ -89,7 +89,7 @@ def test_a_moment_after_the_position_is_refused_because_changes_before_it_are_un
     with pytest.raises(RestateRefusedError, match="has read version 0, which is from before; materialize it first"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 2))
     lake.materialize(tracked, KEYED, reads=ARCHIVED)
-    assert held(lake) == folded(states_of(lake, "src"), [0])
+    assert held(lake) == history_of(states_of(lake, "src"), [0])
 
 
 def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(lake: Lake) -> None:
@@ -125,7 +125,7 @@ def test_what_held_at_a_moment_between_two_comparisons_is_not_made_up(lake: Lake
             lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, version))
     assert held(lake) == before
     lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
-    assert held(lake) == folded(states_of(lake, "src"), [0])
+    assert held(lake) == history_of(states_of(lake, "src"), [0])
 
 
 @pytest.mark.slow

@@ -29,8 +29,8 @@ from lakehouse.errors import (
 )
 from tests.support.extracts import HISTORIES, Delivery, Kept, UnknownPastError, day, drawn, number
 from tests.support.lake import Lake, cleaned
+from tests.support.rows_without_spark import UNREAD_ROWS
 from tests.support.slow import slow
-from tests.support.unread import UNREAD_ROWS
 
 KEYED = Table(key="id")
 ONE = {1: {"g": "x", "a": 1, "b": "p"}, 2: {"g": "y", "a": 2, "b": "q"}, 3: {"g": "y", "a": 3, "b": "r"}}

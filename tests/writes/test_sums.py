@@ -11,14 +11,14 @@ from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.errors import LateGapError, PlanError
 from tests.commit.test_superseded import of
-from tests.support.contended import SRC, committed, ready
+from tests.support.aggregated_source import BY_G, IN_G, ROWS, due, recomputes, rows, sums
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
-from tests.support.summed import BY_G, IN_G, ROWS, anew, due, rows, sums
 
 pytestmark = pytest.mark.anywhere
 
-__all__ = ["anew", "rows"]  # fixtures
+__all__ = ["recomputes", "rows"]  # fixtures
 
 AT_THE_DRIVER, WHERE_THEY_ARE = MEASURED, Limits(driver_rows=0)
 WAYS = [pytest.param(AT_THE_DRIVER, id="at the driver"), slow(WHERE_THEY_ARE, id="where they are")]
@@ -35,7 +35,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_changes_are_added_to_the_sums_and_no_other_group_is_read(
-    rows: Lake, anew: list[str | None], way: Limits
+    rows: Lake, recomputes: list[str], way: Limits
 ) -> None:
     with in_force(way):
         for name, change in CHANGES.items():
@@ -46,20 +46,20 @@ def test_changes_are_added_to_the_sums_and_no_other_group_is_read(
         rows.insert("src", [(1, None, 1)])
         rows.materialize(sums, BY_G)
     assert rows.rows("sums") == due(rows) == [(None, 1, 1)]
-    assert not anew
+    assert not recomputes
 
 
-def test_several_versions_of_a_row_are_one_change(rows: Lake, anew: list[str | None]) -> None:
+def test_several_versions_of_a_row_are_one_change(rows: Lake, recomputes: list[str]) -> None:
     for change in ("SET v = 5 WHERE id = 1", "SET g = 'b' WHERE id = 1", "SET g = 'a', v = 10 WHERE id = 1"):
         rows.sql(f"UPDATE {{src}} {change}")
     outcome = committed(rows.materialize(sums, BY_G))
     assert outcome.statement == MarkOnly()
     assert rows.rows("sums") == due(rows)
-    assert not anew
+    assert not recomputes
 
 
 @pytest.mark.slow
-def test_columns_of_any_case_and_expressions(lake: Lake, anew: list[str | None]) -> None:
+def test_columns_of_any_case_and_expressions(lake: Lake, recomputes: list[str]) -> None:
     lake.create("src", [(1, "a", date(2024, 1, 31), Decimal("1.50"))], "id int, G string, day date, p decimal(10,2)")
 
     def monthly(src: Changes) -> Aggregate:
@@ -77,7 +77,7 @@ def test_columns_of_any_case_and_expressions(lake: Lake, anew: list[str | None])
     lake.materialize(monthly, table)
     expected = [(date(2024, 1, 1), "A", 1, Decimal("16.00"), 1), (date(2024, 3, 1), "A", 1, Decimal("14.00"), 1)]
     assert lake.rows("monthly") == expected
-    assert not anew
+    assert not recomputes
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_text_that_is_no_utf8_is_not_added_from_the_feed(lake: Lake) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "value"), [("date", "1582-10-10"), ("timestamp", "1582-10-10 00:00:00")])
 def test_a_day_of_another_calendar_is_not_added_from_the_feed(
-    lake: Lake, anew: list[str | None], kind: str, value: str
+    lake: Lake, recomputes: list[str], kind: str, value: str
 ) -> None:
     def old(src: Changes) -> Aggregate:
         return Aggregate(src, "g", "n", where=f"at < {kind}'1582-10-12'")
@@ -110,11 +110,11 @@ def test_a_day_of_another_calendar_is_not_added_from_the_feed(
     lake.sql(f"INSERT INTO {{src}} VALUES (2, 'a', {kind}'{value}'), (3, 'a', {kind}'2020-01-01')")
     lake.materialize(old, BY_G)
     assert lake.rows("old") == [("a", 1)]
-    assert len(anew) == 1
+    assert len(recomputes) == 1
 
 
 @pytest.mark.parametrize(("more", "exact"), [slow("of: array<string>", True), slow("tags: map<string, int>", False)])
-def test_a_struct_is_summed_by_its_fields(lake: Lake, anew: list[str | None], more: str, *, exact: bool) -> None:
+def test_a_struct_is_summed_by_its_fields(lake: Lake, recomputes: list[str], more: str, *, exact: bool) -> None:
     lake.create("src", [], f"id int, g string, item struct<v: bigint, {more}>, vid map<string, string>")
 
     def fields(src: Changes) -> Aggregate:
@@ -127,11 +127,11 @@ def test_a_struct_is_summed_by_its_fields(lake: Lake, anew: list[str | None], mo
         lake.sql(f"INSERT INTO {{src}} SELECT {n}, 'a', named_struct('v', 5L, '{name}', {inner}), map('id', 'g')")
         lake.materialize(fields, BY_G)
         assert lake.rows("fields") == [("a", n, 5 * n)]
-    assert len(anew) == (0 if exact else 2)
+    assert len(recomputes) == (0 if exact else 2)
 
 
 @pytest.mark.slow
-def test_a_count_needs_no_sums(lake: Lake, anew: list[str | None]) -> None:
+def test_a_count_needs_no_sums(lake: Lake, recomputes: list[str]) -> None:
     def counted(src: Changes) -> Aggregate:
         return Aggregate(src, ("g", "id"), "n", where="v > 10")
 
@@ -143,7 +143,7 @@ def test_a_count_needs_no_sums(lake: Lake, anew: list[str | None]) -> None:
         lake.materialize(counted, table)
         expected = lake.sql("SELECT g, id, count(*) FROM {src} WHERE v > 10 GROUP BY ALL")
         assert lake.rows("counted") == sorted(map(tuple, expected), key=repr)
-    assert not anew
+    assert not recomputes
 
 
 @pytest.mark.slow
@@ -174,18 +174,18 @@ def test_what_the_feed_tells_wrong_may_belong_to_the_runs_partition(lake: Lake, 
 
 
 @pytest.mark.slow
-def test_changes_that_are_gone_while_they_are_added_are_a_late_gap(rows: Lake, anew: list[str | None]) -> None:
+def test_changes_that_are_gone_while_they_are_added_are_a_late_gap(rows: Lake, recomputes: list[str]) -> None:
     rows.sql("UPDATE {src} SET v = v + 1")
     with in_force(WHERE_THEY_ARE):
         step, write = ready(rows, sums, BY_G)
     shutil.rmtree(rows.root / "src" / "_change_data")
     with pytest.raises(LateGapError):
         step.commit(write, rows.retry, NO_WAIT)
-    assert not anew
+    assert not recomputes
 
 
 @pytest.mark.slow
-def test_an_image_before_that_fails_does_not_block_the_table(lake: Lake, anew: list[str | None]) -> None:
+def test_an_image_before_that_fails_does_not_block_the_table(lake: Lake, recomputes: list[str]) -> None:
     def numbers(src: Changes) -> Aggregate:
         return Aggregate(src, "g", "n", {"total": "CAST(v AS INT)"})
 
@@ -195,15 +195,15 @@ def test_an_image_before_that_fails_does_not_block_the_table(lake: Lake, anew: l
     with pytest.raises(PlanError):
         lake.materialize(numbers, BY_G)
     lake.sql("UPDATE {src} SET v = '2' WHERE id = 2")
-    anew.clear()
+    recomputes.clear()
     lake.materialize(numbers, BY_G)
     assert lake.rows("numbers") == [("a", 2, 3)]
-    assert len(anew) == 1
+    assert len(recomputes) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bigint", slow("decimal(38,10)"), slow("decimal(30,10)")])
-def test_large_values_are_summed_exactly(lake: Lake, anew: list[str | None], kind: str) -> None:
+def test_large_values_are_summed_exactly(lake: Lake, recomputes: list[str], kind: str) -> None:
     large = 9_000_000_000_000_000_000
     lake.create("src", [(1, "a", large), (2, "a", 1), (3, "b", -large)], f"id int, g string, v {kind}")
     lake.materialize(sums, BY_G)
@@ -215,7 +215,7 @@ def test_large_values_are_summed_exactly(lake: Lake, anew: list[str | None], kin
     if kind != "bigint":
         lake.materialize(sums, BY_G)
         assert lake.rows("sums") == due(lake)
-        assert not anew
+        assert not recomputes
         return
     with pytest.raises(PlanError):
         lake.materialize(sums, BY_G)

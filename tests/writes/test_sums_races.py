@@ -5,23 +5,21 @@ import pytest
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.errors import BrokenPromiseError, StaleInputsError
 from tests.commit.test_superseded import of
-from tests.support.contended import SRC, committed, ready
-from tests.support.interleave import just_before, rivals
+from tests.support.aggregated_source import BY_G, IN_G, MEDDLED, ROWS, due, recomputes, rows, sums
+from tests.support.interleave import before, raises, rivals
 from tests.support.lake import NO_WAIT, Lake
-from tests.support.summed import BY_G, IN_G, MEDDLED, ROWS, anew, due, rows, sums
+from tests.support.ready_runs import SRC, committed, ready
 
-__all__ = ["anew", "rows"]  # fixtures
+__all__ = ["recomputes", "rows"]  # fixtures
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("meddle", MEDDLED)
-def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_a_sum(
-    rows: Lake, monkeypatch: pytest.MonkeyPatch, meddle: str
-) -> None:
+def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_a_sum(rows: Lake, meddle: str) -> None:
     rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
     step, write = ready(rows, sums, BY_G)
-    just_before(monkeypatch, "execute", lambda: rows.sql(meddle))
-    assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
+    with before("execute", lambda: rows.sql(meddle)):
+        assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
     held = {row[0]: row for row in rows.rows("sums")}
     assert held["a"] == ("a", 2, 42)
     rows.sql("UPDATE {src} SET v = v + 1")
@@ -31,18 +29,11 @@ def test_rows_that_slip_in_between_the_comparison_and_the_commit_do_not_stay_in_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("meddle", MEDDLED)
-def test_a_commit_that_died_behind_rows_that_slipped_in_is_mended_by_the_next_run(
-    rows: Lake, monkeypatch: pytest.MonkeyPatch, meddle: str
-) -> None:
+def test_a_commit_that_died_behind_rows_that_slipped_in_is_mended_by_the_next_run(rows: Lake, meddle: str) -> None:
     rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
     step, write = ready(rows, sums, BY_G)
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    just_before(monkeypatch, "execute", lambda: rows.sql(meddle))
-    just_before(monkeypatch, "_find_attempt", die)
-    with pytest.raises(KeyboardInterrupt):
+    died = before("find in the log", raises(KeyboardInterrupt()))
+    with before("execute", lambda: rows.sql(meddle)), died, pytest.raises(KeyboardInterrupt):
         step.commit(write, rows.retry, NO_WAIT)
     rows.sql("UPDATE {src} SET v = v + 1")
     rows.materialize(sums, BY_G)
@@ -90,11 +81,11 @@ def test_a_run_that_is_repeated_adds_nothing(rows: Lake) -> None:
 
 
 @pytest.mark.slow
-def test_partitions_have_sums_of_their_own(lake: Lake, anew: list[str | None]) -> None:
+def test_partitions_have_sums_of_their_own(lake: Lake, recomputes: list[str]) -> None:
     lake.create("src", ROWS, SRC)
     for partitions in (("a",), ("b",)):
         lake.materialize(sums, IN_G, slice=of(*partitions))
-    anew.clear()
+    recomputes.clear()
     for turn, partitions in enumerate([("a",), ("b",), ("a",), ("a",), ("b",)]):
         lake.sql("UPDATE {src} SET v = v + 1")
         lake.insert("src", [(10 + turn, "b", turn)])
@@ -102,7 +93,7 @@ def test_partitions_have_sums_of_their_own(lake: Lake, anew: list[str | None]) -
         held = {g: row for g, *row in lake.rows("sums")}
         assert all(held[g] == row for g, *row in due(lake) if g in partitions)
     lake.materialize(sums, IN_G, slice=of("a"))
-    assert not anew
+    assert not recomputes
     assert lake.rows("sums") == due(lake)
 
 
@@ -119,7 +110,7 @@ def test_a_group_of_the_empty_text_is_refused_where_the_table_is_partitioned_by_
 
 
 @pytest.mark.slow
-def test_a_table_that_is_partitioned_by_its_groups_is_added_to(lake: Lake, anew: list[str | None]) -> None:
+def test_a_table_that_is_partitioned_by_its_groups_is_added_to(lake: Lake, recomputes: list[str]) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(sums, IN_G)
     for change in (
@@ -130,4 +121,4 @@ def test_a_table_that_is_partitioned_by_its_groups_is_added_to(lake: Lake, anew:
         lake.sql(change)
         lake.materialize(sums, IN_G)
         assert lake.rows("sums") == due(lake)
-    assert not anew
+    assert not recomputes

@@ -5,9 +5,9 @@ from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Changes, Read, Table
 from lakehouse.errors import MissingKeyError, PlanError, SchemaError, WriteError
-from tests.support.contended import SRC
+from tests.support.aggregated_source import BY_G, ROWS, rows, sums
 from tests.support.lake import Lake
-from tests.support.summed import BY_G, ROWS, rows, sums
+from tests.support.ready_runs import SRC
 
 pytestmark = pytest.mark.anywhere
 

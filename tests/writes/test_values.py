@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lakehouse import Aggregate, Append, History, Merge, Overwrite, Snapshot
-from tests.support.unread import UNREAD_KEYS, UNREAD_ROWS
+from tests.support.rows_without_spark import UNREAD_KEYS, UNREAD_ROWS
 
 WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
     (Append, ([{"a": 1}],), "The argument `rows` of Append is a DataFrame of Spark, and not: list."),

@@ -29,7 +29,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.delta.log import Head, Log
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.read.asset import PastRows
-from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 
@@ -125,8 +125,7 @@ class Checked:
     def keys(self) -> Finding:
         if self.head is None:
             return self._no_table
-        doing(f"checking the key of {self.name}")
-        with heard(self.session()):
+        with watching(self.session(), f"checking the key of {self.name}"):
             return keys.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
 
     def archive(self) -> Finding:
@@ -146,8 +145,7 @@ class Checked:
             return Finding.unavailable(f"The table of '{source}' that '{self.name}' archives is gone.")
         commits = tuple(source_log.commits(position.version, begins + 1))
         oldest = min((commit.version for commit in commits), default=position.version + 1)
-        doing(f"counting the rows of {self.name}")
-        with heard(self.session()):
+        with watching(self.session(), f"counting the rows of {self.name}"):
             rows = TableVersion.of(self.session(), self.ref, head).rows()
             counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
         return archive.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
+from lakehouse.dagster.contexts import to_log
 from lakehouse.dagster.definitions.making_checks import (
     EXPENSIVE,
     MARGIN,
@@ -24,7 +25,7 @@ from lakehouse.dagster.definitions.past_checks import last_compared, last_made
 from lakehouse.dagster.definitions.recompute import Sample, may_be_archive, why_not_recomputed
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.errors import DefinitionError
-from lakehouse.spark.progress import telling
+from lakehouse.spark.listeners import listening
 
 _DESCRIPTIONS: Mapping[CheckName, str] = {
     "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
@@ -153,7 +154,7 @@ def _checks_of(
         selected = {check.name for check in context.selected_asset_check_keys}
         omitted = EXPENSIVE if _materializes(context, subject.table.asset) else frozenset[str]()
         checked = subject.checked(context.resources, context.instance)
-        with telling(context.log.info), dg.partition_loading_context(dynamic_partitions_store=context.instance):
+        with listening(to_log(context.log)), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
                 if id_of(name) not in selected:
                     continue

@@ -23,7 +23,7 @@ from lakehouse.delta.text import fold
 from lakehouse.read.changes import Changes
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.fitting import fit
-from lakehouse.spark.progress import doing, heard
+from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import partition_types
 
@@ -142,8 +142,7 @@ class _Comparison:
         if checked.table.declared.policy.within(checked.io_manager.policy).new_columns == "ignore":
             rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
         expected = fit(checked.ref, rows, table.schema, may_add=False)
-        doing(f"comparing {checked.name} with a full recompute")
-        with heard(spark):
+        with watching(spark, f"comparing {checked.name} with a full recompute"):
             of, key = "", checked.table.declared.key_columns
             own = None if self.partition is None else checked.table.slice([self.partition])
             if own is not None:

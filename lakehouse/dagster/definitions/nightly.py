@@ -10,6 +10,7 @@ import dagster as dg
 from dagster import DagsterRunStatus
 
 from lakehouse.cursor.definition import digest
+from lakehouse.dagster.contexts import to_log
 from lakehouse.dagster.definitions.findings import Finding, lasting
 from lakehouse.dagster.definitions.making_checks import (
     EXPENSIVE,
@@ -27,7 +28,7 @@ from lakehouse.dagster.run_tags import NIGHT, NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.diagnosis import first_line
-from lakehouse.spark.progress import telling
+from lakehouse.spark.listeners import listening
 
 NIGHTLY = "nightly_checks"
 """The name of the job and of the schedule. Dagster wants another name for the op of a job."""
@@ -146,7 +147,7 @@ def _made(
     """
     until, errors = _began(context) + limit.total_seconds(), list[str]()
     dynamic_keys = dg.partition_loading_context(dynamic_partitions_store=context.instance)
-    with telling(context.log.info), dynamic_keys:
+    with listening(to_log(context.log)), dynamic_keys:
         for place, check in enumerate(checks):
             if time.time() >= until:
                 context.log.warning(

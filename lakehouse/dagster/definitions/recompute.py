@@ -22,7 +22,7 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
-from lakehouse.read.content import Everything
+from lakehouse.read.content import Everything, SourceRead
 from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import comparable, partition_types
@@ -236,7 +236,7 @@ def whole(
     rows = TableVersion(lambda: spark, source, at.table, version)
     if slice_ is not None:
         rows = replace(rows, where=slice_.predicate(partition_types(rows.rows().schema)), mapped=at.mapped)
-    return Changes(rows, VersionRange(NOTHING_READ, version), Everything())
+    return Changes(SourceRead(rows, VersionRange(NOTHING_READ, version), Everything()))
 
 
 def rows_to_compare(

@@ -13,7 +13,8 @@ from lakehouse import Append, Changes, History, Merge, Table, checks
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.errors import DefinitionError
-from tests.support.house import House
+from lakehouse.spark.listeners import listening
+from tests.support.dagster_house import House
 from tests.support.lake import aged
 from tests.support.tables import ASSETS, DAY_1, EVENTS, copies, orders, slow
 
@@ -99,14 +100,13 @@ def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version
 
 
 @pytest.mark.slow
-def test_a_long_check_says_what_it_is_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_check_says_what_it_is_at(house: House) -> None:
     found = list(checks([orders, slow]))
     house.assets = [orders, slow, *found]
     house.lake.sql("INSERT INTO {orders} SELECT id + 10, * EXCEPT (id) FROM {orders}")  # a server reports every 2 s
     house.run("slow")
-    monkeypatch.setattr("lakehouse.spark.progress.PAUSE", 1.5)
-    monkeypatch.setattr("lakehouse.spark.progress.INTERVAL", 0.2)
-    assert evaluated(house, found)["slow"].passed
+    with listening(pause=1.5, interval=0.2):
+        assert evaluated(house, found)["slow"].passed
     (run,) = house.instance.get_runs(limit=1)
     told = [entry.user_message for entry in house.instance.all_logs(run.run_id)]
     assert any("Spark has been comparing slow with a full recompute for" in message for message in told)

@@ -33,7 +33,7 @@ from lakehouse.errors import ReadError
 from lakehouse.read.forecast import Forecast, Reading, RunEffect
 from lakehouse.spark.table_version import TableRef
 from tests.support.by_hand import rewritten
-from tests.support.marked import append, run
+from tests.support.marked_tables import append, run
 from tests.support.tables import DAYS, orders
 
 
@@ -50,10 +50,15 @@ def tokens(orders: Changes) -> Append: ...
 
 
 def forecast(
-    root: Path, asset: dg.AssetsDefinition, *others: Any, policy: Policy = Policy(), **options: Any
+    root: Path,
+    asset: dg.AssetsDefinition,
+    *others: Any,
+    policy: Policy = Policy(),
+    manager: type[DeltaIOManager] = DeltaIOManager,
+    **options: Any,
 ) -> Forecast:
-    manager = DeltaIOManager(spark=object(), root=str(root), policy=policy)  # no session: Spark would raise
-    return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": manager}), asset, **options)
+    writer = manager(spark=object(), root=str(root), policy=policy)  # no session: Spark would raise
+    return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": writer}), asset, **options)
 
 
 @pytest.fixture
@@ -63,7 +68,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def settled(root: Path) -> Path:
+def current(root: Path) -> Path:
     run(root, "copies", "orders", code=code_of(copies.op.compute_fn.decorated_fn), key="id")
     return root
 
@@ -78,38 +83,38 @@ def test_a_table_that_is_not_there_would_be_created_by_a_first_read(root: Path) 
     )
 
 
-def test_unread_changes_are_told_with_their_range_and_rows(settled: Path) -> None:
-    append(settled, "orders", 3)
-    DeltaTable(str(settled / "orders")).optimize.compact()
-    append(settled, "orders", 4, 5)
-    of = forecast(settled, copies)
+def test_unread_changes_are_told_with_their_range_and_rows(current: Path) -> None:
+    append(current, "orders", 3)
+    DeltaTable(str(current / "orders")).optimize.compact()
+    append(current, "orders", 4, 5)
+    of = forecast(current, copies)
     (source,) = of.inputs
     assert (source.reading, source.after, source.upto, source.commits) == (Reading.CHANGES, 0, 3, 2)
     assert "reads  orders: the changes of versions (0, 3] (2 commits)." in str(of)
     assert "the rows of the table with the touched keys are compared" in str(of)
 
 
-def test_commits_whose_changes_can_be_weighed_in_part_alone_are_named(settled: Path) -> None:
+def test_commits_whose_changes_can_be_weighed_in_part_alone_are_named(current: Path) -> None:
     rows, told = [(1, "2013-01-02"), (2, "2013-01-04")], [("update_postimage", (2, "2013-01-04"))]
-    rewritten(settled / "orders", rows, told)
-    (source,) = forecast(settled, copies).inputs
+    rewritten(current / "orders", rows, told)
+    (source,) = forecast(current, copies).inputs
     assert source.half_weighed == ()
-    version = rewritten(settled / "orders", rows, told, counted=False)
-    (source,) = forecast(settled, copies).inputs
+    version = rewritten(current / "orders", rows, told, counted=False)
+    (source,) = forecast(current, copies).inputs
     assert source.half_weighed == (version,)
     assert "; of versions 2 the log does not say how many rows their files hold, so only the images of" in str(source)
 
 
-def test_a_table_that_has_read_everything_has_nothing_to_do(settled: Path) -> None:
-    assert forecast(settled, copies).verdict is RunEffect.NOTHING
-    DeltaTable(str(settled / "orders")).optimize.compact()
-    of = forecast(settled, copies)
+def test_a_table_that_has_read_everything_has_nothing_to_do(current: Path) -> None:
+    assert forecast(current, copies).verdict is RunEffect.NOTHING
+    DeltaTable(str(current / "orders")).optimize.compact()
+    of = forecast(current, copies)
     assert of.verdict is RunEffect.NOTHING and of.why == "It has read every change of its sources."
 
 
-def test_a_changed_definition_compares_everything_and_names_the_part(settled: Path) -> None:
+def test_a_changed_definition_compares_everything_and_names_the_part(current: Path) -> None:
     again = dg.asset(name="copies", metadata=Table(key="id"), code_version="2")(copies.op.compute_fn.decorated_fn)
-    of = forecast(settled, again)
+    of = forecast(current, again)
     assert of.inputs[0].reading is Reading.EVERYTHING
     assert of.inputs[0].why == "the asset's code version is now 2 and was None"
     assert "every row of the table is compared" in str(of.write)
@@ -149,13 +154,13 @@ def test_what_says_nothing_of_the_code_is_believed_once(root: Path, kind: str | 
     assert (of.verdict, of.inputs[0].reading) == (RunEffect.RECORDS, Reading.NOTHING)
 
 
-def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(settled: Path) -> None:
-    shutil.rmtree(settled / "orders")
-    append(settled, "orders", 1)
-    of = forecast(settled, copies)
+def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(current: Path) -> None:
+    shutil.rmtree(current / "orders")
+    append(current, "orders", 1)
+    of = forecast(current, copies)
     assert of.inputs[0].reading is Reading.EVERYTHING and "has taken its place" in str(of.inputs[0].why)
     careful = dg.asset(name="copies", metadata=Table(key="id", on_gap="fail"))(copies.op.compute_fn.decorated_fn)
-    refused = forecast(settled, careful)
+    refused = forecast(current, careful)
     assert refused.verdict is RunEffect.REFUSED and refused.write is None
     assert "Materialize once with the run tag lakehouse/full_refresh=true" in str(refused.inputs[0].why)
 
@@ -231,12 +236,14 @@ def test_an_archive_that_does_not_hold_every_change_is_no_help(cleaned: Path, wh
     assert "cleaned up, and the archive 'kept' does not hold the changes either. An Append" in str(of)
 
 
-def test_what_an_archive_holds_that_only_spark_can_read_is_left_open(
-    cleaned: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_archive_holds_that_only_spark_can_read_is_left_open(cleaned: Path) -> None:
     keep(cleaned)
-    monkeypatch.setattr(DeltaIOManager, "archive", lambda *_: TableRef.in_catalog("kept", "lake.kept"))
-    of = forecast(cleaned, archived_tokens)
+
+    class InCatalog(DeltaIOManager):
+        def archive(self, asset: str) -> TableRef:
+            return TableRef.in_catalog(asset, f"lake.{asset}")
+
+    of = forecast(cleaned, archived_tokens, manager=InCatalog)
     assert "cleaned up; unless the archive 'kept' holds the changes, which only Spark can tell. An Append" in str(of)
 
 
@@ -247,21 +254,21 @@ def test_an_archive_is_not_read_by_an_input_that_leaves_commits_out(cleaned: Pat
     assert "the archive 'kept' is not read because the input leaves commits out" in str(forecast(cleaned, leaving))
 
 
-def test_what_a_limit_leaves_to_later_runs_is_told(settled: Path) -> None:
+def test_what_a_limit_leaves_to_later_runs_is_told(current: Path) -> None:
     for row in range(3, 7):
-        append(settled, "orders", row)
+        append(current, "orders", row)
     limited = dg.asset(
         name="copies", metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=Read(max_versions=3))}
     )(copies.op.compute_fn.decorated_fn)
-    (source,) = forecast(settled, limited).inputs
+    (source,) = forecast(current, limited).inputs
     assert (source.upto, source.commits, source.behind) == (3, 3, 1)
 
 
-def test_commits_that_the_input_leaves_out_are_passed_and_the_position_recorded(settled: Path) -> None:
-    append(settled, "orders", 3)
+def test_commits_that_the_input_leaves_out_are_passed_and_the_position_recorded(current: Path) -> None:
+    append(current, "orders", 3)
     read = {"orders": dg.AssetIn(metadata=Read(exclude_operations=("WRITE",)))}
     leaving = dg.asset(name="copies", metadata=Table(key="id"), ins=read)(copies.op.compute_fn.decorated_fn)
-    of = forecast(settled, leaving)
+    of = forecast(current, leaving)
     assert of.inputs[0].reading is Reading.NOTHING and of.verdict is RunEffect.RECORDS
 
 
@@ -355,8 +362,8 @@ def test_each_write_has_a_sentence_of_its_own_for_changes_and_for_everything(roo
             assert sentence in str(forecast(root, asset).write), (kind, input_kind)
 
 
-def test_nothing_is_written_and_no_file_is_made(settled: Path) -> None:
-    append(settled, "orders", 3)
-    before = {path: path.stat().st_mtime_ns for path in settled.rglob("*")}
-    forecast(settled, copies)
-    assert {path: path.stat().st_mtime_ns for path in settled.rglob("*")} == before
+def test_nothing_is_written_and_no_file_is_made(current: Path) -> None:
+    append(current, "orders", 3)
+    before = {path: path.stat().st_mtime_ns for path in current.rglob("*")}
+    forecast(current, copies)
+    assert {path: path.stat().st_mtime_ns for path in current.rglob("*")} == before

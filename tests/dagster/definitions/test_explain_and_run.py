@@ -13,7 +13,8 @@ import pytest
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Read, Table, explain
 from lakehouse.errors import GapError
 from lakehouse.read.archive import ask_archive
-from lakehouse.read.content import Everything, Feed, Nothing
+from lakehouse.read.changes import read_of
+from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
 from lakehouse.read.forecast import InputForecast, Reading, forecast_input
 from lakehouse.read.read_plan import ReadFeed, read_plan
 from tests.support import assets
@@ -137,7 +138,7 @@ def done(lake: Lake, asset: Callable[..., Any], table: Table, read: Read) -> tup
     """How a run of the asset reads its input, and why not by the changes."""
     step = lake.begin(asset, table, reads={"src": read})
     try:
-        changes = step.changes(lake.source("src"), read, lake.ref)
+        changes = read_of(step.changes(lake.source("src"), read, lake.ref))
     except GapError as error:
         return Reading.REFUSED, f"{error.reason}. {error.remedy}"
     match changes.content:
@@ -223,13 +224,13 @@ def test_an_archive_is_read_as_far_as_it_was_explained(lake: Lake) -> None:
     lake.materialize(assets.log)  # to the version of a checkpoint, which log cleanup leaves
     log_cleaned(lake)
     forecast = reading(lake, "copy", Merge, COPY, ARCHIVED)
-    changes = lake.begin(assets.copy, COPY).changes(lake.source("src"), ARCHIVED, lake.ref)
+    changes = read_of(lake.begin(assets.copy, COPY).changes(lake.source("src"), ARCHIVED, lake.ref))
     assert isinstance(changes.content, Feed) and changes.content.archived and forecast.reading is Reading.ARCHIVE
     assert (forecast.after, forecast.upto, forecast.behind) == (*_ends(changes), changes.behind)
     assert changes.behind > 0
 
 
-def _ends(changes: Changes) -> tuple[int, int]:
+def _ends(changes: SourceRead) -> tuple[int, int]:
     return changes.range.after, changes.range.upto
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table, explain
 from lakehouse.read.forecast import Reading
-from tests.support.house import House, metadata
+from tests.support.dagster_house import House, metadata
 from tests.support.lake import cleaned
 from tests.support.slow import slow
 from tests.support.tables import carried, copies, orders, totals

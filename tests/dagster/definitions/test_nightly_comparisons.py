@@ -15,7 +15,7 @@ from lakehouse.dagster.definitions.checks import checked_tables
 from lakehouse.dagster.definitions.nightly import NIGHTLY, nightly
 from lakehouse.dagster.definitions.past_checks import last_compared
 from lakehouse.errors import FULL_REFRESH
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders, slow
 
 pytestmark = pytest.mark.served

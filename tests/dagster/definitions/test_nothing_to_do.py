@@ -20,7 +20,7 @@ from lakehouse.server.lifecycle import stop
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.spark.table_version import TableRef
 from resources.environments import PROJECT
-from tests.support.house import House, failure, metadata
+from tests.support.dagster_house import House, failure, metadata
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders
 
@@ -265,7 +265,7 @@ def test_a_process_with_nothing_to_do_starts_no_server(tmp_path: Path) -> None:
     root = tmp_path / "lake"
 
     def materialized() -> str:
-        command = [sys.executable, "-m", "tests.support.resting", str(root)]
+        command = [sys.executable, "-m", "tests.support.materializing_process", str(root)]
         return subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True, timeout=300).stdout
 
     def commit(*ids: int) -> None:

@@ -12,7 +12,7 @@ from lakehouse.errors import LakehouseError, PartitionRangeError, ReadError, Wri
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.changes import Changes
-from lakehouse.read.content import Nothing
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -21,15 +21,19 @@ NO_SPARK: Any = None
 NOWHERE = TableRef.at_path("landed", "/nowhere/landed")
 
 
+def read(name: str) -> SourceRead:
+    source = TableVersion(NO_SPARK, TableRef.at_path(name, f"/nowhere/{name}"), "id", 1)
+    return SourceRead(source, VersionRange(0, 1), Nothing())
+
+
 def touched(name: str, *columns: str) -> Touched:
     """Every key of a source, of which nothing but its identity matters here."""
     source: Any = object()
-    return Touched(columns, EveryKey(), source, (name,))
+    return Touched(columns, EveryKey(), source, (read(name),))
 
 
 def unnamed() -> object:
-    source = TableVersion(NO_SPARK, TableRef.at_path("orders", "/nowhere/orders"), "id", 1)
-    return Changes(source, VersionRange(0, 1), Nothing()).touched()
+    return Changes(read("orders")).touched()
 
 
 def of_other_columns() -> object:

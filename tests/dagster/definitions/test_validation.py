@@ -24,7 +24,7 @@ from lakehouse import (
 )
 from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
 from lakehouse.server.setup_errors import VersionError
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
 
 pytestmark = pytest.mark.served
@@ -38,6 +38,7 @@ def definitions(lake_root: str, *assets: dg.AssetsDefinition) -> dg.Definitions:
 def test_a_version_of_dagster_that_is_not_tested_is_refused_at_load(
     monkeypatch: pytest.MonkeyPatch, version: str, *, is_refused: bool
 ) -> None:
+    # This environment has one Dagster.
     monkeypatch.setattr(dg, "__version__", version)
     refused = pytest.raises(VersionError, match=f"Dagster {version}") if is_refused else nullcontext()
     with refused:

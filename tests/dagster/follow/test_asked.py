@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from lakehouse import Append, Changes, Merge, Table, change_sensor
 from lakehouse.dagster.follow.tick import Pace
 from tests.support.daily import run_day
-from tests.support.marked import FEED, append, run
+from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import ticked
 

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from dagster._core.utils import make_new_run_id
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
-from lakehouse.dagster.follow import automation as module
-from lakehouse.dagster.follow.automation import Pauses, Requests
+from lakehouse.dagster.failures import SILENT
+from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pauses, Requests
 from lakehouse.dagster.follow.requests import digest_of
-from tests.support.marked import FEED, append, run
+from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
 
@@ -61,9 +62,19 @@ class Place:
     def _selected(self) -> dg.AssetSelection:
         return dg.AssetSelection.assets(*(asset.key for asset in self.assets))
 
-    def ticks(self) -> set[str]:
-        """The tables, and their partitions, that one tick requests; each time the code location is loaded anew."""
-        result = dg.evaluate_automation_conditions(self.definitions, self.instance, self._selected, cursor=self.cursor)
+    def ticks(self, later: float = 0.0) -> set[str]:
+        """The tables, and their partitions, that one tick requests; each time the code location is loaded anew.
+
+        Args:
+            later: So many seconds from now.
+        """
+        result = dg.evaluate_automation_conditions(
+            self.definitions,
+            self.instance,
+            self._selected,
+            evaluation_time=datetime.now(UTC) + timedelta(seconds=later),
+            cursor=self.cursor,
+        )
         self.cursor = result.cursor
         named = {asset.key for asset in self.assets}
         return {
@@ -87,7 +98,7 @@ def place(tmp_path: Path, instance: dg.DagsterInstance) -> Place:
 
 
 @pytest.fixture
-def settled(place: Place) -> Place:
+def current(place: Place) -> Place:
     """A graph whose tables have read everything."""
     place.run("copies", "orders")
     place.run("totals", "copies")
@@ -101,78 +112,74 @@ def test_an_upstream_that_moved_before_the_first_tick_is_not_missed(place: Place
     assert place.ticks() == {"copies", "totals"}, "the table that follows is requested for the same run"
 
 
-def test_a_change_requests_one_run_and_a_table_that_has_read_it_none(settled: Place) -> None:
-    settled.append("orders", 3)
-    assert settled.ticks() == {"copies", "totals"}
-    settled.run("copies", "orders")
-    settled.run("totals", "copies")
-    assert settled.ticks() == set()
+def test_a_change_requests_one_run_and_a_table_that_has_read_it_none(current: Place) -> None:
+    current.append("orders", 3)
+    assert current.ticks() == {"copies", "totals"}
+    current.run("copies", "orders")
+    current.run("totals", "copies")
+    assert current.ticks() == set()
 
 
-def test_a_commit_that_changed_no_row_requests_no_run(settled: Place) -> None:
-    DeltaTable(str(settled.root / "orders")).alter.set_table_properties(
+def test_a_commit_that_changed_no_row_requests_no_run(current: Place) -> None:
+    DeltaTable(str(current.root / "orders")).alter.set_table_properties(
         {"delta.logRetentionDuration": "interval 31 days"}
     )
-    DeltaTable(str(settled.root / "orders")).optimize.compact()
-    assert settled.ticks() == set()
+    DeltaTable(str(current.root / "orders")).optimize.compact()
+    assert current.ticks() == set()
 
 
-def test_a_quiet_run_of_an_upstream_wakes_nobody_downstream(settled: Place) -> None:
-    settled.append("orders", 3)
-    settled.run("copies", "orders", rows=False)
-    assert settled.ticks() == set()
+def test_a_quiet_run_of_an_upstream_wakes_nobody_downstream(current: Place) -> None:
+    current.append("orders", 3)
+    current.run("copies", "orders", rows=False)
+    assert current.ticks() == set()
 
 
-def test_a_run_that_fails_once_is_requested_again_after_a_pause_and_not_at_each_tick(
-    settled: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settled.append("orders", 3)
-    assert settled.ticks() == {"copies", "totals"}
-    assert settled.ticks() == set(), "the run failed and left nothing; the pause is not over"
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.0)
-    assert "copies" in settled.ticks()
+def test_a_run_that_fails_once_is_requested_again_after_a_pause_and_not_at_each_tick(current: Place) -> None:
+    current.append("orders", 3)
+    assert current.ticks() == {"copies", "totals"}
+    assert current.ticks() == set(), "the run failed and left nothing; the pause is not over"
+    assert "copies" in current.ticks(later=FIRST_PAUSE + 1)
 
 
-def started(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None = None) -> None:
+def started(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None = None) -> dg.DagsterRun:
     """A run that is to materialize a table, or a partition of it, and has not ended."""
     tags = {} if partition is None else {"dagster/partition": partition}
     run = instance.add_run(dg.DagsterRun("any", make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
     planned = AssetMaterializationPlannedData(key, partition)
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED.value
     instance.report_dagster_event(dg.DagsterEvent(kind, "any", event_specific_data=planned), run.run_id)
+    return run
 
 
-def test_a_run_of_a_partition_that_died_is_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_a_partition_that_died_is_not_waited_for(place: Place) -> None:
     place.assets = [orders, daily]
     started(place.instance, daily.key, "2013-01-02")
     assert place.ticks() == {f"daily 2013-01-0{day}" for day in (1, 3, 4)}
     place.cursor = None
-    monkeypatch.setattr(module, "SILENT", 0.0)
-    assert place.ticks() == {f"daily 2013-01-0{day}" for day in (1, 2, 3, 4)}
+    assert place.ticks(later=SILENT + 1) == {f"daily 2013-01-0{day}" for day in (1, 2, 3, 4)}
 
 
-def test_a_run_that_died_is_not_waited_for(settled: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_died_is_not_waited_for(current: Place) -> None:
     """A killed code server leaves its runs started."""
-    settled.append("orders", 3)
-    started(settled.instance, COPIES)
-    assert settled.ticks() == set(), "a living run says every half minute how far it is"
-    monkeypatch.setattr(module, "SILENT", 0.0)
-    assert settled.ticks() == {"copies", "totals"}
+    current.append("orders", 3)
+    started(current.instance, COPIES)
+    assert current.ticks() == set(), "a living run says every half minute how far it is"
+    assert current.ticks(later=SILENT + 1) == {"copies", "totals"}
 
 
-def test_a_change_that_comes_while_a_failed_run_pauses_is_requested_at_once(settled: Place) -> None:
-    settled.append("orders", 3)
-    assert settled.ticks() == {"copies", "totals"}
-    settled.append("orders", 4)
-    assert "copies" in settled.ticks()
+def test_a_change_that_comes_while_a_failed_run_pauses_is_requested_at_once(current: Place) -> None:
+    current.append("orders", 3)
+    assert current.ticks() == {"copies", "totals"}
+    current.append("orders", 4)
+    assert "copies" in current.ticks()
 
 
-def test_a_lost_cursor_loses_no_change(settled: Place) -> None:
-    settled.append("orders", 3)
-    settled.cursor = None
-    assert settled.ticks() == {"copies", "totals"}
-    settled.cursor = None
-    assert settled.ticks() == {"copies", "totals"}, "at worst a run is requested twice"
+def test_a_lost_cursor_loses_no_change(current: Place) -> None:
+    current.append("orders", 3)
+    current.cursor = None
+    assert current.ticks() == {"copies", "totals"}
+    current.cursor = None
+    assert current.ticks() == {"copies", "totals"}, "at worst a run is requested twice"
 
 
 def test_what_cannot_run_is_not_requested_behind_what_can(place: Place) -> None:
@@ -209,13 +216,11 @@ def test_a_partition_whose_run_fails_keeps_its_pause_while_another_gets_rows(by_
     assert by_day.ticks() == {"daily 2013-01-01"}, "its own rows changed"
 
 
-def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended(
-    by_day: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended(by_day: Place) -> None:
     change_day(by_day, "2013-01-01", "2013-01-02")
-    started(by_day.instance, daily.key, "2013-01-01")
+    run = started(by_day.instance, daily.key, "2013-01-01")
     assert by_day.ticks() == {"daily 2013-01-02"}
-    monkeypatch.setattr(module, "SILENT", 0.0)
+    by_day.instance.report_run_failed(run)
     assert by_day.ticks() == {"daily 2013-01-01"}, "no pause, because it has not been requested"
 
 
@@ -232,12 +237,12 @@ def test_a_cursor_of_an_earlier_version_starts_afresh(text: str | None) -> None:
     assert Pauses.from_text(text) == Pauses()
 
 
-def test_the_sensor_only_looks_at_what_has_a_condition(settled: Place) -> None:
+def test_the_sensor_only_looks_at_what_has_a_condition(current: Place) -> None:
     """With both on there is one run for each change: the condition's."""
-    sensor = change_sensor("carry_on", settled.assets, root=str(settled.root))
-    settled.append("orders", 3)
-    assert settled.ticks() == {"copies", "totals"}
-    skipped = tick(sensor, settled.instance)
+    sensor = change_sensor("carry_on", current.assets, root=str(current.root))
+    current.append("orders", 3)
+    assert current.ticks() == {"copies", "totals"}
+    skipped = tick(sensor, current.instance)
     assert isinstance(skipped, dg.SkipReason)
     assert "Left to their automation conditions: copies" in str(skipped.skip_message)
 

@@ -7,7 +7,7 @@ from lakehouse import DeltaIOManager, Table, validate
 from lakehouse.dagster.code_location import table_ref
 from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.tables import copies, orders
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a"}

@@ -11,8 +11,8 @@ from dagster._core.utils import make_new_run_id
 from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table, change_sensor, checks
-from tests.support.house import House
-from tests.support.interleave import just_before
+from tests.support.dagster_house import House
+from tests.support.interleave import before
 from tests.support.tables import DAY_1, carried, copies, number, orders, totals
 from tests.support.ticks import tick
 
@@ -144,13 +144,13 @@ def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> N
 
 
 @pytest.mark.slow
-def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_full_refresh_could_not_set_right_is_asked_for(house: House) -> None:
     followed = dg.asset(name="followed", metadata=Table(key="id", policy=Policy(on_same_rows="fail")))(carried)
     house.assets = [orders, followed]
     house.run("followed")
     house.lake.sql("UPDATE {followed} SET v = 666 WHERE id = 2")
-    just_before(monkeypatch, "execute", lambda: house.lake.sql("UPDATE {followed} SET v = 99 WHERE id = 1"))
-    house.run("followed", tags={"lakehouse/full_refresh": "true"}, raise_on_error=False)
+    with before("execute", lambda: house.lake.sql("UPDATE {followed} SET v = 99 WHERE id = 1")):
+        house.run("followed", tags={"lakehouse/full_refresh": "true"}, raise_on_error=False)
     assert asked_until_done(house, "followed") == 1
     assert house.lake.rows("followed") == house.lake.rows("orders")
 
@@ -250,6 +250,7 @@ def test_a_directory_that_may_not_be_entered_does_not_stop_the_others(
             raise PermissionError(13, "Permission denied", str(path))
         return entered(path)
 
+    # Root may enter every directory, and tests may run as root.
     monkeypatch.setattr(Path, "is_dir", is_dir)
     sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root))
     asked = tick(sensor, house.instance)

@@ -11,7 +11,7 @@ from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.dagster.follow.tick import Pace
 from lakehouse.dagster.follow.watch import Behind
 from lakehouse.errors import DefinitionError
-from tests.support.house import House
+from tests.support.dagster_house import House
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAYS, carried, copies, orders
 from tests.support.ticks import requests, tick, ticked
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.served
 NOW = 1_000_000.0
 
 
-def said(result: dg.RunRequest | dg.SkipReason) -> str:
+def reason_of(result: dg.RunRequest | dg.SkipReason) -> str:
     assert isinstance(result, dg.SkipReason)
     return str(result.skip_message)
 
@@ -46,7 +46,7 @@ def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path)
     sensor = change_sensor("carry_on", [orders, customers, named], resources=managers)
     assert isinstance(tick(sensor, house.instance), dg.RunRequest)
     dg.materialize([orders, customers, named], selection=["named"], resources=managers, instance=house.instance)
-    assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+    assert reason_of(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
     other.insert("customers", [(2, "b")])
     assert isinstance(tick(sensor, house.instance), dg.RunRequest)
 
@@ -64,7 +64,7 @@ def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
     bought = dg.AssetSpec("bought", metadata=Table(path="hdfs://host/bought"))
     house.run("copies")
     sensor = change_sensor("carry_on", [orders, copies, sold, bought, stored, missing], root=str(house.root))
-    text = said(tick(sensor, house.instance))
+    text = reason_of(tick(sensor, house.instance))
     assert "Left out: sold (where `shop`.`sold` is, is not known before a run has resolved the name)." in text
     assert (
         "Left out: stored (the log of bought is out of reach: hdfs: is a file system that only Spark reaches)." in text
@@ -72,7 +72,7 @@ def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
     assert f"Left out: missing (there is no table at {house.root}/nowhere)." in text
     assert "Looked at 3 tables." in text
     alone = change_sensor("alone", [orders, sold], root=str(house.root))
-    assert said(tick(alone, house.instance)).startswith("Looked at 1 table. Left out: sold (where")
+    assert reason_of(tick(alone, house.instance)).startswith("Looked at 1 table. Left out: sold (where")
 
 
 @pytest.mark.slow
@@ -80,14 +80,14 @@ def test_a_table_with_a_catalog_name_is_followed_once_a_run_has_resolved_the_nam
     by_name = dg.asset(name="by_name", metadata=Table(key="id", name="lakehouse_by_name"))(carried)
     house = House(house.lake, [orders, by_name], house.instance)
     sensor = change_sensor("carry_on", house.assets, root=str(house.root))
-    assert "where `lakehouse_by_name` is, is not known before a run" in said(tick(sensor, house.instance))
+    assert "where `lakehouse_by_name` is, is not known before a run" in reason_of(tick(sensor, house.instance))
     try:
         house.run("by_name")
-        assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+        assert reason_of(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
         house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
         assert isinstance(tick(sensor, house.instance), dg.RunRequest)
         house.run("by_name")
-        assert said(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
+        assert reason_of(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
     finally:
         house.lake.spark.sql("DROP TABLE IF EXISTS lakehouse_by_name")
 
@@ -100,7 +100,7 @@ def test_a_sensor_that_does_not_know_where_its_tables_are_is_refused() -> None:
 
 def test_a_table_of_another_kind_of_manager_is_left_out(house: House) -> None:
     sensor = change_sensor("carry_on", [orders, copies], resources={"io_manager": dg.FilesystemIOManager()})
-    assert "is no table of a DeltaIOManager" in said(tick(sensor, house.instance))
+    assert "is no table of a DeltaIOManager" in reason_of(tick(sensor, house.instance))
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, floa
 
 def test_debounce_is_said(house: House) -> None:
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(debounce=3600))
-    assert "copies waits: its sources have not been still for 3600 s." in said(tick(sensor, house.instance))
+    assert "copies waits: its sources have not been still for 3600 s." in reason_of(tick(sensor, house.instance))
 
 
 def started(house: House, *selection: str, at: float | None = None) -> dg.DagsterRun:
@@ -188,12 +188,12 @@ def test_a_run_that_died_is_named_and_not_waited_for(house: House) -> None:
     """A killed code server leaves its runs started, and no launcher on a laptop looks after them."""
     run = started(house)
     patient = change_sensor("carry_on", [orders, copies], root=str(house.root))
-    assert f"still under way: {run.run_id[:8]}" in said(tick(patient, house.instance))
+    assert f"still under way: {run.run_id[:8]}" in reason_of(tick(patient, house.instance))
     hasty = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(silent=0.01))
     time.sleep(0.1)
     assert isinstance(tick(hasty, house.instance), dg.RunRequest)
     house.run("copies")
-    assert f"Run {run.run_id[:8]} has not been heard of" in said(tick(hasty, house.instance))
+    assert f"Run {run.run_id[:8]} has not been heard of" in reason_of(tick(hasty, house.instance))
 
 
 def test_a_table_of_a_run_that_is_under_way_is_left_to_that_run(house: House) -> None:

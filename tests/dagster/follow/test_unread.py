@@ -25,7 +25,7 @@ from lakehouse.dagster.metadata import LOCATIONS
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from tests.support.daily import run_day
-from tests.support.marked import FEED, append, run
+from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 
 COPIES, DAILY = dg.AssetKey("copies"), dg.AssetKey("daily")

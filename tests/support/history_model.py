@@ -19,7 +19,7 @@ class State:
     rows: Mapping[Any, Values]
 
 
-def folded(states: Iterable[State], tracked: Sequence[int]) -> list[tuple[Any, ...]]:
+def history_of(states: Iterable[State], tracked: Sequence[int]) -> list[tuple[Any, ...]]:
     """The rows of the history: (entity, start, end, values), in order.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.serial import Commit, Rows, Write, violations
+from tests.support.serial_histories import Commit, Rows, Write, violations
 
 COMMITS = (
     Commit(0, "one", (("insert", (1, 10)), ("insert", (2, 20)))),

@@ -1,14 +1,14 @@
 """An `Aggregate`, the source that it sums, and what others do to its table."""
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
 
-import lakehouse.writes.aggregate
 from lakehouse import Aggregate, Changes, Table
-from lakehouse.writes.incremental_sums import Recompute
-from tests.support.contended import SRC
+from lakehouse.spark.listeners import Message, Notice, listening
 from tests.support.lake import Lake
+from tests.support.ready_runs import SRC
 
 BY_G, IN_G = Table(key="g"), Table(key="g", partition_by="g")
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
@@ -32,18 +32,16 @@ def rows(lake: Lake) -> Lake:
 
 
 @pytest.fixture
-def anew(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
-    """Why all sums were recomputed and compared, for each time; None if everything was read anyway."""
-    found: list[str | None] = []
-    add = lakehouse.writes.aggregate.add
+def recomputes() -> Generator[list[str]]:
+    """What was said each time that all sums were recomputed and compared."""
+    sentences = list[str]()
 
-    def watched(*args: Any) -> Any:
-        told = add(*args)
-        found.extend([told.reason] if isinstance(told, Recompute) else [])
-        return told
+    def listen(notice: Notice) -> None:
+        if isinstance(notice, Message) and " recomputes all its sums: " in notice.text:
+            sentences.append(notice.text)
 
-    monkeypatch.setattr("lakehouse.writes.aggregate.add", watched)
-    return found
+    with listening(listen):
+        yield sentences
 
 
 MEDDLED = [

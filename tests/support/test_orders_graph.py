@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.shop import wrong
+from tests.support.orders_graph import wrong
 
 Rows = list[tuple[Any, ...]]
 INSERTS: Rows = [(1, "a", 10, "insert", 0, 0), (2, "a", 500, "insert", 0, 0)]

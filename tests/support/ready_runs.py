@@ -30,7 +30,7 @@ def whole(src: DataFrame) -> Overwrite:
 
 
 COPIED = [(1, "a", 11), (3, "a", 30), (4, "c", 40)]
-"""What `copy` holds once a run that is `behind` has committed."""
+"""What `copy` holds once a run in `moved_lake` has committed."""
 
 
 def ready(

@@ -1,0 +1,127 @@
+"""What a write that names no input answers for: the frames say that they were taken, and reading `source` says nothing."""
+
+import inspect
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from lakehouse import Append, Changes, Overwrite, Read, Table
+from lakehouse.delta.log import VersionRange
+from lakehouse.errors import LostChangesError, WriteError
+from lakehouse.read.content import Content, Everything, Nothing, SourceRead, Use
+from lakehouse.spark.table_version import TableRef, TableVersion
+from tests.support.lake import Lake
+from tests.support.model import DIM, SRC
+from tests.support.slow import slow
+
+NO_SPARK: Any = None
+FIRST, LATER = Everything(), Nothing()
+SOURCE, CHANGED, KEYS, TOUCHED = Use.SOURCE, Use.CHANGED_ROWS, Use.KEYS, Use.TOUCHED_ROWS
+
+
+def test_a_user_holds_these_members_of_the_changes_and_no_others() -> None:
+    members = {name for name, _ in inspect.getmembers(Changes) if not name.startswith("_")}
+    assert members == {
+        "appended",
+        "feed",
+        "is_empty",
+        "is_initial",
+        "log",
+        "name",
+        "net",
+        "range",
+        "source",
+        "touched",
+    }
+
+
+def read(content: Content, uses: Collection[Use]) -> SourceRead:
+    source = TableVersion(NO_SPARK, TableRef.at_path("src", "/nowhere/src"), "id", 1)
+    return SourceRead(source, VersionRange(0, 1), content, uses=set(uses))
+
+
+@pytest.mark.parametrize(
+    ("content", "uses", "answers"),
+    [
+        (LATER, (), False),
+        (LATER, (SOURCE,), False),
+        (LATER, (KEYS, TOUCHED, SOURCE), False),
+        (LATER, (CHANGED,), True),
+        (LATER, (CHANGED, SOURCE), True),
+        (FIRST, (), False),
+        (FIRST, (KEYS, TOUCHED), False),
+        (FIRST, (SOURCE,), True),
+        (FIRST, (CHANGED,), True),
+    ],
+)
+def test_an_append_answers_for_the_changes_whose_rows_were_taken(
+    content: Content, uses: Collection[Use], *, answers: bool
+) -> None:
+    """Of a first read the source is these rows."""
+    assert read(content, uses).gave_changes is answers
+
+
+@pytest.mark.parametrize(
+    ("content", "uses", "loses"),
+    [
+        (LATER, (), False),
+        (LATER, (SOURCE,), False),
+        (LATER, (CHANGED,), True),
+        (LATER, (CHANGED, SOURCE), True),
+        (LATER, (KEYS, TOUCHED), True),
+        (LATER, (KEYS, TOUCHED, SOURCE), True),
+        (LATER, (KEYS,), True),
+        (LATER, (KEYS, SOURCE), False),
+        (FIRST, (SOURCE,), False),
+        (FIRST, (CHANGED, KEYS, TOUCHED), False),
+    ],
+)
+def test_an_overwrite_loses_rows_where_rows_of_the_changes_were_taken(
+    content: Content, uses: Collection[Use], *, loses: bool
+) -> None:
+    """Whatever else was taken. Of a first read the changes are all rows."""
+    assert read(content, uses).gave_a_part is loses
+
+
+def of_appended(src: Changes) -> Overwrite:
+    _ = src.source.columns
+    return Overwrite(src.appended())
+
+
+def of_touched(src: Changes) -> Overwrite:
+    return Overwrite(src.touched("id").of(src.source))
+
+
+@pytest.mark.parametrize("asset", [of_appended, slow(of_touched)])
+def test_an_overwrite_of_changed_rows_is_refused_whoever_has_looked_at_the_source(lake: Lake, asset: Any) -> None:
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.materialize(asset, Table(key="id"))
+    lake.insert("src", [(3, "c", 30)])
+    with pytest.raises(WriteError, match=r"takes rows of the changes of 'src' \(0, 1\]"):
+        lake.materialize(asset, Table(key="id"))
+    assert [row[0] for row in lake.rows(asset.__name__)] == [1, 2]
+
+
+def test_an_append_that_only_looks_at_the_source_of_an_input_is_refused_when_that_input_changes(lake: Lake) -> None:
+    def landed(src: Changes, dim: Changes) -> Append:
+        _ = dim.source.columns
+        return Append(src.appended())
+
+    lake.create("src", [(1, "a", 10)], SRC)
+    lake.create("dim", [("a", "A", 1)], DIM)
+    lake.materialize(landed)
+    lake.insert("dim", [("b", "B", 1)])
+    with pytest.raises(LostChangesError) as refused:
+        lake.materialize(landed)
+    assert (refused.value.source, refused.value.answered) == ("dim", ("src",))
+    assert len(lake.commits("landed")) == 1
+
+
+def test_what_the_library_takes_for_itself_says_nothing_of_a_result(lake: Lake) -> None:
+    lake.create("src", [(1, "a", 10)], SRC)
+    step = lake.begin(of_appended, Table(key="id"))
+    step.changes(lake.source("src"), Read(), lake.ref)
+    taken = step.run.changes[0]
+    assert (len(taken.source.columns), len(taken.feed.columns)) == (3, 6)
+    assert taken.uses == set()

@@ -18,7 +18,7 @@ from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
 from lakehouse.read.forecast import InputForecast, Reading, forecast_input
 from lakehouse.read.read_plan import ReadFeed, read_plan
 from tests.support import assets
-from tests.support.house import Running
+from tests.support.dagster_house import Running
 from tests.support.lake import Lake, cleaned
 from tests.support.model import SRC
 from tests.support.slow import slow

@@ -22,24 +22,22 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.read_options import Read
 from lakehouse.difference.statements import Skip, Statement
-from lakehouse.read.archive import read_archive
+from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.decide import (
-    Decision,
     Reconcile,
     Refuse,
     comparison_by,
     decision_for_all,
-    decision_for_input,
     refuse_request,
     warning_of_new_code,
-    without_doubling,
 )
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.read.feed_trust import Source, SourceState
+from lakehouse.read.feed_trust import Source
 from lakehouse.read.past_changes import restate
-from lakehouse.read.resolve import Reader, read_changes
+from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
+from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.listeners import Notice, PhaseEnded
@@ -189,6 +187,27 @@ class Materialization:
         at = Position(source.head.table_id, source.head.version, is_snapshot=True, mapped=source.at.mapped)
         self.run = replace(self.run, snapshot_inputs={**self.run.snapshot_inputs, source.at.ref.name: at})
 
+    def facts(self, source: Source, read: Read, archive: Archive | None) -> InputFacts:
+        """What is known of an input before a row of it is read.
+
+        Args:
+            source: Its source, pinned.
+            read: Its options.
+            archive: What the archive that it names answers; None if it names none.
+        """
+        position = position_of(self.run, source.at.ref.name, source.head.table_id)
+        return InputFacts(
+            asset=self.asset,
+            read=read,
+            source=source,
+            cursor=self.run.cursor,
+            position=position,
+            together=self.together,
+            holds_rows=self.asset.past is PastRows.APPENDED and self._holds_rows(position),
+            archive=archive,
+            go_on_from=self.run.request.go_on_from,
+        )
+
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
         """The changes of the source since the table's own position.
 
@@ -196,24 +215,16 @@ class Materialization:
             GapError: The changes can no longer be read, and the table may not be compared instead.
             RestateRefusedError: The history cannot be restated from the moment that a run tag names.
         """
-        name = source.at.ref.name
-        position = position_of(self.run, name, source.head.table_id)
         archive_ref = None if read.archive is None else archive(read.archive)
-        reader = Reader(
-            asset=self.asset,
-            read=read,
-            gap=self.gap,
-            archive=None if archive_ref is None else partial(read_archive, archive_ref, source.at),
-            furthest=self.run.cursor.furthest(name),
-            go_on_from=self.run.request.go_on_from,
-            feeds=self.feeds,
-            ahead=self._prefetch,
-        )
-        restate_from = self.run.request.restate_from
-        if restate_from is not None:
-            changes = restate(self.asset.name, source, position, archive_ref, restate_from)
+        if self.run.request.restate_from is not None:
+            position = position_of(self.run, source.at.ref.name, source.head.table_id)
+            changes = restate(self.asset.name, source, position, archive_ref, self.run.request.restate_from)
         else:
-            changes = read_changes(source, self.decision(source.state, read), position, reader)
+            facts = self.facts(source, read, None if archive_ref is None else partial(ask_archive, archive_ref, source))
+            plan = read_plan(facts)
+            if self.gap is not None and isinstance(plan, ReadFeed):
+                plan = plan.without_feed(self.gap)
+            changes = read_changes(plan, facts, self.feeds, self._prefetch)
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
         self.run = replace(self.run, changes=(*self.run.changes, changes))
@@ -222,25 +233,19 @@ class Materialization:
                 self.run, continued_from=f"went on from {self.run.request.go_on_from}: {changes.refusal}"[:200]
             )
         if not read.is_whole:
-            self._partial.add(name)
+            self._partial.add(source.at.ref.name)
         return Changes(changes)
 
-    def decision(self, source: SourceState, read: Read) -> Decision:
-        """What to do with an input."""
-        position = position_of(self.run, source.name, source.table_id)
-        decision = decision_for_input(self.asset, self.together, self.run.cursor, source, position, read)
-        return without_doubling(self.asset, read, decision, lambda: self._is_unread(position))
-
-    def _is_unread(self, position: Position | None) -> bool:
-        """Whether an `Append` has no row of a source yet."""
+    def _holds_rows(self, position: Position | None) -> bool:
+        """Whether the table may hold rows of a source that its position does not tell of."""
         run = self.run
         match run.cursor:
             case Fresh(foreign=None):  # other partitions may have been other keys, with these rows among theirs
-                return run.slice is None or _holds_nothing(self.spark, run.asset, run.head, run.slice)
+                return run.slice is not None and not _holds_nothing(self.spark, run.asset, run.head, run.slice)
             case Known():
-                return position is None
-            case _:
-                return False
+                return position is not None
+            case Fresh() | Lost():
+                return True
 
     def nothing_to_do(self, *, overwrites: bool) -> NothingToDo | None:
         """The outcome of a step whose table already holds the result; None if its function has to be called.

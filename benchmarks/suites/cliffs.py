@@ -17,14 +17,13 @@ from benchmarks.harness.report import Result, at_most
 from lakehouse import Changes, DeltaIOManager, Merge, Read, Table
 from lakehouse.cursor.find import cursor_of_each
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import pending
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.watch import Watch
 from lakehouse.dagster.io_manager import roots_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.read.feed_trust import telling
-from lakehouse.read.ranges import pending
-from lakehouse.spark.table_version import TableRef
 
 HOURS, COMMITS, FILES, PENDING, TOLD = 8_760, 2_000, 20_000, 10_000, 1_000
 YEAR = dg.HourlyPartitionsDefinition("2023-01-01-00:00", end_date="2024-01-01-00:00")
@@ -60,14 +59,15 @@ def run(lab: Lab) -> Result:
         instance = dg.DagsterInstance.ephemeral()
         look = cpu(lambda: watch.look(instance))
         write(room / "backlog", PENDING, unmarked, per_commit=1)
-        backlog = TableRef.at_path("backlog", str(room / "backlog"))
         pending_log = FileLog(Location(str(room / "backlog")), "backlog")
         newest = pending_log.head()
         assert newest is not None
 
         def batches(read: Read, positions: Sequence[int]) -> float:
-            at = (Position("backlog", version) for version in positions)
-            return cpu(lambda: [pending(pending_log, backlog, each, newest, read, 0) for each in at]) / len(positions)
+            upto = newest.version
+            return cpu(lambda: [pending(pending_log, "backlog", each, upto, read, 0) for each in positions]) / len(
+                positions
+            )
 
         spread = range(0, PENDING - 100, PENDING // 20)
         one, everything = batches(Read(max_versions=1), spread), batches(Read(), spread)

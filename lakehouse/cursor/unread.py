@@ -6,7 +6,9 @@ from typing import TypeAlias
 from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Head, Log, commit_at, commits_between
+from lakehouse.delta.read_options import Read
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
@@ -108,21 +110,83 @@ def unread(log: Log, source: str, position: Position) -> Unread | None:
     return None if head is None else unread_after(position, log, source, head)
 
 
-def unread_after(position: Position, log: Log, source: str, head: Head) -> Unread:
+def unread_after(
+    position: Position,
+    log: Log,
+    source: str,
+    head: Head,
+    furthest: int = NOTHING_READ,
+    limited: Read | None = None,
+) -> Unread:
     """What is unread after a position in a source that stands at `head`.
+
+    Args:
+        position: How far the source has been read.
+        log: Its log.
+        source: Its name.
+        head: Where it stands.
+        furthest: How far rows of the reader may reflect it, if further than the position.
+        limited: The options of the input, under whose limits only the first commits are read, at least a batch; None
+            reads all commits.
 
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
     """
-    broken = why_broken_off(position, head.table_id, head.version)
+    broken = why_broken_off(position, head.table_id, head.version, furthest)
+    if broken is None and position.version < head.version:
+        broken = why_another_past(position, log)
     if broken is not None:
         return Unread(source, position, head, (), broken)
-    commits = commits_between(log, source, position.version, head.version)
-    another = why_another_past(position, log) if position.version < head.version else None
-    if another is not None:
-        return Unread(source, position, head, (), another)
+    commits = pending(log, source, position.version, head.version, limited or Read(), furthest)
     gap = f"the log after version {position.version} was cleaned up" if commits is None else None
     return Unread(source, position, head, commits, gap)
+
+
+def pending(log: Log, source: str, after: int, upto: int, read: Read, furthest: int) -> tuple[Commit, ...] | None:
+    """The commits after a version, oldest first; under a limit only the first of them, at least a batch.
+
+    So a backlog that is read in batches costs what it holds, and not its square.
+
+    Args:
+        log: The log of the source.
+        source: Its name.
+        after: The version up to which it has been read.
+        upto: The version where it stands.
+        read: The options of the input.
+        furthest: How far rows of the reader may reflect the source: a batch reaches at least as far.
+
+    Returns:
+        The commits. None if the log no longer has the first of them.
+
+    Raises:
+        UnreadableLogError: A commit in the middle is missing.
+    """
+    if read.max_versions is None and read.max_bytes is None:
+        return commits_between(log, source, after, upto)
+    commits, size = tuple[Commit, ...](), limits().commits_ahead
+    while after < upto:
+        more = commits_between(log, source, after, min(upto, after + size))
+        if more is None:
+            return None
+        commits += more
+        if len(cap(commits, read, furthest)) < len(commits):
+            break
+        after, size = commits[-1].version, 2 * size
+    return commits
+
+
+def cap(commits: tuple[Commit, ...], read: Read, furthest: int) -> tuple[Commit, ...]:
+    """The commits that one run reads: whole commits, and at least one with rows. Commits without rows do not count."""
+    versions, written = 0, 0
+    for index, commit in enumerate(commits):
+        if commit.is_quiet or read.leaves_out(commit.operation, commit.user_metadata):
+            continue
+        versions, written = versions + 1, written + commit.bytes_written
+        too_many = read.max_versions is not None and versions > read.max_versions
+        too_large = read.max_bytes is not None and written > read.max_bytes
+        if versions > 1 and commit.version > furthest and (too_many or too_large):
+            return commits[:index]
+    return commits
 
 
 def why_broken_off(position: Position, table: str, version: int, furthest: int = NOTHING_READ) -> str | None:

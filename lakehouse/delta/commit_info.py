@@ -218,7 +218,8 @@ class Commit:
             case "RENAME COLUMN":
                 paths = [self.renaming[0]] if self.renaming is not None else None
             case "DROP COLUMNS":
-                paths = _json_list(self.parameters.get("columns"))
+                columns = _json(self.parameters.get("columns"))
+                paths = cast("list[Any]", columns) if isinstance(columns, list) else None
             case _:
                 paths = []
         return None if paths is None else frozenset(str(path).replace("`", "").lower() for path in paths)
@@ -233,6 +234,19 @@ class Commit:
         if self.operation != "RENAME COLUMN" or old is None or new is None:
             return None
         return _one_part(old), _one_part(new)
+
+    @property
+    def keeps_feed(self) -> bool | None:
+        """Whether the commit switched the change data feed on or off; None if it does not say that it did."""
+        name = "delta.enablechangedatafeed"
+        match self.operation, _json(self.parameters.get("properties")):
+            case "SET TBLPROPERTIES", {**properties}:
+                value = next((value for key, value in properties.items() if key.lower() == name), None)
+                return None if value is None else str(value).lower() == "true"
+            case "UNSET TBLPROPERTIES", [*names]:
+                return False if name in (str(each).lower() for each in names) else None
+            case _:
+                return None
 
     @property
     def bytes_written(self) -> int:
@@ -305,13 +319,12 @@ def _short(text: str, characters: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:characters]
 
 
-def _json_list(text: str | None) -> list[Any] | None:
-    """The elements of a JSON list; None if there is no text, or if it is no such list."""
+def _json(text: str | None) -> Any:
+    """What a text says as JSON; None if there is no text, or if it is no JSON."""
     try:
-        elements: Any = json.loads(text or "")
+        return json.loads(text or "")
     except ValueError:
         return None
-    return cast("list[Any]", elements) if isinstance(elements, list) else None
 
 
 def _one_part(path: str) -> str:

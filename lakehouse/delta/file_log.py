@@ -21,7 +21,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.growth import Entry, growths
 from lakehouse.delta.limits import limits
 from lakehouse.delta.location import Location, Storage
-from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Size
+from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Size, keeps_feed
 from lakehouse.delta.log_files import Opened, files_of, newest
 from lakehouse.errors import UnknownFeatureError, UnreadableLogError
 
@@ -88,10 +88,11 @@ class FileLog:
         try:
             delta = self._table_at(version)
             fields: list[dict[str, Any]] = json.loads(delta.schema().to_json())["fields"]
-            partition_columns = tuple(delta.metadata().partition_columns)
+            metadata = delta.metadata()
         except (DeltaError, OSError, ValueError):
             return None
-        return FileSchema(partition_columns, tuple(fields))
+        properties = {key: str(value) for key, value in metadata.configuration.items()}
+        return FileSchema(tuple(metadata.partition_columns), tuple(fields), keeps_feed(properties))
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         version = newest

@@ -107,7 +107,12 @@ class Head:
 
     @property
     def keeps_feed(self) -> bool:
-        return self.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
+        return keeps_feed(self.properties)
+
+
+def keeps_feed(properties: Mapping[str, str]) -> bool:
+    """Whether a table with these properties keeps a change data feed."""
+    return properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
 
 NO_TABLE = -1
@@ -126,10 +131,12 @@ class FileSchema:
     Args:
         partition_columns: What it is partitioned by.
         fields: The columns as Delta's log writes them: `name`, `type`, `nullable`, `metadata`.
+        keeps_feed: Whether its commit has a change data feed.
     """
 
     partition_columns: tuple[str, ...]
     fields: tuple[Mapping[str, Any], ...]
+    keeps_feed: bool = True
 
     @property
     def types(self) -> dict[str, str]:

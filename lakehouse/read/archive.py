@@ -1,6 +1,7 @@
 """An archive of a source's feed, the fallback if the feed itself cannot answer."""
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import assert_never
 
 from pyspark.sql import DataFrame
@@ -11,7 +12,8 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.log import Head, Log, VersionRange, commits_between
 from lakehouse.delta.text import fold
 from lakehouse.read.content import LOG_NAMES, VERSION, SourceRead
-from lakehouse.read.feed_trust import SourceState
+from lakehouse.read.feed_trust import Source
+from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 COMMIT_VERSION = LOG_NAMES[VERSION]
@@ -22,33 +24,67 @@ class Archived:
     """What an archive holds of a source's feed.
 
     Args:
-        frame: The rows, under the names that `Changes.log()` gives them.
-        upto: The last version of the source that the archive has read.
+        at: The archive, pinned.
+        range: The versions of the source whose every change it holds.
     """
 
-    frame: DataFrame
-    upto: int
+    at: TableVersion
+    range: VersionRange
+
+    @property
+    def name(self) -> str:
+        return self.at.ref.name
+
+    @property
+    def upto(self) -> int:
+        """The last version of the source that it answers for."""
+        return self.range.upto
+
+    def rows(self) -> DataFrame:
+        """The changes, under the names that `Changes.log()` gives the columns."""
+        version = F.col(COMMIT_VERSION)
+        return self.at.rows().where((version > self.range.after) & (version <= self.range.upto))
 
 
-def read_archive(archive: TableRef, source: TableVersion, range_: VersionRange) -> Archived | None:
-    """What an archive holds of a range of its source; None if it cannot answer.
+class Unanswered(Enum):
+    """Why an archive does not answer for a range."""
+
+    LACKS = "it does not hold the changes"
+    ONLY_SPARK = "only Spark can tell"
+
+
+def ask_archive(archive: TableRef, source: Source, range_: VersionRange) -> Archived | Unanswered:
+    """What an archive holds of a range of its source.
 
     It answers for what its log says that it holds (`held_upto`), if it has the columns of the source.
     """
-    log = archive.log(lambda: source.spark)
+    log = archive.log(lambda: source.at.spark)
     head = log.head()
-    state = SourceState(source.ref.name, source.table_id, source.version, source.mapped)
-    upto = held_upto(archive.name, log, head, state, range_)
+    upto = held_upto(archive.name, log, head, source.at, range_)
     if head is None or upto is None:
-        return None
-    rows = TableVersion.of(source.spark, archive, head).rows()
-    columns = fold(replace(source, version=upto).rows().columns)
-    if fold(rows.columns) != columns.union(LOG_NAMES.values()):
-        return None
-    return Archived(rows.where((F.col(COMMIT_VERSION) > range_.after) & (F.col(COMMIT_VERSION) <= upto)), upto)
+        return Unanswered.LACKS
+    at = TableVersion(source.at.session, archive, head.table_id, head.version)
+    try:
+        columns, of_source = _columns(log, at), _columns(source.log, replace(source.at, version=upto))
+    except Exception as error:
+        if why_unreadable(error) is None:
+            raise
+        return Unanswered.LACKS
+    holds = columns == of_source.union(LOG_NAMES.values())
+    return Archived(at, VersionRange(range_.after, upto)) if holds else Unanswered.LACKS
 
 
-def held_upto(archive: str, log: Log, head: Head | None, source: SourceState, range_: VersionRange) -> int | None:
+def ask_archive_by_log(archive: TableRef, source: Source, range_: VersionRange) -> Archived | Unanswered:
+    """As `ask_archive`, and Spark is not started for a log that nothing else can read."""
+    return Unanswered.ONLY_SPARK if archive.why_only_spark() is not None else ask_archive(archive, source, range_)
+
+
+def _columns(log: Log, at: TableVersion) -> frozenset[str]:
+    schema = log.file_schema(at.version)
+    return fold(at.rows().columns) if schema is None else frozenset(schema.types)
+
+
+def held_upto(archive: str, log: Log, head: Head | None, source: TableVersion, range_: VersionRange) -> int | None:
     """The last version of a range up to which an archive holds every change, by its own log; None if it cannot answer.
 
     It answers only if an asset of this lakehouse has appended to it every change of the same source and no other, of no
@@ -64,7 +100,7 @@ def held_upto(archive: str, log: Log, head: Head | None, source: SourceState, ra
     cursor = find_cursor(log, head, archive)
     if head is None or not isinstance(cursor, Known):
         return None
-    position = cursor.reads.get(source.name)
+    position = cursor.reads.get(source.ref.name)
     if position is None or len(cursor.reads) > 1 or position.mapped not in (None, source.mapped):
         return None
     if position.table != source.table_id or position.version <= range_.after:

@@ -1,20 +1,16 @@
-"""What to do with an input: continue from its position, read it first, reconcile, or refuse.
+"""What is decided for all inputs of a run together, and what a table allows: values alone, without a source."""
 
-Each decision follows from values alone: the cursor, the head of the source, the options and the definition.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.definition import leaves_out, read_in, why_redefined
-from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.unread import why_broken_off, why_compared_again
+from lakehouse.cursor.definition import leaves_out, why_redefined
+from lakehouse.cursor.mark import Mark
+from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Table
 from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, PartitionRangeError, PastRefusedError, RefreshRefusedError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
-from lakehouse.read.feed_trust import SourceState
 
 REFRESH_REMEDY = (
     f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
@@ -68,25 +64,12 @@ class Refuse:
     Args:
         reason: Why, as the second half of a sentence.
         remedy: What to do, as a sentence.
+        after: How far the table has read the source; `NOTHING_READ` if it does not say.
     """
 
     reason: str
     remedy: str
-
-
-@dataclass(frozen=True, slots=True)
-class FirstRead:
-    """The table has no position of the source."""
-
-
-@dataclass(frozen=True, slots=True)
-class Continue:
-    """The changes after a position are read."""
-
-    position: Position
-
-
-Decision: TypeAlias = Continue | FirstRead | Reconcile | Refuse
+    after: int = NOTHING_READ
 
 
 def decision_for_all(
@@ -168,66 +151,6 @@ def warning_of_new_code(
     return f"{asset.name} goes on with new code, because {why}. Its rows stay as the former code made them: {cause}."
 
 
-def decision_for_input(
-    asset: Asset,
-    together: Reconcile | Refuse | None,
-    cursor: Cursor,
-    source: SourceState,
-    position: Position | None,
-    read: Read,
-) -> Decision:
-    """The decision for one input.
-
-    Args:
-        asset: The asset.
-        together: The decision for all its inputs.
-        cursor: How far its table has read.
-        source: The source.
-        position: The table's position of the source; None if it has none.
-        read: The options of the input.
-    """
-    match together:
-        case Refuse() | Reconcile(on_request=True):
-            return together
-        case Reconcile(reason=reason):
-            return together if read.is_whole else Refuse(reason, PARTIAL_REMEDY)
-        case None:
-            pass
-    again = why_compared_again(cursor)
-    if again is not None and recomputes(asset, read):
-        return Reconcile(again)
-    if position is None or position.is_snapshot:
-        return FirstRead()
-    mark = cursor.mark if isinstance(cursor, Known) else None
-    if mark is not None and mark.definition is not None:
-        more = read_in(mark.definition, source.name, read)
-        if more is not None:
-            reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
-            return Reconcile(reason) if recomputes(asset, read) else Refuse(reason, remedy(asset, read))
-    elif position.mapped is None:  # an earlier version did not say which, and is believed once
-        position = replace(position, mapped=source.mapped)
-    reason = _why_not_on(cursor, source, position)
-    if reason is None:
-        return Continue(position)
-    return Reconcile(reason) if may_compare(asset, read) else Refuse(reason, remedy(asset, read))
-
-
-def without_doubling(asset: Asset, read: Read, decision: Decision, is_unread: Callable[[], bool]) -> Decision:
-    """The decision, refused if an `Append` would add a whole source to a table that may hold rows of the source.
-
-    Args:
-        asset: The asset.
-        read: The options of the input.
-        decision: What is to be done with the input.
-        is_unread: Whether the table has no row of the source; asked for only if the whole source is to be read.
-    """
-    is_whole = isinstance(decision, Reconcile) or (isinstance(decision, FirstRead) and read.start == "snapshot")
-    if asset.past.is_comparable or not is_whole or is_unread():
-        return decision
-    reason = decision.reason if isinstance(decision, Reconcile) else "the table holds rows of another origin"
-    return Refuse(reason, append_remedy(asset.name))
-
-
 def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ...]) -> None:
     """Refuses what no run of the asset can do.
 
@@ -273,9 +196,9 @@ def recomputes(asset: Asset, read: Read) -> bool:
     return asset.past.is_comparable and read.is_whole
 
 
-def may_compare(asset: Asset, read: Read) -> bool:
-    """Whether everything may be compared although no user asked for it."""
-    return recomputes(asset, read) and asset.table.on_gap == "reconcile"
+def may_compare(past: PastRows, table: Table, read: Read) -> bool:
+    """Whether everything may be compared although no user asked for it, if an input cannot continue."""
+    return past.is_comparable and read.is_whole and table.on_gap == "reconcile"
 
 
 def remedy(asset: Asset, read: Read) -> str:
@@ -304,9 +227,3 @@ def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, s
     if why is None or not compares_new_code(asset, leaves_rows_out=leaves_out(definition)):
         return None
     return Reconcile(why)
-
-
-def _why_not_on(cursor: Cursor, source: SourceState, position: Position) -> str | None:
-    if position.table == source.table_id and position.mapped != source.mapped:
-        return "other partitions of it are mapped to this run than to the one before"
-    return why_broken_off(position, source.table_id, source.version, cursor.furthest(source.name))

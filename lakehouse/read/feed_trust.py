@@ -9,29 +9,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from lakehouse.cursor.mark import is_mark
-from lakehouse.delta.commit_info import RETYPING, Commit, count_of
+from lakehouse.delta.commit_info import REPLACING, RETYPING, Commit, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, VERSION
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.spark.types import paths
-
-
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """A source as a run found it, as a value.
-
-    Args:
-        name: Its name.
-        table_id: Its table id.
-        version: Its newest version.
-        mapped: Which of its partitions are read, as a digest; None if all are.
-    """
-
-    name: str
-    table_id: str
-    version: int
-    mapped: str | None = None
+from lakehouse.spark.types import as_struct, paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +35,60 @@ class Source:
     key: tuple[str, ...] = ()
     trusts_key: bool = False
 
-    @property
-    def state(self) -> SourceState:
-        return SourceState(self.at.ref.name, self.head.table_id, self.head.version, self.at.mapped)
+
+def why_disbelieved(
+    source: Source, at: TableVersion, commits: tuple[Commit, ...], later: tuple[Commit, ...], *, is_recomputed: bool
+) -> str | None:
+    """Why a table would become wrong by the feed of a batch, by what the log says; None if it would not.
+
+    Args:
+        source: The source.
+        at: The source at the end of the batch.
+        commits: The commits of the batch.
+        later: The commits after the batch, as far as they have been read.
+        is_recomputed: Whether the table is to be what a recompute of the whole source gives.
+    """
+    maps = source.head.maps_columns or any(commit.freed_columns != frozenset() for commit in commits)
+    wrong = why_unreliable(source.log, commits, at, maps=maps)
+    if wrong is None and not source.head.maps_columns:
+        wrong = _why_laid_out_behind(source, at, later)
+    if wrong is None and is_recomputed:
+        return why_retyped(source.log, commits, source.at, source.head)
+    return wrong
+
+
+def why_off(log: Log, head: Head, read: Iterable[Commit], commits: tuple[Commit, ...]) -> str | None:
+    """Why the feed lacks a commit, by what the log says of when it was switched off and on; None if it lacks none.
+
+    Where the log does not say, the feed counts as on, because a read finds out.
+
+    Args:
+        log: The log of the source.
+        head: Where the source stands.
+        read: The commits whose feed is read.
+        commits: All commits after the position, as far as they have been read.
+    """
+    turns = {commit.version for commit in commits if commit.keeps_feed is not None or _may_switch(commit)}
+    if not commits or (head.keeps_feed and not turns):
+        return None
+    is_as_at_head = not turns and commits[-1].version == head.version
+    is_on = head.keeps_feed if is_as_at_head else _was_on(log, commits[0].version - 1)
+    of_read = {commit.version for commit in read if not commit.is_quiet}
+    for commit in commits:
+        if commit.version in turns:
+            is_on = _was_on(log, commit.version) if commit.keeps_feed is None else commit.keeps_feed
+        if not is_on and commit.version in of_read:
+            return f"its change data feed was off at version {commit.version} ({commit.operation})"
+    return None
+
+
+def _may_switch(commit: Commit) -> bool:
+    return commit.operation == "RESTORE" or commit.operation in REPLACING
+
+
+def _was_on(log: Log, version: int) -> bool:
+    schema = log.file_schema(version)
+    return schema is None or schema.keeps_feed
 
 
 def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, maps: bool) -> str | None:
@@ -97,16 +131,10 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
     return None if now.reads_as(then) else _laid_out_by(newest)
 
 
-def why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
-    """Why the feed is wrong if a commit between the batch and the pinned version changed the layout of the source.
-
-    Args:
-        source: The source.
-        at: The source at the end of the batch.
-        later: The commits after the batch, as far as they have been read. The rest is read only if the layout differs.
-    """
+def _why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
+    """Why the feed is wrong if a commit between the batch and the pinned version changed the layout of the source."""
     newest = later[-1].version if later else at.version
-    if newest < source.head.version:
+    if newest < source.head.version:  # the rest is read only if the layout differs
         then, now = (source.log.file_schema(version) for version in (at.version, source.head.version))
         if then is not None and now is not None and now.reads_as(then):
             return None
@@ -173,9 +201,11 @@ def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None
 def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) -> frozenset[str]:
     """Columns whose names belonged to other columns within the commits: no feed shows that all their values differ."""
     freed = _freed_by(log, commits)
-    if freed is None:
-        return paths(at.rows().schema)
-    return freed & paths(at.rows().schema) if freed else freed
+    if freed == frozenset():
+        return frozenset()
+    schema = log.file_schema(at.version)
+    names = paths(at.rows().schema if schema is None else as_struct(schema))
+    return names if freed is None else freed & names
 
 
 def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:

@@ -2,21 +2,14 @@
 
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any, TypeAlias, assert_never
+from typing import Any, assert_never
 
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import Unread, unread_after
+from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
-from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.log import Head, Log, VersionRange
-from lakehouse.delta.read_options import Read
-from lakehouse.read.archive import held_upto
-from lakehouse.read.asset import Asset
-from lakehouse.read.changes import LOG_NAMES
-from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, remedy
-from lakehouse.read.feed_trust import SourceState, telling
-from lakehouse.read.ranges import cap, start_version
-from lakehouse.spark.table_version import TableRef
+from lakehouse.read.decide import Reconcile, Refuse
+from lakehouse.read.feed_trust import Source, telling
+from lakehouse.read.read_plan import Batch, FirstRead, LacksFeed, ReadArchive, ReadFeed, ReadNothing, ReadPlan
 
 
 class Reading(Enum):
@@ -152,181 +145,79 @@ class Forecast:
         return {**asdict(self), "verdict": self.verdict.name.lower(), "inputs": inputs}
 
 
-@dataclass(frozen=True, slots=True)
-class Holds:
-    """The archive holds every change after the position, up to a version of the source."""
-
-    upto: int
-
-
-@dataclass(frozen=True, slots=True)
-class Lacks:
-    """The archive cannot answer for the changes after the position."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Only Spark can tell."""
-
-
-Answer: TypeAlias = Holds | Lacks | Unknown
-
-
-def answer(archive: TableRef, source: str, log: Log, head: Head, position: Position, mapped: str | None) -> Answer:
-    """What an archive answers for the changes of a source after a position.
-
-    Args:
-        archive: The table of the archive.
-        source: The source's name.
-        log: Its log.
-        head: Where it stands.
-        position: How far the table has read it.
-        mapped: Which of its partitions a run reads, as a digest; None if it reads all.
-
-    Raises:
-        UnreadableLogError: The log of the archive cannot be read.
-    """
-    if archive.files is None or archive.why_only_spark() is not None:
-        return Unknown()
-    own = FileLog(archive.files, archive.name)
-    own_head = own.head()
-    range_ = VersionRange(position.version, head.version)
-    upto = held_upto(archive.name, own, own_head, SourceState(source, head.table_id, head.version, mapped), range_)
-    if own_head is None or upto is None:
-        return Lacks()
-    columns, source_columns = own.file_schema(own_head.version), log.file_schema(upto)
-    if columns is None or source_columns is None:
-        return Unknown()
-    return Holds(upto) if columns.types.keys() == source_columns.types.keys() | set(LOG_NAMES.values()) else Lacks()
-
-
 SWITCH_ON = "Switch it on once: ALTER TABLE ... SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')."
 
 
-@dataclass(frozen=True, slots=True)
-class SourceAt:
-    """A source, and where it stands.
-
-    Args:
-        name: Its name.
-        log: Its log, which has been asked for the head.
-        head: Where it stands.
-        mapped: Which of its partitions the run reads, as a digest; None if it reads all.
-        archive: The table of the archive that the input names; None if it names none.
-    """
-
-    name: str
-    log: Log
-    head: Head
-    mapped: str | None = None
-    archive: TableRef | None = None
-
-    def whole(self, reading: Reading, why: str | None) -> InputForecast:
-        """All rows are read."""
-        version = self.head.version
-        return InputForecast(self.name, reading, version, table_rows=self.log.live_rows(version), why=why)
-
-    def refuse(self, why: str) -> InputForecast:
-        """Nothing is read."""
-        return InputForecast(self.name, Reading.REFUSED, self.head.version, why=why)
-
-
-def reading(asset: Asset, source: SourceAt, read: Read, decision: Decision, furthest: int, now: int) -> InputForecast:
+def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
     """How an input would be read.
 
     Args:
-        asset: The asset that reads.
+        plan: What a run would read of it.
         source: The source.
-        read: The options of the input.
-        decision: What the run would do with the input.
-        furthest: How far rows of the table may reflect the source.
         now: Milliseconds since the epoch.
 
     Raises:
-        StartError: The read should start outside the source's history.
         UnreadableLogError: A log cannot be read.
     """
-    match decision:
+    match plan:
+        case LacksFeed():
+            return _refusal(source, f"it keeps no change data feed. {SWITCH_ON}")
         case Refuse(reason=reason, remedy=cure):
-            return source.refuse(f"{reason}. {cure}")
+            return _refusal(source, f"{reason}. {cure}")
         case Reconcile(reason=reason):
-            return source.whole(Reading.EVERYTHING, reason)
-        case FirstRead() if not source.head.keeps_feed:
-            return source.refuse(f"it keeps no change data feed. {SWITCH_ON}")
-        case FirstRead() if read.start == "snapshot":
-            return source.whole(Reading.FIRST, "the table has no position of it")
+            return _whole(source, Reading.EVERYTHING, reason)
         case FirstRead():
-            start = start_version(asset.name, source.name, source.log, source.head, read)
-            return _on(asset, source, read, Position(source.head.table_id, start), furthest, now)
-        case Continue(position=position):
-            return _on(asset, source, read, position, furthest, now)
+            return _whole(source, Reading.FIRST, "the table has no position of it")
+        case ReadArchive(archived=archived, gap=gap):
+            why = f"{gap}, and the archive '{archived.name}' holds the changes"
+            upto, behind = archived.upto, source.head.version - archived.upto
+            return InputForecast(_name(source), Reading.ARCHIVE, upto, archived.range.after, behind=behind, why=why)
+        case ReadNothing(batch=batch):
+            return _of_batch(source, Reading.NOTHING, batch, _why_recorded(batch, now))
+        case ReadFeed(batch=batch):
+            return _of_batch(source, Reading.CHANGES, batch, None)
         case _:
-            assert_never(decision)
+            assert_never(plan)
 
 
-def looked_up(source: SourceAt, position: Position | None) -> InputForecast:
+def looked_up(source: Source, position: Position | None) -> InputForecast:
     """How an input is read that is no `Changes`: whole, at its newest version."""
     moved = position is not None and (position.table, position.version) != (source.head.table_id, source.head.version)
-    return source.whole(Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
+    return _whole(source, Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
 
 
-def _on(asset: Asset, source: SourceAt, read: Read, position: Position, furthest: int, now: int) -> InputForecast:
-    """The commits after a position, or what is read instead where they cannot be read."""
-    backlog = unread_after(position, source.log, source.name, source.head)
-    gap = backlog.gap
-    if gap is None and backlog.versions and not source.head.keeps_feed:
-        gap = "its change data feed was switched off"
-    if gap is not None:
-        return _instead(asset, source, read, backlog, gap, furthest)
-    batch = cap(backlog.commits or (), read, furthest)
-    upto = batch[-1].version if batch else source.head.version
-    changing = [commit for commit in batch if not commit.is_quiet]
-    included = [commit for commit in changing if not read.leaves_out(commit.operation, commit.user_metadata)]
-    rows = sum((commit.rows for commit in included), start=NO_ROWS)
-    why = None
-    if not included and changing:
-        why = "the commits that it leaves out are passed"
-    elif not included and backlog.passed_commits_are_old(now):
-        why = "log cleanup could reach the commits behind the position"
+def _whole(source: Source, reading: Reading, why: str | None) -> InputForecast:
+    version = source.head.version
+    return InputForecast(_name(source), reading, version, table_rows=source.log.live_rows(version), why=why)
+
+
+def _refusal(source: Source, why: str) -> InputForecast:
+    return InputForecast(_name(source), Reading.REFUSED, source.head.version, why=why)
+
+
+def _name(source: Source) -> str:
+    return source.at.ref.name
+
+
+def _of_batch(source: Source, reading: Reading, batch: Batch, why: str | None) -> InputForecast:
+    weighed = telling(source.log, batch.changing)
     return InputForecast(
-        source.name,
-        Reading.CHANGES if included else Reading.NOTHING,
-        upto,
-        position.version,
-        len(included),
-        rows,
-        behind=source.head.version - upto,
-        half_weighed=tuple(each.commit.version for each in telling(source.log, included) if each.growth is None),
+        _name(source),
+        reading,
+        batch.range.upto,
+        batch.range.after,
+        len(batch.changing),
+        sum((commit.rows for commit in batch.changing), start=NO_ROWS),
+        behind=batch.behind,
+        half_weighed=tuple(each.commit.version for each in weighed if each.growth is None),
         why=why,
     )
 
 
-def _instead(asset: Asset, source: SourceAt, read: Read, backlog: Unread, gap: str, furthest: int) -> InputForecast:
-    """What is read if the feed has a gap: the archive that the input names, or everything."""
-    reason = gap
-    if source.archive is not None:
-        name = source.archive.name
-        match _answer_of_archive(source, source.archive, read, backlog, furthest):
-            case Holds(upto=upto):
-                why = f"{gap}, and the archive '{name}' holds the changes"
-                begin, behind = backlog.position.version, source.head.version - upto
-                return InputForecast(source.name, Reading.ARCHIVE, upto, begin, behind=behind, why=why)
-            case Lacks():
-                reason = f"{gap}, and the archive '{name}' does not hold the changes either"
-            case Unknown():
-                reason = f"{gap}; unless the archive '{name}' holds the changes, which only Spark can tell"
-            case str(why):
-                reason = f"{gap}, and the archive '{name}' is not read because {why}"
-    if may_compare(asset, read):
-        return source.whole(Reading.EVERYTHING, reason)
-    return source.refuse(f"{reason}. {remedy(asset, read)}")
-
-
-def _answer_of_archive(source: SourceAt, archive: TableRef, read: Read, backlog: Unread, furthest: int) -> Answer | str:
-    """What the archive answers; why the run does not ask it, as half a sentence, if it does not."""
-    if read.excludes:
-        return "the input leaves commits out"
-    if backlog.commits is None and source.head.maps_columns:
-        return "columns of the source may have changed their names"
-    archived = answer(archive, source.name, source.log, source.head, backlog.position, source.mapped)
-    return Lacks() if isinstance(archived, Holds) and archived.upto < furthest else archived
+def _why_recorded(batch: Batch, now: int) -> str | None:
+    """Why the position is recorded although no row is read; None if it need not be."""
+    if any(not commit.is_quiet for commit in batch.commits):
+        return "the commits that it leaves out are passed"
+    if passed_commits_are_old(batch.commits + batch.later, now):
+        return "log cleanup could reach the commits behind the position"
+    return None

@@ -10,7 +10,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.errors import RestateRefusedError
-from lakehouse.read.archive import archived_after, read_archive
+from lakehouse.read.archive import Unanswered, archived_after, ask_archive
 from lakehouse.read.content import CHANGE, INSERT, LOG_NAMES, TIMESTAMP, VERSION, Feed, SourceRead, Times, times_of
 from lakehouse.read.feed_reader import Feeds, fit
 from lakehouse.read.feed_trust import Contradicted, Source, why_retyped, why_unreliable
@@ -123,31 +123,31 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
         after = archived_after(archive, source.at)
     if archive is None or after is None or position is None:
         raise RestateRefusedError(asset, moment, f"its input has no archive of '{source.at.ref.name}'")
-    rows = read_archive(archive, source.at, VersionRange(after, source.at.version))
-    if rows is None or rows.upto < position.version:
+    archived = ask_archive(archive, source, VersionRange(after, source.at.version))
+    if isinstance(archived, Unanswered) or archived.upto < position.version:
         reason = f"the archive does not hold every change up to version {position.version}, which the table has read"
         raise RestateRefusedError(asset, moment, reason)
-    pinned = replace(source.at, version=rows.upto)
-    frame = fit(rows.frame, {name: column for column, name in LOG_NAMES.items()}, pinned.rows())
+    pinned = replace(source.at, version=archived.upto)
+    frame = fit(archived.rows(), {name: column for column, name in LOG_NAMES.items()}, pinned.rows())
     feed = compute_once(frame if pinned.where is None else frame.where(pinned.where))
     content = Feed(feed, "the archive", archived=True)
     versions = content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
     timestamps = {row[0]: row[1] for row in versions}
-    timestamps |= {commit.version: commit.timestamp for commit in source.log.commits(rows.upto, max(after, 0))}
+    timestamps |= {commit.version: commit.timestamp for commit in source.log.commits(archived.upto, max(after, 0))}
     times = times_of(sorted(timestamps.items()))
     before = [version for version, time in times.items() if time < at]
     if not before:
         raise RestateRefusedError(asset, moment, "the archive begins later")
-    since, upto = max(before), times[max(times)] + rows.upto - max(times)
+    since, upto = max(before), times[max(times)] + archived.upto - max(times)
     if since > position.version:
         reason = f"the table has read version {position.version}, which is from before; materialize it first"
         raise RestateRefusedError(asset, moment, reason)
-    newest = commit_at(source.log, rows.upto)
+    newest = commit_at(source.log, archived.upto)
     later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True, newest=newest)
-    range_ = VersionRange(since, rows.upto)
+    range_ = VersionRange(since, archived.upto)
     replayed = {version: time for version, time in times.items() if version > since}
     times_since = Times(times[since], upto, replayed)
-    return SourceRead(pinned, range_, later, behind=source.head.version - rows.upto, times=times_since)
+    return SourceRead(pinned, range_, later, behind=source.head.version - archived.upto, times=times_since)
 
 
 def _millis(asset: str, moment: str) -> int:

@@ -1,259 +1,168 @@
-"""From a decision to `Changes`: the feed, or the next fallback that is exact.
-
-1. The feed of the range, read in pieces around schema changes, without commits that changed no row.
-2. An archive of the feed, if the input names one.
-3. Everything: the whole source, which the write compares with the table, if the table allows it.
-4. `GapError`, which says what to do.
-"""
+"""From a plan to `Changes`. What only a read shows makes another plan of it, which is carried out instead."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Literal, assert_never
+from dataclasses import replace
+from typing import assert_never
 
-from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import why_another_past
+from lakehouse.cursor.generation import FIRST_GENERATION
+from lakehouse.cursor.mark import Mark, application_id
+from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
-from lakehouse.delta.log import NOTHING_READ, VersionRange, commit_at
-from lakehouse.delta.read_options import Read
-from lakehouse.errors import GO_ON_FROM, ChangeFeedDisabledError, GapError, StartError
-from lakehouse.read.archive import Archived
-from lakehouse.read.asset import Asset
+from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commit_at
+from lakehouse.delta.text import fold
+from lakehouse.errors import ChangeFeedDisabledError, GapError
 from lakehouse.read.content import LOG_NAMES, Everything, Feed, Nothing, SourceRead
-from lakehouse.read.decide import Continue, Decision, FirstRead, Reconcile, Refuse, may_compare, recomputes, remedy
+from lakehouse.read.decide import Reconcile, Refuse
 from lakehouse.read.feed_reader import Feeds, fit
-from lakehouse.read.feed_trust import (
-    Contradicted,
-    Source,
-    why_laid_out_behind,
-    why_laid_out_meanwhile,
-    why_retyped,
-    why_unreliable,
+from lakehouse.read.feed_trust import Contradicted, Source, why_laid_out_meanwhile
+from lakehouse.read.read_plan import (
+    Batch,
+    FirstRead,
+    InputFacts,
+    LacksFeed,
+    ReadArchive,
+    ReadFeed,
+    ReadNothing,
+    ReadPlan,
 )
-from lakehouse.read.ranges import cap, pending, start_version, unique_key
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import small
 from lakehouse.spark.progress import watching
-from lakehouse.spark.table_version import TableVersion
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """The asset that reads, and the fallbacks that it may use.
-
-    Args:
-        asset: The asset that reads.
-        read: The input's options.
-        gap: Why the feed cannot be read, if an earlier try found that out; None if it did not.
-        archive: The archive's rows of a range of versions; None if the input names no archive.
-        furthest: How far rows of the table may reflect the source: a batch that ends earlier would take them back.
-        go_on_from: The version of the source that an `Append` continues from instead of being refused, or "now".
-        feeds: What this run has read so far.
-        ahead: Called before Spark reads a feed, to fetch in the meantime what is needed later.
-    """
-
-    asset: Asset
-    read: Read
-    gap: str | None = None
-    archive: Callable[[VersionRange], Archived | None] | None = None
-    furthest: int = NOTHING_READ
-    go_on_from: int | Literal["now"] | None = None
-    feeds: Feeds = field(default_factory=Feeds)
-    ahead: Callable[[], None] = lambda: None
-
-
-def read_changes(source: Source, decision: Decision, position: Position | None, reader: Reader) -> SourceRead:
+def read_changes(
+    plan: ReadPlan,
+    facts: InputFacts,
+    feeds: Feeds,
+    ahead: Callable[[], None] = lambda: None,
+    cause: BaseException | None = None,
+) -> SourceRead:
     """The changes of a source, up to the version that the source is pinned at.
 
     Args:
-        source: The source.
-        decision: What to do with the input.
-        position: The table's position of the source; None if it has none.
-        reader: The asset that reads.
+        plan: What to read of it.
+        facts: What is known of the input.
+        feeds: What this run has read so far.
+        ahead: Called before Spark reads a feed, to fetch in the meantime what is needed later.
+        cause: The error because of which another plan was not carried out; None if there was none.
 
     Raises:
         ChangeFeedDisabledError: A first read of a source that keeps no feed.
-        StartError: The read should start outside the source's history.
+        StartError: A run tag names a version outside the source's history.
         GapError: The changes cannot be read, and no fallback is allowed.
-        UnreadableLogError: A commit in the middle of the range is missing.
     """
-    match decision:
+    source = facts.source
+    match plan:
+        case LacksFeed():
+            raise ChangeFeedDisabledError(facts.asset.name, facts.name, source.at.ref.identifier)
+        case Refuse(reason=reason, remedy=remedy, after=after):
+            raise GapError(facts.asset.name, facts.name, after, source.head.version, reason, remedy) from cause
+        case FirstRead():
+            return _everything(source, None)
         case Reconcile(reason=reason):
             return _everything(source, reason)
-        case Refuse():
-            return _from_named_version(source, position, reader, decision.reason, decision.remedy)
-        case FirstRead():
-            return _first_read(source, reader)
-        case Continue():
-            return _continue(source, decision.position, reader)
+        case ReadNothing(batch=batch):
+            content = Nothing(None if batch.commits else batch.position.commit)
+            return _of_batch(plan, content)
+        case ReadFeed():
+            outcome, error = _read_feed(plan, feeds, ahead)
+        case ReadArchive():
+            outcome, error = _read_archive(plan)
         case _:
-            assert_never(decision)
+            assert_never(plan)
+    return outcome if isinstance(outcome, SourceRead) else read_changes(outcome, facts, feeds, ahead, error)
 
 
-def _first_read(source: Source, reader: Reader) -> SourceRead:
-    if not source.head.keeps_feed:
-        raise ChangeFeedDisabledError(reader.asset.name, source.at.ref.name, source.at.ref.identifier)
-    if reader.read.start == "snapshot":
-        return _everything(source, None)
-    start = start_version(reader.asset.name, source.at.ref.name, source.log, source.head, reader.read)
-    return _continue(source, Position(source.head.table_id, start), reader)
-
-
-def _continue(source: Source, position: Position, reader: Reader) -> SourceRead:
-    whole = VersionRange(position.version, source.head.version)
-    if whole.is_empty:
-        return SourceRead(source.at, whole, Nothing(position.commit))
-    another = why_another_past(position, source.log)
-    if another is not None:
-        return _gap(source, position, reader, another, archive=False)
-    commits = pending(source.log, source.at.ref, position, source.head, reader.read, reader.furthest)
-    if commits is None:
-        # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
-        reason = reader.gap or f"the log after version {position.version} was cleaned up"
-        return _gap(source, position, reader, reason, archive=not source.head.maps_columns)
-    batch = cap(commits, reader.read, reader.furthest)
-    at = replace(source.at, version=batch[-1].version)
+def _read_feed(
+    plan: ReadFeed, feeds: Feeds, ahead: Callable[[], None]
+) -> tuple[SourceRead | ReadPlan, BaseException | None]:
+    """The feed of the commits that one run reads; or what is read instead, and the error if there was one."""
+    source, batch = plan.facts.source, plan.batch
+    ahead()
     try:
-        unreliable = _why_unreliable(source, at, commits, batch, reader)
-        if unreliable is None and reader.gap is None:
-            changes = _read_feed(source, at, position, commits, batch, reader)
-            unreliable = _why_disbelieved(changes, source, at)
-            if isinstance(changes, SourceRead) and unreliable is None:
-                return changes
+        content = feeds.read(batch.at, batch.included, source.log, stable=batch.has_one_schema)
+        if isinstance(content, Contradicted):
+            return plan.without_feed(content.reason, is_believed=False), None
+        changes = _of_batch(plan, content)
+        moved = None if changes.is_empty else why_laid_out_meanwhile(source, batch.at)
     except Exception as error:
         reason = why_unreadable(error)
         if reason is None:
             raise
-        return _gap(source, position, reader, reason, error)
-    # An archive has kept the wrong rows of an unreliable feed.
-    return _gap(source, position, reader, unreliable or str(reader.gap), archive=unreliable is None)
+        return plan.without_feed(reason), error
+    return (changes, None) if moved is None else (plan.without_feed(moved, is_believed=False), None)
 
 
-def _why_unreliable(
-    source: Source, at: TableVersion, commits: tuple[Commit, ...], batch: tuple[Commit, ...], reader: Reader
-) -> str | None:
-    maps = source.head.maps_columns or any(commit.freed_columns != frozenset() for commit in batch)
-    unreliable = why_unreliable(source.log, batch, at, maps=maps)
-    if unreliable is None and not source.head.maps_columns:
-        unreliable = why_laid_out_behind(source, at, commits[len(batch) :])
-    if unreliable is None and recomputes(reader.asset, reader.read):
-        return why_retyped(source.log, batch, source.at, source.head)
-    return unreliable
+def _of_batch(plan: ReadNothing | ReadFeed, content: Feed | Nothing) -> SourceRead:
+    batch, facts = plan.batch, plan.facts
+    key = _key(facts.source, batch)
+    return SourceRead(batch.at, batch.range, content, batch.commits, batch.behind, key, facts.refusal)
 
 
-def _why_disbelieved(changes: SourceRead | Contradicted, source: Source, at: TableVersion) -> str | None:
-    """Why a feed that was read is not believed; None if it is."""
-    match changes:
-        case Contradicted(reason=reason):
-            return reason
-        case SourceRead():
-            return None if changes.is_empty else why_laid_out_meanwhile(source, at)
-        case _:
-            assert_never(changes)
-
-
-def _read_feed(
-    source: Source,
-    at: TableVersion,
-    position: Position,
-    commits: tuple[Commit, ...],
-    batch: tuple[Commit, ...],
-    reader: Reader,
-) -> SourceRead | Contradicted:
-    """The feed of the commits that one run reads."""
-    included = tuple(commit for commit in batch if not reader.read.leaves_out(commit.operation, commit.user_metadata))
-    if not all(commit.is_quiet for commit in included):
-        reader.ahead()
-    is_complete = commits[-1].version == source.head.version
-    stable = is_complete and not any(commit.operation in SCHEMA_CHANGES for commit in commits)
-    content = reader.feeds.read(at, included, source.log, stable=stable)
-    if isinstance(content, Contradicted):
-        return content
-    range_, behind = VersionRange(position.version, at.version), source.head.version - at.version
-    return SourceRead(at, range_, content, batch, behind, _key(source, batch, included))
-
-
-def _key(source: Source, commits: tuple[Commit, ...], included: tuple[Commit, ...]) -> tuple[str, ...]:
+def _key(source: Source, batch: Batch) -> tuple[str, ...]:
     """The columns by which the feed gives the source's rows, if all commits are read, under one schema."""
-    if included != commits or any(commit.operation in SCHEMA_CHANGES for commit in commits):
+    if batch.included != batch.commits or any(commit.operation in SCHEMA_CHANGES for commit in batch.commits):
         return ()
     if not source.key:
         return ()
     promised = source.key if source.trusts_key else ()
-    return unique_key(source.log, source.head, source.at.ref.name, promised, commits)
+    return unique_key(source.log, source.head, source.at.ref.name, promised, batch.commits)
 
 
-def _gap(
-    source: Source,
-    position: Position,
-    reader: Reader,
-    reason: str,
-    error: BaseException | None = None,
-    *,
-    archive: bool = True,
-) -> SourceRead:
-    """The fallbacks below the feed. An archive is used only if the feed that it kept was reliable."""
-    if archive and position.table == source.head.table_id and position.version < source.head.version:
-        archived = _from_archive(source, VersionRange(position.version, source.head.version), reader)
-        if archived is not None:
-            return archived
-    if reader.read.archive is not None:
-        reason = f"{reason}; the archive '{reader.read.archive}' does not answer for it"
-    if may_compare(reader.asset, reader.read):
-        return _everything(source, reason)
-    return _from_named_version(source, position, reader, reason, remedy(reader.asset, reader.read), error)
-
-
-def _from_named_version(
-    source: Source,
-    position: Position | None,
-    reader: Reader,
-    reason: str,
-    what_to_do: str,
-    error: BaseException | None = None,
-) -> SourceRead:
-    """The changes from the version that a run tag names, because the run's own position is refused.
-
-    Raises:
-        GapError: No tag names a version, or rows after that version would be added a second time.
-        StartError: The source ends before that version.
-    """
-    name, newest = source.at.ref.name, source.head.version
-    after = NOTHING_READ if position is None or position.table != source.head.table_id else position.version
-    if reader.go_on_from is None:
-        raise GapError(reader.asset.name, name, after, newest, reason, what_to_do) from error
-    start = newest if reader.go_on_from == "now" else reader.go_on_from
-    if start < after:
-        twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
-        raise GapError(reader.asset.name, name, after, newest, twice, what_to_do)
-    if start > newest:
-        tag = f"{GO_ON_FROM}{reader.asset.name}"
-        raise StartError(reader.asset.name, name, f"version {start}", f"ends at version {newest}", tag=tag)
-    continuing = replace(reader, go_on_from=None, gap=None)
-    changes = _continue(source, Position(source.head.table_id, start, mapped=source.at.mapped), continuing)
-    return replace(changes, refusal=reason)
-
-
-def _from_archive(source: Source, range_: VersionRange, reader: Reader) -> SourceRead | None:
-    """What the archive holds of the range; None if it cannot answer, or its last version cannot be read."""
+def _read_archive(plan: ReadArchive) -> tuple[SourceRead | ReadPlan, BaseException | None]:
+    """What an archive holds of the range; or what is read instead, if it cannot be read."""
+    archived, source = plan.archived, plan.facts.source
+    at = replace(source.at, version=archived.upto)
     try:
-        # It holds the commits, too, that the input leaves out.
-        archived = None if reader.archive is None or reader.read.excludes else reader.archive(range_)
-        if archived is None or archived.upto < reader.furthest:
-            return None
-        at = replace(source.at, version=min(range_.upto, archived.upto))
-        frame = fit(archived.frame, {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
+        frame = fit(archived.rows(), {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
         frame = frame if at.where is None else frame.where(at.where)
         with watching(at.spark):
             rows = small(frame) or frame
     except Exception as error:
         if why_unreadable(error) is None:
             raise
-        return None
-    read = VersionRange(range_.after, at.version)
+        return plan.without_archive(), error
     content = Feed(rows, "the archive", archived=True, newest=commit_at(source.log, at.version))
-    return SourceRead(at, read, content, behind=source.head.version - read.upto)
+    behind = source.head.version - at.version
+    return SourceRead(at, archived.range, content, behind=behind, refusal=plan.facts.refusal), None
 
 
 def _everything(source: Source, reason: str | None) -> SourceRead:
     newest = commit_at(source.log, source.head.version)
     return SourceRead(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))
+
+
+def unique_key(
+    log: Log, head: Head, asset: str, promised: tuple[str, ...], commits: tuple[Commit, ...]
+) -> tuple[str, ...]:
+    """The columns by which each row that the commits touched is unique after them; empty if no such columns are known.
+
+    On an asset's own table they are the columns by which every commit of the range was compared with the version just
+    before it, if the asset made them all, by one key. That need not be the key which is declared: the rows of a
+    `History` are identified by the entity and the start. Of a table that no asset has ever written only a promise of
+    its key can be had, because Delta enforces no key. In a partitioned table nothing is assumed: a key may be in
+    several partitions.
+
+    Args:
+        log: The source's log.
+        head: Where it stood.
+        asset: The asset that owns the table, if one does.
+        promised: The columns that are believed of a table that no asset has ever written; empty if none are.
+        commits: The commits of the range.
+    """
+    if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
+        return ()
+    with_rows = [commit for commit in commits if not commit.is_quiet]
+    marks = [readable_mark(commit, asset) for commit in with_rows]
+    compared = [
+        mark for mark, commit in zip(marks, with_rows, strict=True) if mark is not None and _is_compared(mark, commit)
+    ]
+    if any(mark is not None for mark in marks):
+        keys = {fold(mark.key) for mark in compared}
+        return compared[0].key if len(compared) == len(with_rows) and len(keys) == 1 else ()
+    never_written = log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
+    return promised if never_written else ()
+
+
+def _is_compared(mark: Mark, commit: Commit) -> bool:
+    return not mark.partitions and mark.compared and mark.base + 1 == commit.version

@@ -8,22 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.generation import FIRST_GENERATION
-from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.log import NOTHING_READ, VersionRange
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.errors import GapError, StartError
-from lakehouse.read.archive import Archived
+from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.decide import Continue, Reconcile, SourceState, decision_for_input
+from lakehouse.read.decide import Reconcile
+from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
-from lakehouse.read.ranges import cap, pending, start_version
-from lakehouse.read.resolve import Reader, _from_archive, read_changes
-from lakehouse.spark.table_version import TableRef, TableVersion
-from tests.support.commits import TABLE_ID, History
+from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_plan, start_version
+from lakehouse.read.resolve import read_changes
+from lakehouse.spark.table_version import TableRef
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
 
 REF = TableRef.at_path("asset", "/asset")
 MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
@@ -102,11 +103,10 @@ def test_a_portion_is_the_same_however_few_of_the_pending_commits_are_read(
         history.append() if changes_rows else history.add("OPTIMIZE")
     head = history.head()
     assert head is not None
-    position, limits = Position(TABLE_ID, after), Read(max_versions=versions, max_bytes=size)
-    ref = TableRef.at_path("src", "/src")
-    everything = pending(history, ref, position, head, Read(), furthest)
+    limits = Read(max_versions=versions, max_bytes=size)
+    everything = pending(history, "src", after, head.version, Read(), furthest)
     with in_force(Limits(commits_ahead=1)):
-        some = pending(history, ref, position, head, limits, furthest)
+        some = pending(history, "src", after, head.version, limits, furthest)
     assert everything is not None and some is not None
     assert everything[: len(some)] == some
     assert cap(some, limits, furthest) == cap(everything, limits, furthest)
@@ -115,37 +115,51 @@ def test_a_portion_is_the_same_however_few_of_the_pending_commits_are_read(
 @pytest.fixture
 def source() -> Source:
     """A source at version 5."""
-    history = History("src")
+    history = History("src", properties=FEED)
     for _ in range(6):
         history.append()
-    head = history.head()
-    assert head is not None
-    pinned = TableVersion(None, TableRef.at_path("src", "/src"), TABLE_ID, head.version)  # type: ignore[arg-type]
-    return Source(pinned, history, head)
+    return source_of(history)
+
+
+def stale(read: int, furthest: int) -> Known:
+    """A table that has read a version of the source, and whose rows may reflect it further."""
+    reads = {"src": Position(TABLE_ID, read)}
+    return replace(cursor_at(Position(TABLE_ID, furthest)), reads=reads, stale_base=True)
 
 
 def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
-    mark = Mark("asset", (), FIRST_GENERATION, 1, "run", "attempt", 0, reads={"src": Position(TABLE_ID, 9)})
-    stale = Known(mark, 1, "0", 1, {"src": Position(TABLE_ID, 2)}, stale_base=True)
-    head = SourceState("src", TABLE_ID, source.head.version)
-    found = decision_for_input(MERGES, None, stale, head, stale.reads["src"], Read())
-    assert isinstance(found, Reconcile) and "ends at version 5" in str(found.reason)
+    cursor = stale(2, 9)
+    plan = read_plan(InputFacts(MERGES, Read(), source, cursor, cursor.reads["src"]))
+    assert isinstance(plan, Reconcile) and "ends at version 5" in plan.reason
 
 
-def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source):
-    archived = Archived(None, 3)  # type: ignore[arg-type]
-    reader = Reader(MERGES, Read(), archive=lambda _: archived, furthest=4)
-    assert _from_archive(source, VersionRange(2, 5), reader) is None
+@pytest.mark.parametrize("end", [3, 4])
+def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source, end: int):
+    archived = Archived(source.at, VersionRange(2, end))
+    cursor = stale(2, 4)
+    facts = InputFacts(MERGES, Read(archive="kept"), source, cursor, cursor.reads["src"], archive=lambda _: archived)
+    plan = read_plan(facts)
+    assert isinstance(plan, ReadFeed)
+    instead = plan.without_feed("a file of _change_data/ is gone")
+    assert isinstance(instead, ReadArchive if end == 4 else Reconcile)
 
 
 def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_once(source: Source):
     asked = list[VersionRange]()
     said = "DELTA_MISSING_CHANGE_DATA (a file of _change_data/ is gone)"
-    reader = Reader(APPENDS, Read(), gap=said, archive=asked.append)
+
+    def archive(range_: VersionRange) -> Unanswered:
+        asked.append(range_)
+        return Unanswered.LACKS
+
     position = Position(TABLE_ID, 2)
+    cursor = cursor_at(position)
+    facts = InputFacts(APPENDS, Read(archive="kept"), source, cursor, position, archive=archive)
+    plan = read_plan(facts)
+    assert isinstance(plan, ReadFeed) and asked == []
     with pytest.raises(GapError) as told:
-        read_changes(source, Continue(position), position, reader)
+        read_changes(plan.without_feed(said), facts, Feeds())
     assert str(told.value).count(said) == 1
     assert str(told.value).count("Nothing was written") == 1
     assert asked == [VersionRange(2, 5)]

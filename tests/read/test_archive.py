@@ -10,7 +10,7 @@ from lakehouse import Append, Changes, Read, Table
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError
-from lakehouse.read.archive import read_archive
+from lakehouse.read.archive import Archived, ask_archive
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from tests.support.assets import copy, log
@@ -75,7 +75,7 @@ def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: 
 
 
 def _answers(lake: Lake, after: int, upto: int) -> bool:
-    return read_archive(lake.ref("log"), lake.source("src").at, VersionRange(after, upto)) is not None
+    return isinstance(ask_archive(lake.ref("log"), lake.source("src"), VersionRange(after, upto)), Archived)
 
 
 def test_an_archive_answers_for_what_nobody_else_has_edited(lake: Lake) -> None:
@@ -127,7 +127,7 @@ def test_an_archive_of_two_sources_does_not_answer_for_one(lake: Lake) -> None:
         lake.insert("src", [(lake.version("src") + 10, "c", 40)])
         lake.insert("more", [(lake.version("more") + 20, "z", 80)])
     end = lake.version("src") - 1
-    assert read_archive(lake.ref("both"), lake.source("src").at, VersionRange(0, end)) is None
+    assert not isinstance(ask_archive(lake.ref("both"), lake.source("src"), VersionRange(0, end)), Archived)
 
 
 @pytest.mark.parametrize("mapped", [slow(None), "some", slow("others")])
@@ -144,8 +144,9 @@ def test_an_archive_of_some_partitions_answers_for_no_others(lake: Lake, mapped:
     step = lake.begin(kept)
     part = replace(lake.source("src"), at=replace(lake.source("src").at, mapped="some"))
     step.commit(kept(step.changes(part, Read(), lake.ref)), lake.retry, NO_WAIT)
-    found = read_archive(lake.ref("kept"), replace(part.at, mapped=mapped), VersionRange(1, 2))
-    assert (found is not None) == (mapped == "some")
+    of_others = replace(part, at=replace(part.at, mapped=mapped))
+    answer = ask_archive(lake.ref("kept"), of_others, VersionRange(1, 2))
+    assert isinstance(answer, Archived) == (mapped == "some")
 
 
 @pytest.mark.slow

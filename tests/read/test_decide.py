@@ -1,4 +1,4 @@
-"""What becomes of an input, as a table: cursor, source, options and definition give one decision."""
+"""What is read of an input, as a table: cursor, source, options and definition give one plan."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,18 +14,11 @@ from lakehouse.delta.policy import Policy
 from lakehouse.delta.read_options import Read
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.decide import (
-    Continue,
-    Decision,
-    FirstRead,
-    Reconcile,
-    Refuse,
-    SourceState,
-    decision_for_all,
-    decision_for_input,
-    warning_of_new_code,
-)
+from lakehouse.read.decide import Reconcile, Refuse, decision_for_all, warning_of_new_code
+from lakehouse.read.feed_trust import Source
+from lakehouse.read.read_plan import FirstRead, InputFacts, ReadFeed, read_plan
 from lakehouse.spark.table_version import TableRef
+from tests.support.commits import FEED, History, source_of
 
 MERGES = Asset(
     "totals",
@@ -38,7 +31,16 @@ MERGES = Asset(
 FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
 APPENDS = replace(MERGES, past=PastRows.APPENDED)
 LATE = Read(start=3)
-HERE = SourceState("src", "s", 8)
+
+
+def here(table: str, version: int, mapped: str | None = None) -> Source:
+    history = History("src", properties=FEED)
+    for _ in range(version + 1):
+        history.append()
+    return source_of(history, table, mapped)
+
+
+HERE = here("s", 8)
 AT = Position("s", 5)
 ASKED = Reconcile("a full refresh was asked for", on_request=True)
 
@@ -66,8 +68,8 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
     ("asset", "cursor", "read", "found", "asked", "expected"),
     [
         pytest.param(MERGES, Fresh(), Read(), HERE, None, FirstRead(), id="no position"),
-        pytest.param(MERGES, known(was=WHOLE), Read(), HERE, None, Continue(AT), id="a position"),
-        pytest.param(APPENDS, known(was=WHOLE), Read(), HERE, None, Continue(AT), id="a position of an append"),
+        pytest.param(MERGES, known(was=WHOLE), Read(), HERE, None, AT, id="a position"),
+        pytest.param(APPENDS, known(was=WHOLE), Read(), HERE, None, AT, id="a position of an append"),
         pytest.param(
             MERGES, known(replace(AT, is_snapshot=True), was=WHOLE), Read(), HERE, None, FirstRead(), id="looked up"
         ),
@@ -104,9 +106,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
         pytest.param(
             MERGES, known(was=LATE_BEFORE, code="1"), LATE, HERE, None, "refused: code", id="other code, partial"
         ),
-        pytest.param(
-            APPENDS, known(was=WHOLE, code="1"), Read(), HERE, None, Continue(AT), id="other code of an append"
-        ),
+        pytest.param(APPENDS, known(was=WHOLE, code="1"), Read(), HERE, None, AT, id="other code of an append"),
         pytest.param(
             MERGES,
             known(was=OTHER_KEY),
@@ -116,8 +116,8 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             "compared: its key changed from day, id to id",
             id="other key",
         ),
-        pytest.param(APPENDS, known(was=OTHER_KEY), Read(), HERE, None, Continue(AT), id="other key of an append"),
-        pytest.param(MERGES, known(was=None), Read(), HERE, None, Continue(AT), id="a mark of format 1 is believed"),
+        pytest.param(APPENDS, known(was=OTHER_KEY), Read(), HERE, None, AT, id="other key of an append"),
+        pytest.param(MERGES, known(was=None), Read(), HERE, None, AT, id="a mark of format 1 is believed"),
         pytest.param(MERGES, known(was=LATE_BEFORE), Read(), HERE, None, "compared: start=3", id="a start taken out"),
         pytest.param(
             FAILS, known(was=LATE_BEFORE), Read(), HERE, None, "compared: start=3", id="taken out, on_gap=fail"
@@ -125,26 +125,24 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
         pytest.param(
             APPENDS, known(was=LATE_BEFORE), Read(), HERE, None, "refused: start=3", id="taken out of an append"
         ),
-        pytest.param(MERGES, known(was=LATE_BEFORE), LATE, HERE, None, Continue(AT), id="the same start"),
+        pytest.param(MERGES, known(was=LATE_BEFORE), LATE, HERE, None, AT, id="the same start"),
         pytest.param(MERGES, known(was=LATE_BEFORE), Read(start=4), HERE, None, "refused: start=3", id="another start"),
-        pytest.param(MERGES, known(was=WHOLE), LATE, HERE, None, Continue(AT), id="a start put in compares nothing"),
+        pytest.param(MERGES, known(was=WHOLE), LATE, HERE, None, AT, id="a start put in compares nothing"),
         pytest.param(
             MERGES,
             known(was=LATE_BEFORE),
             Read(start=3, exclude_operations="DELETE"),
             HERE,
             None,
-            Continue(AT),
+            AT,
             id="an exclusion beside a start compares nothing",
         ),
-        pytest.param(
-            MERGES, known(was=WHOLE), Read(), SourceState("src", "t", 8), None, "compared: another table", id="replaced"
-        ),
+        pytest.param(MERGES, known(was=WHOLE), Read(), here("t", 8), None, "compared: another table", id="replaced"),
         pytest.param(
             FAILS,
             known(was=WHOLE),
             Read(),
-            SourceState("src", "t", 8),
+            here("t", 8),
             None,
             "refused: another table",
             id="replaced, fail",
@@ -153,7 +151,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             APPENDS,
             known(was=WHOLE),
             Read(),
-            SourceState("src", "t", 8),
+            here("t", 8),
             None,
             "refused: another table",
             id="replaced, append",
@@ -162,7 +160,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             MERGES,
             known(was=WHOLE),
             Read(),
-            SourceState("src", "s", 4),
+            here("s", 4),
             None,
             "compared: ends at version 4",
             id="went back",
@@ -171,7 +169,7 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             MERGES,
             known(was=WHOLE),
             Read(),
-            SourceState("src", "s", 8, "#1"),
+            here("s", 8, "#1"),
             None,
             "compared: partitions",
             id="mapped now",
@@ -189,9 +187,9 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             MERGES,
             known(was=None),
             Read(),
-            SourceState("src", "s", 8, "#1"),
+            here("s", 8, "#1"),
             None,
-            Continue(replace(AT, mapped="#1")),
+            replace(AT, mapped="#1"),
             id="a mark of format 1 did not say which partitions",
         ),
         pytest.param(MERGES, STALE, Read(), HERE, None, "compared: another writer", id="a stale base"),
@@ -201,22 +199,31 @@ STALE = replace(known(was=WHOLE, everything=True), stale_base=True)
             LATE,
             HERE,
             None,
-            Continue(AT),
+            AT,
             id="a stale base, partial",
         ),
     ],
 )
-def test_an_input_has_one_decision(
-    asset: Asset, cursor: Cursor, read: Read, found: SourceState, asked: Reconcile | None, expected: Decision | str
+def test_an_input_has_one_plan(
+    asset: Asset,
+    cursor: Cursor,
+    read: Read,
+    found: Source,
+    asked: Reconcile | None,
+    expected: Position | FirstRead | Reconcile | str,
 ) -> None:
+    """A position stands for the feed after it."""
     together = decision_for_all(asset, cursor, parts(asset, read), asked)
-    decision = decision_for_input(asset, together, cursor, found, cursor.reads.get("src"), read)
-    if not isinstance(expected, str):
-        assert decision == expected
-        return
-    kind, reason = expected.split(": ")
-    assert isinstance(decision, Reconcile if kind == "compared" else Refuse)
-    assert reason in decision.reason
+    plan = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), together))
+    match expected:
+        case Position():
+            assert isinstance(plan, ReadFeed) and plan.batch.position == expected
+        case str():
+            kind, reason = expected.split(": ")
+            assert isinstance(plan, Reconcile if kind == "compared" else Refuse)
+            assert reason in plan.reason
+        case _:
+            assert plan == expected
 
 
 def test_a_refused_append_is_told_how_to_go_on() -> None:
@@ -271,8 +278,11 @@ def test_new_code_compares_or_warns(
     warning = warning_of_new_code(asset, cursor, definition, together)
     assert (warning is None) is (warns is None) and (warns or "") in (warning or "")
     position = cursor.reads.get("src")
-    expected = together or (FirstRead() if position is None else Continue(position))
-    assert decision_for_input(asset, together, cursor, HERE, position, read) == expected
+    plan = read_plan(InputFacts(asset, read, HERE, cursor, position, together))
+    if together is None and position is not None:
+        assert isinstance(plan, ReadFeed) and plan.batch.position == position
+    else:
+        assert plan == (together or FirstRead())
     asked = decision_for_all(asset, cursor, definition, ASKED)
     assert warning_of_new_code(asset, cursor, definition, asked) is None, "everything is compared anyway"
 

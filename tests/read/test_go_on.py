@@ -6,16 +6,19 @@ from typing import Literal
 import pytest
 
 from lakehouse import Read, Table
+from lakehouse.cursor.cursor import Fresh
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.errors import GapError, StartError
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Nothing, SourceRead
-from lakehouse.read.decide import Continue, Decision, Refuse
+from lakehouse.read.decide import Refuse
+from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
-from lakehouse.read.resolve import Reader, read_changes
-from lakehouse.spark.table_version import TableRef, TableVersion
-from tests.support.commits import TABLE_ID, History
+from lakehouse.read.read_plan import InputFacts, read_plan
+from lakehouse.read.resolve import read_changes
+from lakehouse.spark.table_version import TableRef
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
 
 APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, incremental=True)
 GONE = Refuse("its position is gone", "Decide where it goes on.")
@@ -25,21 +28,20 @@ AT = Position(TABLE_ID, 2)
 @pytest.fixture
 def source() -> Source:
     """A source at version 5, of which nothing after version 3 has rows."""
-    history = History("src")
+    history = History("src", properties=FEED)
     for _ in range(4):
         history.append()
     for _ in range(2):
         history.add("OPTIMIZE")
-    head = history.head()
-    assert head is not None
-    ref = TableRef.at_path("src", "/src")
-    return Source(TableVersion(None, ref, TABLE_ID, head.version), history, head)  # type: ignore[arg-type]
+    return source_of(history)
 
 
 def read(
-    source: Source, decision: Decision, at: Position | None, go_on_from: int | Literal["now"] | None
+    source: Source, together: Refuse | None, at: Position | None, go_on_from: int | Literal["now"] | None
 ) -> SourceRead:
-    return read_changes(source, decision, at, Reader(APPENDS, Read(), go_on_from=go_on_from))
+    cursor = Fresh() if at is None else cursor_at(at)
+    facts = InputFacts(APPENDS, Read(), source, cursor, at, together, go_on_from=go_on_from)
+    return read_changes(read_plan(facts), facts, Feeds())
 
 
 @pytest.mark.parametrize(("wish", "after"), [("now", 5), (5, 5), (4, 4), (3, 3)])
@@ -73,6 +75,6 @@ def test_a_position_that_can_be_continued_from_is_continued_from_whatever_was_de
     source: Source, wish: int | Literal["now"]
 ) -> None:
     """So a run that is repeated with its tags neither skips a change nor adds one twice."""
-    changes = read(source, Continue(replace(AT, version=4)), replace(AT, version=4), wish)
+    changes = read(source, None, replace(AT, version=4), wish)
     assert changes.range == VersionRange(4, 5)
     assert changes.refusal is None

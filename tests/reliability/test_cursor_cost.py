@@ -12,12 +12,11 @@ import pytest
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.limits import MEASURED
 from lakehouse.delta.location import Location
 from lakehouse.delta.read_options import Read
-from lakehouse.read.ranges import cap, pending
-from lakehouse.spark.table_version import TableRef
 from tests.support.slow import slow
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})
@@ -122,8 +121,8 @@ def test_a_portion_of_a_long_backlog_reads_what_it_takes_and_not_the_backlog(tmp
     log = FileLog(Location(path), "t")
     head = log.head()
     assert head is not None
-    one, ref = Read(max_versions=1), TableRef.at_path("t", path)
+    one = Read(max_versions=1)
     with touched() as found:
-        commits = pending(log, ref, Position("an-id", 5), head, one, 0)
+        commits = pending(log, "t", 5, head.version, one, 0)
     assert commits is not None and [commit.version for commit in cap(commits, one, 0)] == [6]
     assert len(found) <= 2 * MEASURED.commits_ahead

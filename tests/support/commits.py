@@ -1,16 +1,21 @@
 """A Delta table's history in memory, by Delta's own rules, and a log of it that obeys `lakehouse.delta.log.Log`."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import SparkSession
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.generation import Generation
+from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import FileSchema, Head, Size, newest_first
+from lakehouse.read.feed_trust import Source
+from lakehouse.spark.table_version import TableRef, TableVersion
 
 TABLE_ID = "6b1c"
+FEED = {"delta.enableChangeDataFeed": "true"}
 WHOLE: tuple[str, ...] = ()
 
 
@@ -117,6 +122,23 @@ class History:
         version = len(self.entries)
         self.entries.append(Commit(version, 1000 * version, operation, parameters, metrics, says))
         return version
+
+
+def source_of(history: History, table_id: str = TABLE_ID, mapped: str | None = None) -> Source:
+    """The table as a run finds it, without a session."""
+    head = history.head()
+    assert head is not None
+    at = TableVersion(_no_session, TableRef.at_path("src", "/src"), table_id, head.version, mapped=mapped)
+    return Source(at, history, replace(head, table_id=table_id))
+
+
+def cursor_at(position: Position) -> Known:
+    """The cursor of a table that has read `src` up to a position."""
+    return Known.of(Mark("asset", (), FIRST_GENERATION, 1, "run", "attempt", 0, reads={"src": position}), 1)
+
+
+def _no_session() -> SparkSession:
+    raise AssertionError("no row is read")
 
 
 def cursor(history: History, *partitions: str, positions: bool = True) -> Cursor:

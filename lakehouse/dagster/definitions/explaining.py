@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -10,7 +11,6 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function
 from lakehouse.dagster.contexts import by_field
 from lakehouse.dagster.follow.partitions import slice_read
@@ -18,21 +18,21 @@ from lakehouse.dagster.inputs import pin_source
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
-from lakehouse.delta.partition_keys import Slice
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
 from lakehouse.materialization import Materialization, begin
-from lakehouse.read.feed_trust import SourceState
+from lakehouse.read.archive import ask_archive_by_log
+from lakehouse.read.feed_trust import Source
 from lakehouse.read.forecast import (
     Forecast,
     InputForecast,
     Reading,
     RunEffect,
-    SourceAt,
     WriteForecast,
+    forecast_input,
     looked_up,
-    reading,
 )
+from lakehouse.read.read_plan import read_plan
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.overwrite import Overwrite
@@ -53,7 +53,7 @@ def explain(
     """What the next run of an asset would read and write, and why. Nothing is written.
 
     Logs are read, and no row is; Spark is started only for a log that nothing else can read. What a run finds out only
-    while it reads (change files that VACUUM removed, columns that were laid out anew) is not foreseen.
+    while it reads (change files that VACUUM removed, a commit that contradicts itself) is not foreseen.
 
     Args:
         defs: The definitions of the code location.
@@ -195,18 +195,15 @@ class _Subject:
 
     def input(self, step: Materialization, name: str, ref: TableRef) -> InputForecast:
         """How an input would be read."""
-        source = self.source(ref)
-        cursor, read = step.run.cursor, self.table.changes.get(name)
+        source, read = self.source(name, ref), self.table.changes.get(name)
         if read is None:
-            return looked_up(source, cursor.reads.get(ref.name))
-        slice_ = self.slice_of_input(name)
-        mapped = None if slice_ is None else digest(partitions(slice_))
-        archive = None if read.archive is None else self.manager.archive(read.archive)
-        source = replace(source, mapped=mapped, archive=archive)
-        state = SourceState(ref.name, source.head.table_id, source.head.version, mapped)
-        return reading(step.asset, source, read, step.decision(state, read), cursor.furthest(ref.name), step.now)
+            return looked_up(source, step.run.cursor.reads.get(ref.name))
+        ref_of_archive = None if read.archive is None else self.manager.archive(read.archive)
+        archive = None if ref_of_archive is None else partial(ask_archive_by_log, ref_of_archive, source)
+        return forecast_input(read_plan(step.facts(source, read, archive)), source, step.now)
 
-    def source(self, ref: TableRef) -> SourceAt:
+    def source(self, name: str, ref: TableRef) -> Source:
+        """The source of an input, pinned at its newest version."""
         log = ref.log(self.manager.session)
         head = log.head()
         if head is None:
@@ -214,11 +211,9 @@ class _Subject:
                 f"'{self.table.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
                 f"'{ref.name}' first, or correct its name or root."
             )
-        return SourceAt(ref.name, log, head)
-
-    def slice_of_input(self, input_name: str) -> Slice | None:
-        """The partitions of a source that a run reads; None if it reads all of them."""
-        return slice_read(self.asset, self.code_location[self.table.inputs[input_name]], self.partition_key)
+        table = self.code_location[self.table.inputs[name]]
+        slice_ = slice_read(self.asset, table, self.partition_key)
+        return pin_source(self.manager.session, ref, table.declared, log, head, slice_)
 
 
 def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
@@ -254,10 +249,6 @@ def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
 
 
 def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:
-    table, session = subject.table, subject.manager.session
     for name, ref in refs.items():
-        source = subject.source(ref)
-        declared = subject.code_location[table.inputs[name]].declared
-        at = pin_source(session, ref, declared, source.log, source.head, subject.slice_of_input(name))
-        read = table.changes.get(name)
-        yield name, step.snapshot_input(at) if read is None else step.changes(at, read, subject.manager.archive)
+        source, read = subject.source(name, ref), subject.table.changes.get(name)
+        yield name, step.snapshot_input(source) if read is None else step.changes(source, read, subject.manager.archive)

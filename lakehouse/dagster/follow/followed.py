@@ -18,6 +18,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import FileSchema, Head, Log, Size
 from lakehouse.errors import LakehouseError
 from lakehouse.read.asset import PastRows
+from lakehouse.read.decide import may_compare
 from lakehouse.spark.table_version import TableRef
 
 
@@ -303,8 +304,8 @@ class Followed:
     def _refuses_gaps(self, source: dg.AssetKey) -> bool:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
         reads = [read for name, read in self.table.changes.items() if self.table.inputs.get(name) == source]
-        refuses = self.table.past is PastRows.APPENDED or self.table.declared.on_gap == "fail"
-        return all(read.archive is None and (refuses or not read.is_whole) for read in reads)
+        past, declared = self.table.past or PastRows.COMPUTED, self.table.declared
+        return all(read.archive is None and not may_compare(past, declared, read) for read in reads)
 
     def _mappings(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's own partitions the rows of each source belong."""

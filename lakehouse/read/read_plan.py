@@ -1,0 +1,340 @@
+"""What a run reads of one input, and why not the feed: one value, of what the logs say.
+
+A run carries the plan out, and `explain` prints it. What only a read shows, a plan takes in by `without_feed` and
+`without_archive`, which give the plan of the next method that is exact:
+
+1. The feed of the range, in pieces around schema changes, without commits that changed no row.
+2. An archive of the feed, if the input names one.
+3. Everything: the whole source, which the write compares with the table, if the table allows it.
+4. A refusal, which says what to do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Literal, TypeAlias
+
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.definition import read_in
+from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import cap, unread_after, why_compared_again
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
+from lakehouse.delta.read_options import Read
+from lakehouse.errors import GO_ON_FROM, StartError
+from lakehouse.read.archive import Archived, Unanswered
+from lakehouse.read.asset import Asset
+from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
+from lakehouse.read.feed_trust import Source, why_disbelieved, why_off
+from lakehouse.spark.diagnosis import why_unreadable
+from lakehouse.spark.table_version import TableVersion
+
+Archive: TypeAlias = Callable[[VersionRange], Archived | Unanswered]
+"""What an archive answers for a range of its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFacts:
+    """What is known of one input before a row of it is read.
+
+    Args:
+        asset: The asset that reads.
+        read: The options of the input.
+        source: The source, pinned.
+        cursor: How far the asset's table has read.
+        position: How far it has read this source; None if it has not.
+        together: What is decided for all its inputs.
+        holds_rows: Whether the table may hold rows of the source that its position does not tell of; of an `Append`.
+        archive: What the archive that the input names answers; None if the input names none.
+        go_on_from: The version of the source that an `Append` continues from instead of being refused, or "now".
+        refusal: Why the table's own position was refused; None unless `go_on_from` was taken instead.
+    """
+
+    asset: Asset
+    read: Read
+    source: Source
+    cursor: Cursor
+    position: Position | None
+    together: Reconcile | Refuse | None = None
+    holds_rows: bool = False
+    archive: Archive | None = None
+    go_on_from: int | Literal["now"] | None = None
+    refusal: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the source."""
+        return self.source.at.ref.name
+
+    @property
+    def furthest(self) -> int:
+        """How far rows of the table may reflect the source: a batch that ends earlier would take them back."""
+        return self.cursor.furthest(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The commits of a source that one run reads.
+
+    Args:
+        at: The source at the end of the batch.
+        position: The position after which the batch begins.
+        commits: Its commits, oldest first.
+        included: Those that the input does not leave out.
+        later: The commits behind the batch, as far as they have been read.
+        behind: How many versions are left to later runs.
+    """
+
+    at: TableVersion
+    position: Position
+    commits: tuple[Commit, ...]
+    included: tuple[Commit, ...]
+    later: tuple[Commit, ...]
+    behind: int
+
+    @classmethod
+    def of(cls, facts: InputFacts, position: Position, commits: tuple[Commit, ...]) -> "Batch":
+        """The batch that a run reads of the commits after a position."""
+        source, read = facts.source, facts.read
+        batch = cap(commits, read, facts.furthest)
+        at = replace(source.at, version=batch[-1].version) if batch else source.at
+        included = tuple(commit for commit in batch if not read.leaves_out(commit.operation, commit.user_metadata))
+        return cls(at, position, batch, included, commits[len(batch) :], source.head.version - at.version)
+
+    @property
+    def range(self) -> VersionRange:
+        return VersionRange(self.position.version, self.at.version)
+
+    @property
+    def changing(self) -> tuple[Commit, ...]:
+        """The commits that are read and may have changed a row."""
+        return tuple(commit for commit in self.included if not commit.is_quiet)
+
+    @property
+    def has_one_schema(self) -> bool:
+        """Whether the schema is the same in all of it and at the head of the source."""
+        newest = (self.commits + self.later)[-1].version
+        reaches_head = newest == self.at.version + self.behind
+        return reaches_head and not any(commit.operation in SCHEMA_CHANGES for commit in self.commits + self.later)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadNothing:
+    """No commit of the batch that is read changed a row."""
+
+    facts: InputFacts = field(repr=False)
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFeed:
+    """The feed of a batch is read."""
+
+    facts: InputFacts = field(repr=False)
+    batch: Batch
+
+    def without_feed(self, reason: str, *, is_believed: bool = True) -> "ReadPlan":
+        """What is read instead, because the feed turned out to be unreadable or wrong.
+
+        Args:
+            reason: Why the feed is not read, as the second half of a sentence.
+            is_believed: Whether an archive can have kept right rows of the feed.
+        """
+        return _without_feed(self.facts, self.batch.position, reason, None if is_believed else UNRELIABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArchive:
+    """An archive is read, because the feed cannot answer.
+
+    Args:
+        facts: What is known of the input.
+        archived: What the archive holds.
+        gap: Why the feed is not read, as the second half of a sentence.
+    """
+
+    facts: InputFacts = field(repr=False)
+    archived: Archived
+    gap: str
+
+    def without_archive(self) -> "ReadPlan":
+        """What is read instead, because the rows of the archive, or the source's columns, turned out to be gone."""
+        return _without_changes(self.facts, f"{self.gap}, and the archive '{self.archived.name}' cannot be read either")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRead:
+    """The whole source is read, because the table has no position of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LacksFeed:
+    """Nothing is read: the source keeps no feed from which later runs could continue."""
+
+
+ReadPlan: TypeAlias = ReadNothing | ReadFeed | ReadArchive | FirstRead | Reconcile | Refuse | LacksFeed
+
+UNRELIABLE = "it has kept what the feed said"
+OTHER_PAST = "it has kept what was there before"
+OTHER_NAMES = "columns of the source may have changed their names"
+
+
+def read_plan(facts: InputFacts) -> ReadPlan:
+    """What a run reads of an input, and why.
+
+    Raises:
+        StartError: The read should start outside the source's history.
+        UnreadableLogError: A commit in the middle of the range is missing, or a log cannot be read.
+    """
+    asset, read, position = facts.asset, facts.read, facts.position
+    match facts.together:
+        case Refuse(reason=reason, remedy=cure):
+            return _refuse(facts, reason, cure)
+        case Reconcile(reason=reason, on_request=on_request) as everything:
+            return _whole(facts, everything) if on_request or read.is_whole else _refuse(facts, reason, PARTIAL_REMEDY)
+        case None:
+            pass
+    again = why_compared_again(facts.cursor)
+    if again is not None and recomputes(asset, read):
+        return Reconcile(again)
+    if position is None or position.is_snapshot:
+        return _first_read(facts)
+    mark = facts.cursor.mark if isinstance(facts.cursor, Known) else None
+    if mark is not None and mark.definition is not None:
+        more = read_in(mark.definition, facts.name, read)
+        if more is not None:
+            reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
+            return Reconcile(reason) if recomputes(asset, read) else _refuse(facts, reason, remedy(asset, read))
+    elif position.mapped is None:  # an earlier version did not say which, and is believed once
+        position = replace(position, mapped=facts.source.at.mapped)
+    if position.table == facts.source.head.table_id and position.mapped != facts.source.at.mapped:
+        return _without_changes(facts, "other partitions of it are mapped to this run than to the one before")
+    return _read_after(facts, position)
+
+
+def _first_read(facts: InputFacts) -> ReadPlan:
+    source, read = facts.source, facts.read
+    if read.start == "snapshot":
+        return _whole(facts, FirstRead() if source.head.keeps_feed else LacksFeed())
+    if not source.head.keeps_feed:
+        return LacksFeed()
+    start = start_version(facts.asset.name, facts.name, source.log, source.head, read)
+    position = Position(source.head.table_id, start)
+    return _read_after(replace(facts, position=position), position)
+
+
+def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> int:
+    """The version after which a first read starts.
+
+    Raises:
+        StartError: A start outside the history, unless the input is clamped.
+    """
+    if isinstance(read.start, int):
+        if read.start > head.version and not read.clamp:
+            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
+        if commits_between(log, name, read.start, head.version) is None:
+            oldest = min(commit.version for commit in log.commits(head.version))
+            if not read.clamp:
+                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+            return oldest - 1
+        return min(read.start, head.version)
+    assert not isinstance(read.start, str)
+    millis = int(read.start.timestamp() * 1000)
+    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
+    commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
+    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
+    if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
+        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
+    if not until and commits[0].version > 0 and not read.clamp:
+        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+    return until[-1].version if until else commits[0].version - 1
+
+
+def _whole(facts: InputFacts, plan: Reconcile | FirstRead | LacksFeed) -> ReadPlan:
+    """The whole source is read, unless an `Append` would add it to a table that may hold rows of it."""
+    if facts.asset.past.is_comparable or not facts.holds_rows:
+        return plan
+    reason = plan.reason if isinstance(plan, Reconcile) else "the table holds rows of another origin"
+    return _refuse(facts, reason, append_remedy(facts.asset.name))
+
+
+def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
+    """The commits after a position, or what is read instead."""
+    source = facts.source
+    furthest = facts.furthest if facts.refusal is None else NOTHING_READ  # a user has decided where to go on
+    # A log that only Spark can read is read from its end, whatever the limits.
+    limited = facts.read if source.at.ref.why_only_spark() is None else None
+    backlog = unread_after(position, source.log, facts.name, source.head, furthest, limited)
+    if backlog.commits is None:
+        # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
+        return _without_feed(facts, position, str(backlog.gap), OTHER_NAMES if source.head.maps_columns else None)
+    if backlog.gap is not None:
+        return _without_feed(facts, position, backlog.gap, OTHER_PAST)
+    batch = Batch.of(facts, position, backlog.commits)
+    recomputed = recomputes(facts.asset, facts.read)
+    try:  # of a log that only Spark can read, Spark is asked for the columns
+        wrong = why_disbelieved(source, batch.at, batch.commits, batch.later, is_recomputed=recomputed)
+    except Exception as error:
+        reason = why_unreadable(error)
+        if reason is None:
+            raise
+        return _without_feed(facts, position, reason)
+    if wrong is not None:
+        return _without_feed(facts, position, wrong, UNRELIABLE)
+    off = why_off(source.log, source.head, batch.included, backlog.commits)
+    if off is not None:
+        return _without_feed(facts, position, off)
+    return ReadFeed(facts, batch) if batch.changing else ReadNothing(facts, batch)
+
+
+def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked: str | None = None) -> ReadPlan:
+    """The archive that the input names, or what is read without one.
+
+    Args:
+        facts: What is known of the input.
+        position: The position after which the changes are to be read.
+        reason: Why the feed is not read.
+        not_asked: Why the archive cannot hold the changes; None if it can.
+    """
+    if facts.archive is None:
+        return _without_changes(facts, reason)
+    named = f"the archive '{facts.read.archive}'"
+    if facts.read.excludes:
+        not_asked = "the input leaves commits out"  # the archive holds them, too
+    if not_asked is not None:
+        return _without_changes(facts, f"{reason}, and {named} is not read because {not_asked}")
+    match facts.archive(VersionRange(position.version, facts.source.head.version)):
+        case Archived() as archived if archived.upto >= facts.furthest:
+            return ReadArchive(facts, archived, reason)
+        case Archived() | Unanswered.LACKS:
+            return _without_changes(facts, f"{reason}, and {named} does not hold the changes either")
+        case Unanswered.ONLY_SPARK:
+            return _without_changes(facts, f"{reason}; unless {named} holds the changes, which only Spark can tell")
+
+
+def _without_changes(facts: InputFacts, reason: str) -> ReadPlan:
+    """Everything is compared if the table allows it."""
+    if may_compare(facts.asset.past, facts.asset.table, facts.read):
+        return Reconcile(reason)
+    return _refuse(facts, reason, remedy(facts.asset, facts.read))
+
+
+def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
+    """A refusal, unless a run tag names the version from which the changes are read then.
+
+    Raises:
+        StartError: The source ends before that version.
+    """
+    position, head = facts.position, facts.source.head
+    after = NOTHING_READ if position is None or position.table != head.table_id else position.version
+    if facts.go_on_from is None:
+        return Refuse(reason, cure, after)
+    start = head.version if facts.go_on_from == "now" else facts.go_on_from
+    if start < after:
+        twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
+        return Refuse(twice, cure, after)
+    if start > head.version:
+        tag = f"{GO_ON_FROM}{facts.asset.name}"
+        raise StartError(facts.asset.name, facts.name, f"version {start}", f"ends at version {head.version}", tag=tag)
+    position = Position(head.table_id, start, mapped=facts.source.at.mapped)
+    return _read_after(replace(facts, position=position, go_on_from=None, refusal=reason), position)

@@ -11,8 +11,16 @@ from tests.support.rows_without_spark import UNREAD_KEYS, UNREAD_ROWS
 WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
     (Append, ([{"a": 1}],), "The argument `rows` of Append is a DataFrame of Spark, and not: list."),
     (Overwrite, (None,), "The argument `rows` of Overwrite is a DataFrame of Spark, and not: NoneType."),
-    (Merge, (pd.DataFrame(), UNREAD_KEYS), "a DataFrame of Spark, and not: DataFrame of pandas."),
-    (Merge, (UNREAD_KEYS, UNREAD_ROWS), "a DataFrame of Spark, and not: Touched."),
+    (
+        Merge,
+        (pd.DataFrame(), UNREAD_KEYS),
+        "a DataFrame of Spark, or the Events of scd.type1 and scd.type2, and not: DataFrame of pandas.",
+    ),
+    (
+        Merge,
+        (UNREAD_KEYS, UNREAD_ROWS),
+        "a DataFrame of Spark, or the Events of scd.type1 and scd.type2, and not: Touched.",
+    ),
     (Merge, (UNREAD_ROWS, "id"), r"touched keys, as changes.touched\(...\) gives them, and not: str."),
     (Snapshot, ("rows", 1), "The argument `rows` of Snapshot is a DataFrame of Spark, and not: str."),
     (History, (UNREAD_ROWS,), "the Changes of an input, or a Snapshot, and not: DataFrame of pyspark."),

@@ -155,12 +155,12 @@ def test_no_check_is_started_after_the_limit_and_none_looks_as_if_it_had_been(
     defs = incremental(location(tmp_path, orders, FIRST), nightly_checks=CRON)
     late = night(defs, instance, tags={NIGHT: (datetime.now(UTC) - timedelta(hours=2, seconds=1)).isoformat()})
     assert late.success and made(late) == []
-    assert "limit of 2 hours is reached: 7 checks were not started and come first in the next night" in messages(
+    assert "limit of 2 hours is reached: 5 checks were not started and come first in the next night" in messages(
         instance, late
     )
     assert last_made(instance, dg.AssetCheckKey(FIRST.key, CHECK)) is None
     in_time = night(defs, instance, tags={NIGHT: (datetime.now(UTC) - timedelta(hours=1)).isoformat()})
-    assert len(made(in_time)) == 7
+    assert len(made(in_time)) == 5
 
 
 def test_a_night_does_not_begin_while_an_earlier_one_is_under_way(tmp_path: Path, stored: dg.DagsterInstance) -> None:
@@ -184,7 +184,7 @@ def test_a_check_that_ends_with_an_error_keeps_no_other_from_being_made_and_is_t
     write_deltalake(str(tmp_path / "orders"), pa.table({"id": [1]}))
     defs = incremental(location(tmp_path, orders, FIRST), nightly_checks=CRON)
     result = night(defs, instance)
-    assert not result.success and len(made(result)) == 7
+    assert not result.success and len(made(result)) == 5
     (failed,) = [event for event in result.all_events if event.is_step_failure]
     assert "These checks ended with an error: keys of orders." in str(failed.step_failure_data)
     told = {f"{e.asset_key.to_user_string()} {e.check_name}": e for e in result.get_asset_check_evaluations()}

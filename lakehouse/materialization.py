@@ -251,9 +251,6 @@ class Materialization:
         """The outcome of a step whose table already holds the result; None if its function has to be called.
 
         Known from the logs, before any row is computed. A run tag of the user always has the function called.
-
-        Args:
-            overwrites: Whether the asset returns its whole table.
         """
         return self._unless_due(self.pinned_run(), overwrites=overwrites)
 

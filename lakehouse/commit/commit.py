@@ -73,13 +73,6 @@ class _Defeated:
 def commit(spark: SparkSession, run: Run, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
     """Makes the write true of its table in one commit, and a second one if a rival came between.
 
-    Args:
-        spark: The session.
-        run: What the run has pinned.
-        write: What the asset returned.
-        retry: How often a lost commit is tried again.
-        clock: Time and chance.
-
     Raises:
         ConflictError: Rivals won every attempt. Nothing was written.
         OvertakenError: Another run of this asset has committed, and this run still has work to do.
@@ -101,12 +94,7 @@ def commit(spark: SparkSession, run: Run, write: Write, retry: Retry, clock: Clo
 
 
 def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied | Unchanged | _Defeated:
-    """Tries until one attempt is in the table, another run has done its work, or there is nothing to write.
-
-    Args:
-        writing: The write.
-        done: The version of this run's own commit that has to be corrected, if there is one.
-    """
+    """Tries until one attempt is in the table, another run has done its work, or there is nothing to write."""
     plan: _Plan | None = None
     while True:
         head = head_of(writing)

@@ -40,16 +40,7 @@ from lakehouse.spark.table_version import SparkLog, TableRef
 
 
 def save(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
-    """Writes rows as one commit, whose transaction and mark are given as options of the writer.
-
-    Args:
-        rows: The rows.
-        run: The run.
-        mark: What the commit says about itself.
-        mode: Spark's save mode.
-        by: The partition columns of a table that does not exist yet.
-        which: More options: which rows are replaced, properties of a new table.
-    """
+    """Writes rows as one commit, whose transaction and mark are given as options of the writer."""
     writer = (
         rows.write.format("delta")
         .mode(mode)
@@ -170,14 +161,7 @@ def _with_comment(column: StructField, table: Table) -> Column:
 
 @phase("execute")
 def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> None:
-    """Runs the statement as one commit that carries the mark.
-
-    Args:
-        spark: The session.
-        statement: What to do.
-        run: The run.
-        mark: What the commit says about itself.
-    """
+    """Runs the statement as one commit that carries the mark."""
     match statement:
         case Create(rows=rows):
             create(rows, run, mark)

@@ -270,12 +270,6 @@ def refuse_concurrent(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     If both runs read changes, the start of the other run's range is not recorded. If the whole result is written or
     compared, only a commit with older inputs is refused.
 
-    Args:
-        log: The log of the run's table.
-        run: The run.
-        mark: The mark of its commit.
-        own: That commit.
-
     Raises:
         OvertakenError: The next run compares everything; an `Append` cannot, and is refused.
     """

@@ -86,12 +86,7 @@ class ConflictPair:
 
 
 def conflict_pairs(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURCE) -> tuple[ConflictPair, ...]:
-    """Every pair of a writer with another run of itself, with another writer and with a foreign writer, table by table.
-
-    Args:
-        writers: The writers of all tables.
-        engine: The engine that commits.
-    """
+    """Each writer with another run of itself, with another writer, and with a foreign writer, table by table."""
     return tuple(pair for table in _by_table(writers) for pair in _on_one_table(table, engine))
 
 

@@ -80,12 +80,6 @@ Backlog: TypeAlias = Unread | Unbegun
 def backlog(cursor: Cursor, log: Log, source: str, head: Head) -> Backlog:
     """What a table has not read of a source whose changes it follows.
 
-    Args:
-        cursor: How far the table, or the partition, has read.
-        log: The log of the source.
-        source: Its name.
-        head: Where the source stands.
-
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
     """
@@ -147,14 +141,6 @@ def pending(log: Log, source: str, after: int, upto: int, read: Read, furthest: 
 
     So a backlog that is read in batches costs what it holds, and not its square.
 
-    Args:
-        log: The log of the source.
-        source: Its name.
-        after: The version up to which it has been read.
-        upto: The version where it stands.
-        read: The options of the input.
-        furthest: How far rows of the reader may reflect the source: a batch reaches at least as far.
-
     Returns:
         The commits. None if the log no longer has the first of them.
 
@@ -210,10 +196,6 @@ def why_another_past(position: Position, log: Log) -> str | None:
     """Why the commits after a position do not continue what was read, although the table is the same; None if they do.
 
     A source that was restored from a backup and has grown since has another commit at the position. One commit is read.
-
-    Args:
-        position: How far the source has been read.
-        log: The log of the source.
     """
     commit = None if position.commit is None else commit_at(log, position.version)
     if commit is None or position.commit is None or commit.has_digest(position.commit):

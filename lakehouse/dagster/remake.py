@@ -7,12 +7,7 @@ import dagster as dg
 
 
 def remake(asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetsDefinition:
-    """The asset with parts of its op replaced.
-
-    Args:
-        asset: An asset that one function computes.
-        parts: Arguments of `dg.OpDefinition`.
-    """
+    """The asset with parts of its op replaced."""
     op = asset.op
     given: dict[str, Any] = {
         "compute_fn": op.compute_fn,
@@ -33,12 +28,7 @@ def remake(asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetsDefinition:
 
 
 def with_parts(definitions: dg.Definitions, **parts: Any) -> dg.Definitions:
-    """The same definitions with parts replaced.
-
-    Args:
-        definitions: The definitions.
-        parts: Arguments of `dg.Definitions`.
-    """
+    """The same definitions with parts replaced."""
     given: dict[str, Any] = {
         "assets": definitions.assets,
         "schedules": definitions.schedules,

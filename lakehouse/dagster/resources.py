@@ -54,9 +54,6 @@ def refuse_unfit(session: SparkSession) -> None:
 def as_other_jars(spark: str) -> Generator[None]:
     """What Spark says of jars that do not fit to it, as our own error: while a session starts or is asked.
 
-    Args:
-        spark: The version of that Spark.
-
     Raises:
         OtherSparkError: They do not fit.
     """

@@ -61,11 +61,7 @@ class FileChanges:
         return {file.path: file.written for file in (*self.added, *self.removed) if file.written is not None}
 
     def growth(self, written: Mapping[str, int]) -> int | None:
-        """By how many rows the table grew; None if that is not known of a file.
-
-        Args:
-            written: How many rows are in each file, by its path.
-        """
+        """By how many rows the table grew; None if that is not known of a file."""
         return _less(_live(self.added, written), _live(self.removed, written))
 
 

@@ -77,11 +77,7 @@ class KeySet:
         return cls(columns, keys, [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(kinds)])
 
     def predicate(self, prefix: str = "") -> KeyPredicate:
-        """The condition that a row has one of the keys; two NULLs are the same key.
-
-        Args:
-            prefix: What stands before each column name ("t." for example).
-        """
+        """The condition that a row has one of the keys; two NULLs are the same key."""
         if not self.keys:
             return KeyPredicate("FALSE", is_exact=True)
         names = [prefix + quote(column) for column in self.columns]

@@ -82,11 +82,7 @@ def limits() -> Limits:
 
 @contextmanager
 def in_force(values: Limits) -> Generator[None]:
-    """Puts other limits in force for what this thread does within.
-
-    Args:
-        values: The limits.
-    """
+    """Puts other limits in force for what this thread does within."""
     before = _in_force.set(values)
     try:
         yield

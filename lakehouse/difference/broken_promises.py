@@ -24,13 +24,7 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
 
 
 def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenPromiseError:
-    """A broken promise as an error.
-
-    Args:
-        asset: The asset that broke it.
-        breach: How the asset broke it.
-        details: What the sentence tells: about a key, say, the values of its columns as `key`.
-    """
+    """A broken promise as an error."""
     key: Mapping[str, str | None] = details.get("key", {})
     where = ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in key.items())
     match breach:

@@ -149,18 +149,7 @@ def written(
     within_key: bool = True,
     same_columns: bool = True,
 ) -> Statement | Skip:
-    """The statement that writes a difference.
-
-    Args:
-        run: The run.
-        changed: The rows that differ, in the form of `difference`.
-        counts: How many they are, from `counts_of`.
-        schema: The table's columns.
-        head: The table.
-        rest: What remains to be done if no row differs.
-        within_key: Whether the keys of these rows determine where the table may hold them.
-        same_columns: Whether these are the table's columns.
-    """
+    """The statement that writes a difference."""
     if counts == NO_ROWS:
         return rest
     key = run.table.key_columns

@@ -37,14 +37,6 @@ def local_difference(
 ) -> Local | None:
     """The difference that makes the table hold exactly `rows` for the touched keys; None if Spark must find it.
 
-    Args:
-        asset: The asset, for messages.
-        rows: What the table should hold of the touched keys.
-        target: The table's rows.
-        key: The table's key, at least one column.
-        touched: The keys that the result is about.
-        partition_columns: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
-
     Raises:
         BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
     """
@@ -71,12 +63,6 @@ def local_difference(
 
 def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) -> Local | None:
     """The difference from a table that is known to hold none of the touched keys, in the same form.
-
-    Args:
-        asset: The asset, for messages.
-        rows: What the table should hold of the touched keys.
-        key: The table's key, at least one column.
-        touched: The keys that the result is about.
 
     Raises:
         BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
@@ -141,14 +127,7 @@ def _beside(
 
 
 def _as_difference(rows: Local, whole: Any, nth: Sequence[int], answers: Local) -> Local:
-    """The rows of `whole` that differ from the table, each with its operation.
-
-    Args:
-        rows: The result.
-        whole: Its rows, and after them those keys that it has no row for.
-        nth: Which of them has the key of each row of the table.
-        answers: For each row of the table, its place in `whole` and whether the two differ.
-    """
+    """The rows of `whole` that differ from the table, each with its operation."""
     places = defaultdict[int, list[int]](list)
     for place, row in enumerate(nth):
         places[row].append(place)

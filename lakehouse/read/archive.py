@@ -126,12 +126,6 @@ def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | N
     - A table that has read another source of this name: from these changes on, beyond the versions of the other source,
       because the rows do not say of which source they are.
     - A table whose position is lost: None, because nobody knows which rows it holds.
-
-    Args:
-        changes: What is appended: their whole log.
-        cursor: Where the table stood when the run began.
-        log: The table's log.
-        head: The table as the append finds it.
     """
     begins = changes.range.upto if changes.is_initial else changes.range.after
     match cursor:

@@ -59,11 +59,6 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
     """The source's rows with the keys of a range, at its end; None if the images may be inexact.
 
     None also if a key is NULL, because in SQL a unique key may be NULL in many rows.
-
-    Args:
-        images: The feed of the range.
-        key: The columns that identify a row of the source, in each of the range's versions.
-        columns: The source's columns.
     """
     if images.values(key) is None or not _tell_exactly(images, columns):
         return None

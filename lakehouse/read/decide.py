@@ -75,14 +75,7 @@ class Refuse:
 def decision_for_all(
     asset: Asset, cursor: Cursor, definition: Mapping[str, str], request: Reconcile | None
 ) -> Reconcile | Refuse | None:
-    """The decision for all inputs together; None if each input continues from its own position.
-
-    Args:
-        asset: The asset.
-        cursor: How far its table has read.
-        definition: The definition of this run.
-        request: What the run was asked for.
-    """
+    """The decision for all inputs together; None if each input continues from its own position."""
     if request is not None or not asset.incremental:
         return request
     match cursor:
@@ -116,12 +109,7 @@ def _decision_for_other_definition(asset: Asset, reason: str) -> Reconcile | Ref
 
 
 def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
-    """Whether everything is compared if the code of the asset's function is another than before.
-
-    Args:
-        asset: The asset.
-        leaves_rows_out: Whether one of its inputs does not read its whole source.
-    """
+    """Whether everything is compared if the code of the asset's function is another than before."""
     keeps_rows = asset.past.is_final or leaves_rows_out
     return asset.incremental and asset.policy.new_code == "compare" and not keeps_rows
 
@@ -129,14 +117,7 @@ def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
 def warning_of_new_code(
     asset: Asset, cursor: Cursor, definition: Mapping[str, str], together: Reconcile | Refuse | None
 ) -> str | None:
-    """What the log says of code that changed if nothing is compared for that; None if there is nothing to say.
-
-    Args:
-        asset: The asset.
-        cursor: How far its table has read.
-        definition: The definition of this run.
-        together: The decision for all its inputs.
-    """
+    """What the log says of code that changed if nothing is compared for that; None if there is nothing to say."""
     if together is not None or not asset.incremental or not isinstance(cursor, Known):
         return None
     why = asset.why_new_code(cursor.mark)
@@ -153,11 +134,6 @@ def warning_of_new_code(
 
 def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ...]) -> None:
     """Refuses what no run of the asset can do.
-
-    Args:
-        asset: The asset.
-        request: What a user asks of the run by its tags.
-        partitions: The keys of the run's partitions.
 
     Raises:
         PartitionRangeError: Several partitions of an asset that reads changes.

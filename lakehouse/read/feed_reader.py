@@ -27,11 +27,7 @@ from lakehouse.spark.types import field_names, padding_like
 
 
 def replaced_within(commits: tuple[Commit, ...]) -> str | None:
-    """A condition that every removed or added row of the commits fulfils; None if none is known.
-
-    Args:
-        commits: The commits, of one schema.
-    """
+    """A condition that every removed or added row of the commits fulfils; None if none is known."""
     predicates = [_predicate(commit) for commit in commits if not commit.is_quiet]
     terms = [f"({predicate})" for predicate in predicates if predicate is not None]
     return " OR ".join(terms) if terms and len(terms) == len(predicates) <= limits().replaced_predicates else None
@@ -146,14 +142,7 @@ class Feeds:
     def read(
         self, at: TableVersion, commits: tuple[Commit, ...], log: Log, *, stable: bool
     ) -> Feed | Nothing | Contradicted:
-        """What the commits did to rows.
-
-        Args:
-            at: The source, pinned at the end of the range.
-            commits: The commits.
-            log: The log of the source.
-            stable: Whether the schema is the same in all of them and at the head of the table.
-        """
+        """What the commits did to rows."""
         pieces = _pieces(commits)
         if not pieces:
             return Nothing()

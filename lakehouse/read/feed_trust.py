@@ -39,15 +39,7 @@ class Source:
 def why_disbelieved(
     source: Source, at: TableVersion, commits: tuple[Commit, ...], later: tuple[Commit, ...], *, is_recomputed: bool
 ) -> str | None:
-    """Why a table would become wrong by the feed of a batch, by what the log says; None if it would not.
-
-    Args:
-        source: The source.
-        at: The source at the end of the batch.
-        commits: The commits of the batch.
-        later: The commits after the batch, as far as they have been read.
-        is_recomputed: Whether the table is to be what a recompute of the whole source gives.
-    """
+    """Why a table would become wrong by the feed of a batch, by what the log says; None if it would not."""
     maps = source.head.maps_columns or any(commit.freed_columns != frozenset() for commit in commits)
     wrong = why_unreliable(source.log, commits, at, maps=maps)
     if wrong is None and not source.head.maps_columns:
@@ -61,12 +53,6 @@ def why_off(log: Log, head: Head, read: Iterable[Commit], commits: tuple[Commit,
     """Why the feed lacks a commit, by what the log says of when it was switched off and on; None if it lacks none.
 
     Where the log does not say, the feed counts as on, because a read finds out.
-
-    Args:
-        log: The log of the source.
-        head: Where the source stands.
-        read: The commits whose feed is read.
-        commits: All commits after the position, as far as they have been read.
     """
     turns = {commit.version for commit in commits if commit.keeps_feed is not None or _may_switch(commit)}
     if not commits or (head.keeps_feed and not turns):
@@ -92,14 +78,7 @@ def _was_on(log: Log, version: int) -> bool:
 
 
 def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, maps: bool) -> str | None:
-    """Why the feed of these commits would give wrong rows without an error; None if it would not.
-
-    Args:
-        log: The table's log.
-        commits: The commits of a range.
-        at: The table at its end.
-        maps: Whether columns can have been dropped and renamed.
-    """
+    """Why the feed of these commits would give wrong rows without an error; None if it would not."""
     commit = _changed_layout(log, commits)
     if commit is not None:
         return _laid_out_by(commit)
@@ -146,10 +125,6 @@ def why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
     """Why the feed is wrong if the layout of the source changed after the pin: Spark read it by the newest version.
 
     A log that only Spark can read is not asked once more, which would take three statements.
-
-    Args:
-        source: The source.
-        at: The source at the end of the batch.
     """
     if source.head.maps_columns or source.log.file_schema(at.version) is None:
         return None
@@ -160,14 +135,7 @@ def why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
 
 
 def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
-    """Why rows that no commit has touched may give other results now: a result may depend on the type of a column.
-
-    Args:
-        log: The table's log.
-        commits: The commits of a range.
-        at: The table, at whichever version.
-        head: Where it stands.
-    """
+    """Why rows that no commit has touched may give other results now: a result may depend on the type of a column."""
     widens = head.widens_types and any(not commit.is_quiet for commit in commits)
     if not widens and not any(_may_retype(commit) for commit in commits):
         return None
@@ -304,11 +272,7 @@ class Telling:
     growth: int | None
 
     def why_contradicted(self, images: Images) -> str | None:
-        """Why the feed of the commit is not believed, as the second half of a sentence; None if nothing contradicts it.
-
-        Args:
-            images: What its feed has.
-        """
+        """Why the feed of the commit is not believed, as half a sentence; None if nothing contradicts the feed."""
         words = f"the feed of version {self.commit.version} ({self.commit.operation}) tells"
         if images.before != images.after:
             return f"{words} {count_of(images.before, 'row')} before an update and {images.after:,} after it"
@@ -318,12 +282,7 @@ class Telling:
 
 
 def telling(log: Log, commits: Iterable[Commit]) -> tuple[Telling, ...]:
-    """The commits that tell their changes themselves. Our own are left out, because Delta writes their changes.
-
-    Args:
-        log: The log of the table.
-        commits: Commits of the table.
-    """
+    """The commits that tell their changes themselves. Our own are left out, because Delta writes their changes."""
     others = {commit.version: commit for commit in commits if not commit.is_quiet and not is_mark(commit.user_metadata)}
     if not others:
         return ()
@@ -331,12 +290,7 @@ def telling(log: Log, commits: Iterable[Commit]) -> tuple[Telling, ...]:
 
 
 def find_contradiction(commits: Iterable[Telling], images: Mapping[int, Images]) -> Contradicted | None:
-    """The first contradiction; None if there is none.
-
-    Args:
-        commits: The commits to weigh.
-        images: The images of each version that has some.
-    """
+    """The first contradiction; None if there is none."""
     reasons = (each.why_contradicted(images.get(each.commit.version, Images())) for each in commits)
     return next((Contradicted(reason) for reason in reasons if reason is not None), None)
 

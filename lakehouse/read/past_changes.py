@@ -26,10 +26,6 @@ def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
 
     Where a tail can be read, so can each shorter one; so the longest is searched for by halves.
 
-    Args:
-        changes: The first read of the source.
-        log: The source's log.
-
     Returns:
         The same range as a feed, with its times; None if nothing before its last version can be read.
     """

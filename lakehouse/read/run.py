@@ -117,12 +117,7 @@ class Run:
         return self.slice.keys if self.slice is not None else ()
 
     def within(self, schema: StructType, prefix: str = "") -> str | None:
-        """The condition that a row belongs to the run's partitions; None if the run writes the whole table.
-
-        Args:
-            schema: The row's columns.
-            prefix: What stands before each column name ("t." for example).
-        """
+        """The condition that a row belongs to the run's partitions; None if the run writes the whole table."""
         return None if self.slice is None else self.slice.predicate(partition_types(schema), prefix)
 
     @property
@@ -153,10 +148,6 @@ class Run:
         That is a position that moved over rows, the definition, the version of an extract, what run tags decided, or a
         mark that log cleanup could reach. A run that reads no changes compares its whole result every time, so snapshot
         inputs that moved are a reason beside changes alone.
-
-        Args:
-            by_snapshot_inputs: Whether snapshot inputs that moved are a reason, because the result was compared as of
-                them.
         """
         if by_snapshot_inputs and self.changes and self.snapshot_inputs_moved:
             return True
@@ -171,11 +162,7 @@ class Run:
         return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
 
     def has_nothing_to_do(self, *, overwrites: bool) -> bool:
-        """Whether the table already holds the result: no source has changes, and no commit is due.
-
-        Args:
-            overwrites: Whether the result is the whole table, which snapshot inputs decide as well.
-        """
+        """Whether the table already holds the result: no source has changes, and no commit is due."""
         return bool(self.changes) and not self.is_due(by_snapshot_inputs=overwrites)
 
     @property
@@ -236,11 +223,6 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
 
     Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
     the asset no longer reads count as former names.
-
-    Args:
-        run: The run.
-        source: The name of the source.
-        table_id: The id of its table.
     """
     reads = run.cursor.reads
     if source in reads or run.asset.past is not PastRows.APPENDED:

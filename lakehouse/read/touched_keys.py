@@ -95,12 +95,7 @@ class SomeKeys:
         return self._predicate
 
     def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
-        """The join condition that a row of the frame has a key.
-
-        Args:
-            frame: Rows with the key's columns.
-            renamed: The aliases of the key's columns, each with the name of its column.
-        """
+        """The join condition that a row of the frame has a key."""
         nulls = not isinstance(self._rows, Local) or self._rows.has_nulls(self.columns)
         pairs = zip(as_keys(frame, tuple(renamed.values())), map(F.col, renamed), strict=True)
         return reduce(Column.__and__, (row.eqNullSafe(key) if nulls else row == key for row, key in pairs))

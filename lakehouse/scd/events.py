@@ -89,10 +89,6 @@ def in_order(frame: DataFrame, layout: ResultColumns) -> DataFrame:
 
     Of a delete and an upsert at one sequence the delete counts (R3). Equal events are one event. Two different upserts
     at one sequence raise an error, as does a NULL in a key or a sequence (R1).
-
-    Args:
-        frame: The events with `SEQUENCE` and `DELETES`.
-        layout: The columns of the result.
     """
     sequence = frame.schema[SEQUENCE].dataType
     guarded = frame.selectExpr(*map(quote, layout.names), f"{_complete(layout, sequence)} AS {SEQUENCE}", DELETES)
@@ -120,12 +116,6 @@ def over_past(layout: ResultColumns) -> str:
 
 def with_options(function: str, frame: DataFrame, options: dict[str, Condition]) -> DataFrame:
     """The frame with the value of each option as a new column.
-
-    Args:
-        function: The public function, for messages.
-        frame: The events, or the facts.
-        options: For each new column, the name of the option and its value: a column, or an expression over the frame's
-            columns.
 
     Raises:
         EventOptionError: Spark cannot resolve the value of an option.

@@ -23,10 +23,6 @@ _locks: dict[Path, Lock] = {}
 def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
     """This process's classic session; started at the first call.
 
-    Args:
-        root: The directory of the tables.
-        settings: Spark's, for a JVM that is not running yet.
-
     Raises:
         ServerError: Another JVM has the root.
         NotInstalledError: Java or Delta's jars are missing.
@@ -90,10 +86,6 @@ They are referenced here, because Java may release a lock that nothing refers to
 
 def guard(session: SparkSession, root: Path) -> None:
     """Takes care that no other JVM writes below a root while a session does.
-
-    Args:
-        session: The session that is about to write, this library's or the user's.
-        root: The directory of the tables.
 
     Raises:
         ServerError: Another JVM has the root, or the session's JVM is out of reach, so that it cannot take the lock.

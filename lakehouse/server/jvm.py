@@ -110,12 +110,7 @@ def class_archive(java: str) -> Path:
 
 
 def server_command(java: str, settings: Mapping[str, str]) -> list[str]:
-    """The command that serves Spark Connect with these settings, with the archive of its classes if that exists.
-
-    Args:
-        java: The program.
-        settings: Spark's, as spark-submit would take them.
-    """
+    """The command that serves Spark Connect with these settings, with the archive of its classes if that exists."""
     properties = [f"-D{key}={value}" for key, value in settings.items()]
     shared = [f"-XX:SharedArchiveFile={class_archive(java)}"] if class_archive(java).is_file() else []
     flags = [f"-Xmx{settings[_MEMORY]}", *shared, *_FLAGS, *module_options(version("pyspark"))]

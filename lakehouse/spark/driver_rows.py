@@ -170,12 +170,7 @@ def small(frame: DataFrame) -> Local | None:
 
 
 def compute_once(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
-    """The frame's rows, computed once, however often a plan reads them; at the driver if they are few.
-
-    Args:
-        frame: The frame.
-        few: Whether they are expected to be, so that nothing is kept on executors before they are counted.
-    """
+    """The frame's rows, computed once, however often a plan reads them; at the driver if they are few."""
     if few:
         return small(frame) or frame.localCheckpoint()
     checkpoint = frame.localCheckpoint()

@@ -126,12 +126,7 @@ def named_in(frame: DataFrame, expressions: Iterable[str]) -> list[StructField]:
 
 
 def are_exact(values: Any, kind: DataType) -> bool:
-    """Whether every value of a column of the feed is exact; a type with parts counts as inexact.
-
-    Args:
-        values: The column, as a `pyarrow.ChunkedArray`.
-        kind: Its type.
-    """
+    """Whether every value of a column of the feed is exact; a type with parts counts as inexact."""
     when = INEXACT.get(type(kind), Inexact.ALWAYS)
     match when:
         case Inexact.NEVER:

@@ -101,12 +101,6 @@ def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> N
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
     """Refuses unpadded texts for CHAR columns: Spark pads what the table holds, so the two match in no join.
 
-    Args:
-        asset: The asset, for messages.
-        rows: The result.
-        have: The table's columns.
-        key: The columns by which both are joined: the key, and the scope of an extract.
-
     Raises:
         SchemaError: One of the columns is a CHAR in the table, and another one, or none, in the result.
     """
@@ -269,10 +263,6 @@ def with_plain_texts(frame: DataFrame, schema: StructType) -> DataFrame:
     There the texts of a Python function and of `cast(StringType())` have the type STRING COLLATE UTF8_BINARY. Delta 4.4
     writes that as the column's type into the log, its protocol knows no such type, and no other reader opens the table.
     Only a cast in SQL text takes the collation away.
-
-    Args:
-        frame: The rows.
-        schema: Their columns.
     """
     if not is_connect(frame.sparkSession):
         return frame

@@ -79,12 +79,7 @@ def tell(notice: Notice) -> None:
 
 @contextmanager
 def listening(*more: Listener, **pace: float) -> Generator[None]:
-    """While it is open, the notices of this thread are told to more listeners.
-
-    Args:
-        more: The listeners.
-        pace: Other values of `Listeners.pause` and `Listeners.interval`.
-    """
+    """While it is open, the notices of this thread are told to more listeners."""
     before = listeners()
     token = _LISTENERS.set(replace(before, each=(*before.each, *more), **pace))
     try:

@@ -39,12 +39,7 @@ Report = Callable[[list[JobStage], int, str, bool], None]
 
 @contextmanager
 def polling(spark: SparkSession, report: Report) -> Generator[None]:
-    """While it is open, the jobs of this thread are reported, unless Spark cannot be asked.
-
-    Args:
-        spark: A classic session.
-        report: Called from a thread of its own, to which the same listen, each `Listeners.interval`.
-    """
+    """While it is open, the jobs of this thread are reported, unless Spark cannot be asked."""
     context = _context(spark)
     if context is None:
         yield

@@ -72,9 +72,6 @@ def setting(spark: SparkSession, name: str) -> str | None:
 def prepare(spark: SparkSession) -> tuple[str, ...]:
     """Gives a session the required settings that it lacks.
 
-    Args:
-        spark: The session, the library's or the user's own.
-
     Returns:
         The settings that the platform refuses to change, as `name=value`.
     """
@@ -97,14 +94,7 @@ def is_connect(spark: SparkSession) -> bool:
 def handed_over(
     rows: DataFrame, application_id: str, epoch: int, user_metadata: str
 ) -> Generator[tuple[SparkSession, str]]:
-    """A session for one statement, with its transaction set, and the name under which it sees the rows.
-
-    Args:
-        rows: The rows that the statement reads.
-        application_id: Delta's `txnAppId`.
-        epoch: Delta's `txnVersion`.
-        user_metadata: What the commit says about itself.
-    """
+    """A session for one statement, with its transaction set, and the name under which it sees the rows."""
     view = f"lakehouse_{uuid4().hex}"
     with _session_of_its_own(rows.sparkSession) as own:
         own.conf.set(f"{_TXN}AppId", application_id)

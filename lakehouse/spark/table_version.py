@@ -240,10 +240,6 @@ def prefetch(spark: SparkSession, ref: TableRef) -> Thread:
     """Makes Delta replay the table's log in a thread of its own. A query that needs the snapshot waits for it.
 
     Nobody has to wait for the thread. An error in it appears again in the query that needs the table.
-
-    Args:
-        spark: The session that will need the table.
-        ref: The table.
     """
     # As a daemon, so that a server which never answers does not keep a process whose step has failed.
     thread = Thread(target=_replay, args=(spark, ref), name=f"lakehouse-prefetch {ref.name}", daemon=True)

@@ -166,12 +166,7 @@ def sql_type(kind: DataType) -> str:
 
 
 def comparable(schema: StructType, prefix: str = "") -> dict[str, str]:
-    """For each column the SQL expression to compare it by: maps and variants have no equality of their own.
-
-    Args:
-        schema: The columns.
-        prefix: What stands before each name ("t." for example).
-    """
+    """For each column the SQL expression to compare it by: maps and variants have no equality of their own."""
     return {column.name: _comparable(prefix + quote(column.name), column.dataType) for column in schema.fields}
 
 

@@ -26,11 +26,6 @@ from lakehouse.spark.table_version import TableVersion
 def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> ExtractVersion:
     """The version of the table's extract after the run: the newer one of the table's and the run's.
 
-    Args:
-        run: What has been pinned.
-        version: The version of the run's extract.
-        refuses_older: Whether an extract that is older than the table's is refused, instead of ignored.
-
     Raises:
         UnknownExtractError: The order of the two cannot be told.
         OlderExtractError: The extract is older than the table's.
@@ -85,13 +80,7 @@ def refuse_null_keys(rows: DataFrame, key_columns: tuple[str, ...]) -> DataFrame
 
 
 def fill(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The extract with the stored values of the columns that it lacks; NULL for keys that are not stored.
-
-    Args:
-        rows: The extract.
-        stored: The rows that it is compared with.
-        key: The columns that identify one of them.
-    """
+    """The extract with the stored values of the columns that it lacks; NULL for keys that are not stored."""
     delivered = fold(rows.columns)
     lacking = [column for column in stored.columns if column.lower() not in delivered]
     if not lacking:
@@ -139,14 +128,6 @@ def former_rows(
     head: Head,
 ) -> DataFrame | None:
     """What the table held of keys before the extract that is corrected took them over; None if it took none.
-
-    Args:
-        run: The run of the correction, or of any extract.
-        missing: The current rows in its scope with keys that it lacks.
-        key: The columns of the key.
-        within: Gives of stored rows those in the scope of the correction.
-        current: The condition that a row of the table is current.
-        head: The table.
 
     Raises:
         WriteError: An extract of another scope came after the one that took a key over, or was it, or the past is gone.

@@ -30,12 +30,6 @@ from lakehouse.writes.snapshot import Snapshot, refuse_deletions, scope_of, take
 def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot) -> Run:
     """The run under the key of the history's rows, with the version of the extract.
 
-    Args:
-        spark: The session.
-        run: What has been pinned.
-        shape: The columns of the history.
-        snapshot: The extract.
-
     Raises:
         LakehouseError: No history can be kept so, or the extract is none that the table can take.
     """
@@ -124,14 +118,7 @@ def _judge(run: Run, snapshot: Snapshot, within: DataFrame, missing: DataFrame) 
 
 
 def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) -> DataFrame:
-    """What the table is to say, from the version on, of the entities that are delivered or held before.
-
-    Args:
-        shape: The columns of the history.
-        delivered: The extract, in the columns and types of the table.
-        before: The table's rows that held just before the version.
-        at: The version, as columns `__version` and `__at`.
-    """
+    """What the table is to say, from the version on, of the entities that are delivered or held before."""
     columns = delivered.columns
     before = with_lacking(before, delivered.schema)
     ended = _images(before.select(*map(quote, columns)), DELETE)

@@ -54,12 +54,6 @@ from lakehouse.writes.history_rows import (
 def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -> tuple[Run, SourceRead]:
     """The run under the key of the history's rows, and the changes with their times.
 
-    Args:
-        spark: The session.
-        run: What has been pinned.
-        shape: The columns of the history.
-        changes: The changes of its source.
-
     Raises:
         MissingKeyError, TrackChangedError, WriteError: As `describe` says.
         SchemaError: The source has not the columns that the history is about, or has some of its own.
@@ -76,11 +70,6 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -
 
 def describe(run: Run, shape: Shape, changes: SourceRead) -> Run:
     """The run under the key of the history's rows; known without Spark.
-
-    Args:
-        run: What has been pinned.
-        shape: The columns of the history.
-        changes: The changes of its source.
 
     Raises:
         MissingKeyError: The table declares no key, which names the entity.

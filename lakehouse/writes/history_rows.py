@@ -113,14 +113,7 @@ class Shape:
         return f"CASE WHEN {several_rows} THEN CAST(raise_error({several}) AS BOOLEAN) ELSE TRUE END"
 
     def states_before(self, rows: DataFrame, columns: list[str], *, exact: bool = True) -> DataFrame:
-        """The state in which the changes find each entity.
-
-        Args:
-            rows: The history's rows that held when the changes began, ends aside.
-            columns: The source's columns.
-            exact: Whether the source had these rows just before the changes. False for a restated history: a row that a
-                comparison found holds from the earlier comparison on, although its change may have come later.
-        """
+        """The state in which the changes find each entity."""
         values = ", ".join(map(quote, columns))
         earliest = quote(self.earliest[0]) if self.earliest[0].lower() in fold(rows.columns) else NEVER
         return rows.selectExpr(
@@ -134,13 +127,7 @@ class Shape:
         )
 
     def rows(self, states: DataFrame, *, one_task: bool, dropped: Collection[str] = ()) -> DataFrame:
-        """The rows of the history that the states make up.
-
-        Args:
-            states: The states of each entity, from `states_before` and `states`.
-            one_task: Whether they are so few that one task is quicker than a shuffle.
-            dropped: Columns that the source no longer has, of which a row keeps the value that it began with.
-        """
+        """The rows of the history that the states make up."""
         schema = next(f.dataType for f in states.schema.fields if f.name == "__row")
         assert isinstance(schema, StructType)
         now, was = (comparable(schema, f"{side}.") for side in ("__row", "__was"))
@@ -258,12 +245,6 @@ def dropped_from(source: Collection[str], stored: Collection[str], shape: Shape)
 
 def with_dropped(run: Run, changes: SourceRead, stored: Collection[str], shape: Shape) -> Run:
     """The run whose mark says which columns the source has dropped.
-
-    Args:
-        run: The run, with what its last mark says of them.
-        changes: The changes of the source.
-        stored: The columns of the history's table.
-        shape: The columns of the history.
 
     Raises:
         WriteError: A column that the history tracks by name was dropped.

@@ -50,12 +50,6 @@ class Recompute:
 def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Skip | Recompute:
     """The statement that adds the changes to the table's sums, if the table is known to hold the sums at its position.
 
-    Args:
-        spark: The session.
-        run: The run.
-        sums: The counts and sums of the source.
-        head: The table.
-
     Raises:
         SchemaError: The result does not fit the table.
     """

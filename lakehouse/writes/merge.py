@@ -127,12 +127,6 @@ def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], s
     What the table lacks is not enough to know: another partition, or somebody by hand, may have added the column since.
     So the columns of the last result stand in the mark.
 
-    Args:
-        spark: The session.
-        run: The run.
-        columns: The columns of the result.
-        stored: The table's columns.
-
     Raises:
         NewColumnsError: A column is new, or the last result had other columns.
     """

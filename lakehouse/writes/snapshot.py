@@ -182,10 +182,6 @@ class Snapshot(Stated):
 def take_extract(run: Run, write: Snapshot) -> Run:
     """The run with the version of the extract that the table holds once the run has committed.
 
-    Args:
-        run: What has been pinned.
-        write: The extract.
-
     Raises:
         MissingKeyError, WriteError: The table declares no key; the asset has partitions, or reads changes.
         UnknownExtractError: The order of the extract and the table's cannot be told.
@@ -248,10 +244,6 @@ def _scope_digest(write: Snapshot) -> str | None:
 def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
     """Gives of stored rows those of which the extract is all that there is.
 
-    Args:
-        write: The extract, as the asset returned it.
-        rows: Its rows.
-
     Raises:
         ColumnMissingError: The stored rows lack a column of the scope.
     """
@@ -289,12 +281,6 @@ def _moved_rows(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame)
 
 def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame) -> None:
     """Holds back more deletions than the extract may make.
-
-    Args:
-        run: The run.
-        write: The extract.
-        deleted: The rows that it would delete.
-        stored: The rows of which it is all that there is.
 
     Raises:
         DeletionsHeldBackError: They are more than the share `max_deleted` of `stored`.

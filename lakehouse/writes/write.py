@@ -56,12 +56,7 @@ class Pinned:
     partial: Collection[str]
 
     def without_new_columns(self, rows: DataFrame, more: Collection[str] = ()) -> DataFrame:
-        """The rows without columns that the table lacks, if the policy ignores such columns.
-
-        Args:
-            rows: The rows of a result.
-            more: Columns that the write needs, whether or not the table has them.
-        """
+        """The rows without columns that the table lacks, if the policy ignores such columns."""
         stored = self.stored_columns()
         if stored is None:
             return rows
@@ -110,13 +105,7 @@ class Write(Protocol):
 
     @classmethod
     def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
-        """What the write would do to a table that exists, as a clause.
-
-        Args:
-            run: The run.
-            whole: Whether the whole result is compared, instead of what changed.
-            archived: Whether an archive gives the changes of a source.
-        """
+        """What the write would do to a table that exists, as a clause."""
         ...
 
     def answers_for(self, changes: SourceRead) -> bool:

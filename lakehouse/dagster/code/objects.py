@@ -112,12 +112,7 @@ def is_nobodys(path: str) -> bool:
 
 
 def project_of(path: str, module: str) -> Path:
-    """The folder of a file's top-level package, or the folder of the file if it is in no package.
-
-    Args:
-        path: The file.
-        module: The name under which it was loaded: folders need no `__init__.py`.
-    """
+    """The folder of a file's top-level package, or the folder of the file if it is in no package."""
     file = Path(path)
     top = folder = file.parent
     while (folder / "__init__.py").exists() and folder != folder.parent:
@@ -208,12 +203,7 @@ def innermost_of(function: Any) -> Any:
 
 
 def functions_in(value: Any, goes_on: Callable[[FunctionType], bool]) -> Iterator[FunctionType]:
-    """The functions that a value is made of: what it wraps, and what its functions have captured.
-
-    Args:
-        value: Any value.
-        goes_on: Whether to look into a function, too.
-    """
+    """The functions that a value is made of: what it wraps, and what its functions have captured."""
     waiting, passed = [value], set[int]()
     for each in waiting:
         if id(each) in passed:

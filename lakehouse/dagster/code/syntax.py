@@ -29,11 +29,6 @@ def bare_text(nodes: Iterable[ast.AST], *, decorators: bool = True, without: fro
     """The code of nodes without docstrings, annotations, comments and positions.
 
     The annotations of a class's fields stay, because they make its fields.
-
-    Args:
-        nodes: Statements or expressions.
-        decorators: Whether the decorators of a function among the nodes count.
-        without: Functions directly in a class among the nodes that do not count.
     """
     return "\n".join(ast.unparse(_bare_copy(node, without, decorators=decorators)) for node in nodes)
 

@@ -80,12 +80,7 @@ def checks(
 def checks_beside(
     own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckedTable]
 ) -> Sequence[dg.AssetChecksDefinition]:
-    """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already.
-
-    Args:
-        own: The checks that are there.
-        tables: The tables of which checks can be made.
-    """
+    """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already."""
     managed = {key: checked for key, checked in tables.items() if checked.table.root is not None}
     return _made(managed, NAMES, CheckLimits(), own)
 

@@ -34,10 +34,6 @@ def compare(checked: Checked, sample: Sample) -> Finding:
     """The table holds what a full recompute gives: all of it, or the partition whose check is oldest; or some keys.
 
     A partition, or a part of the keys, that differed is compared again until it is right, so that none hides another.
-
-    Args:
-        checked: The table of an asset that can be recomputed.
-        sample: How many keys are compared.
     """
     asset = checked.table.asset
     assert asset is not None, "a table that no asset makes cannot be recomputed"

@@ -46,11 +46,7 @@ class Finding:
 
     @classmethod
     def of_all(cls, parts: Sequence[Self]) -> Self:
-        """Several findings about one table as one: the worst grade, what is not as it should be, and every figure.
-
-        Args:
-            parts: The findings. If all of them pass, the first one has the sentence.
-        """
+        """Several findings about one table as one: the worst grade, what is not as it should be, and every figure."""
         worst = max((part.grade for part in parts), key=list(Grade).index)
         sentences = [part.sentence for part in parts if part.grade is not Grade.PASSED] or [parts[0].sentence]
         by_source = dict[Figure, dict[str, Figure]]()
@@ -79,12 +75,7 @@ def lasting(seconds: float) -> str:
 
 
 def feed(asset: str, sources: Sequence[Unread]) -> Finding:
-    """The feed of a source is contiguous when it is kept and each commit after the position is there.
-
-    Args:
-        asset: The asset's name.
-        sources: What it has not read of each source that it reads as changes.
-    """
+    """The feed of a source is contiguous when it is kept and each commit after the position is there."""
     problems = {source.source: why for source in sources if (why := _broken(source)) is not None}
     versions = sum(source.versions for source in sources)
     if problems:
@@ -110,13 +101,7 @@ def _broken(source: Unread) -> str | None:
 
 
 def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
-    """A key holds if no two rows have the same. NULL in a column of the key is worth a warning.
-
-    Args:
-        asset: The asset's name.
-        rows: The table's rows.
-        key: The columns of its key, at least one.
-    """
+    """A key holds if no two rows have the same. NULL in a column of the key is worth a warning."""
     columns = [F.col(quote(column)) for column in key]
     counts = rows.groupBy(*columns).agg(F.count("*").alias("__rows"))
     incomplete = F.greatest(*(column.isNull().cast("int") for column in columns), F.lit(0)) == 1
@@ -220,15 +205,7 @@ def schema(
 
 
 def archive(asset: str, source: str, begins: int, commits: Sequence[Commit], rows: Mapping[int, int]) -> Finding:
-    """An archive is whole if it has, of each commit of its source, as many rows as the commit says that its feed has.
-
-    Args:
-        asset: The archive's name.
-        source: The source's name.
-        begins: The version of the source after which the archive holds every change, as its mark says.
-        commits: The commits of the source after that version which the archive has read, and the log still has.
-        rows: How many rows the archive has, by version of the source.
-    """
+    """An archive is whole if it has as many rows of each commit of its source as the commit wrote to its feed."""
     counts = {commit.version: commit.rows.images for commit in commits}
     wrong = {version: count for version, count in counts.items() if count is not None and rows.get(version, 0) != count}
     figures = {"commits": sum(count is not None for count in counts.values()), "commits that differ": len(wrong)}
@@ -252,12 +229,7 @@ def archive(asset: str, source: str, begins: int, commits: Sequence[Commit], row
 
 
 def finding_of_edit(asset: str, since: int) -> Finding:
-    """The finding about an archive whose rows somebody else has changed.
-
-    Args:
-        asset: The archive's name.
-        since: The version of the archive's last own commit.
-    """
+    """The finding about an archive whose rows somebody else has changed."""
     return Finding(
         Grade.WARNS,
         f"Somebody else has changed rows of '{asset}' since its own commit of version {since}. What reads it in place "

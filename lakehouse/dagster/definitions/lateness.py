@@ -196,13 +196,7 @@ def worst_off(backlogs: Backlogs, place: int) -> Unread | None:
 
 
 def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[WithoutPosition, ...]:
-    """The partitions that have no position of a source, those whose rows have waited longest first.
-
-    Args:
-        table: The table and its sources.
-        backlogs: What each of its partitions has not read.
-        logs: The logs of the tables.
-    """
+    """The partitions that have no position of a source, those whose rows have waited longest first."""
     partitions = list[WithoutPosition]()
     for place, source in enumerate(table.sources):
         unbegun = {

@@ -79,13 +79,7 @@ class _Check:
 
 
 def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], night: Nightly) -> dg.Definitions:
-    """The job that makes the library's checks, those that have waited longest first, and the schedule that starts it.
-
-    Args:
-        checks: The checks of the definitions. Those that are not the library's are left to others.
-        tables: The tables of which checks can be made.
-        night: When.
-    """
+    """The job that makes the library's checks, the longest waiting first, and the schedule that starts the job."""
     listed = list(_library_checks(checks, tables))
     of = {NIGHTS_OF: digest(sorted(check.key.to_user_string() for check in listed))}
 

@@ -37,12 +37,7 @@ def written_ref(table: AssetTable) -> TableRef | None:
 
 
 def writers(code_location: CodeLocation, jobs: Iterable[Any]) -> tuple[Writer, ...]:
-    """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool.
-
-    Args:
-        code_location: The tables.
-        jobs: The jobs of the definitions.
-    """
+    """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool."""
     assets = [
         _writer(table, table.asset, ref)
         for table in code_location.tables.values()
@@ -71,10 +66,6 @@ def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.D
 
     An asset that has a pool keeps it. The instance sets the limit of a pool
     (`concurrency.pools.default_limit`); without a limit a pool has no effect.
-
-    Args:
-        definitions: The definitions.
-        code_location: Their tables.
     """
     declared = writers(code_location, definitions.jobs or [])
     pool_of = pools(declared)

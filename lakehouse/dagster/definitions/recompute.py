@@ -53,11 +53,7 @@ class Part:
     of: int = 1
 
     def following(self, of: int) -> Self:
-        """The part that is compared after this one was right: so many checks in a row compare each key once.
-
-        Args:
-            of: How many parts there are now.
-        """
+        """The part that is compared after this one was right: so many checks in a row compare each key once."""
         return replace(self, number=(self.number + 1) % of, of=of)
 
     def again(self, of: int) -> Self:
@@ -78,10 +74,6 @@ class Part:
         """The condition that a row's key is in the part.
 
         Equal keys have equal hashes on both sides of a comparison if both have these types.
-
-        Args:
-            key: The key's columns.
-            schema: The columns of the table, and of the result that was fitted to them.
         """
         texts = {name.lower(): text for name, text in comparable(schema).items()}
         columns = [F.expr(texts[column]) for column in sorted(fold(key))]
@@ -242,13 +234,7 @@ def whole(
 def rows_to_compare(
     asset: dg.AssetsDefinition, inputs: Mapping[str, Changes], table: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
-    """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them.
-
-    Args:
-        asset: The asset.
-        inputs: Its sources, each presented as inserts.
-        table: The rows of its table.
-    """
+    """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them."""
     result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
     value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
     return (Overwrite(value) if isinstance(value, DataFrame) else value).rows_to_compare(table)

@@ -18,11 +18,7 @@ from lakehouse.dagster.remake import remake
 
 
 def may_have_nothing_to_do(table: AssetTable) -> bool:
-    """Whether a step may end without a call of the asset's function: it reads changes, and its write allows it.
-
-    Args:
-        table: The table of an asset that `validate` has accepted.
-    """
+    """Whether a step may end without a call of the asset's function: it reads changes, and its write allows it."""
     asset = table.asset
     if not is_function(asset) or len(asset.op.output_defs) != 1 or not table.changes:
         return False

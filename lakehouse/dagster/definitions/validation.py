@@ -70,12 +70,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def validate_location(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
-    """What `validate` returns of definitions that list each object once.
-
-    Args:
-        definitions: The definitions.
-        code_location: Their tables.
-    """
+    """What `validate` returns of definitions that list each object once."""
     refuse_untested("Dagster", dg.__version__)
     for name, manager in managers_of(definitions.resources).items():
         if (misfit := manager.location.misfit()) is not None:

@@ -222,10 +222,6 @@ def automate(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Def
     """The same definitions, whose conditions `automation()` know the tables, and with a sensor that evaluates them.
 
     No sensor is added if the definitions have an `AutomationConditionSensorDefinition` of their own.
-
-    Args:
-        definitions: The definitions.
-        code_location: Their tables.
     """
     assets = list(definitions.assets or [])
     targets = [asset.key for asset in filter(_is_automated, assets)]

@@ -33,14 +33,6 @@ def backlogs_by_partition(
 ) -> Mapping[str, tuple[Backlog, Commit | None]]:
     """What each partition has not read of a source: the commits that may have changed its rows. Each is read once.
 
-    Args:
-        cursors: How far each partition has read.
-        log: The log of the source.
-        name: The source's name.
-        head: Where it stands.
-        partitions: To which partitions its rows belong.
-        refuses_gaps: Whether a run refuses a gap.
-
     Returns:
         For each partition: its backlog, and, if the whole source must be read, the newest commit that changed its rows,
         or None if that commit is unknown. Such a commit justifies one more run. No commit justifies another run that

@@ -57,11 +57,7 @@ class KeysOfRows:
         return frozenset(key for values in combinations for key in self.of_row(values))
 
     def of_row(self, values: Mapping[str, str | None]) -> Iterator[str]:
-        """The partitions that a row belongs to; mostly one, none if it is outside of all.
-
-        Args:
-            values: Those of the partition columns, as Delta's log writes them.
-        """
+        """The partitions that a row belongs to; mostly one, none if it is outside of all."""
         by_lower_case = {name.lower(): value for name, value in values.items()}
         parts: dict[str, Sequence[str]] = {
             name: finder.of(by_lower_case.get(column)) for name, (column, finder) in self.dimensions.items()

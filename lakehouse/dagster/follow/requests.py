@@ -130,13 +130,7 @@ class Span:
 
 
 def state_of(spans: Sequence[Span], declaration: str, own: str) -> str:
-    """The state of a table, or of a partition.
-
-    Args:
-        spans: What is unread of the sources.
-        declaration: What the asset declares, in short.
-        own: Where its own table stands.
-    """
+    """The state of a table, or of a partition."""
     return f"{','.join(span.state for span in spans)} as {declaration} by {own}"
 
 

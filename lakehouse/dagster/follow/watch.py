@@ -70,12 +70,7 @@ class Watch:
                     pass
 
     def look(self, instance: dg.DagsterInstance) -> "Looks":
-        """What each table has not read now; each log is opened once.
-
-        Args:
-            instance: Knows the keys of dynamic partitions, and where the last run of a table found the tables that have
-                a catalog name.
-        """
+        """What each table has not read now; each log is opened once."""
         logs, tables = _Logs(), {key: _found_at(table, instance) for key, table in self.tables.items()}
         reachable = [table for table in tables.values() if table.why_out_of_reach() is None]
         foreign = {source.key: source.ref for table in reachable for source in table.sources if source.table.is_spec}

@@ -11,9 +11,10 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.harness.data import KEY, Pair
-from lakehouse import Changes, History, Merge, Retry, Snapshot, Table
+from lakehouse import Changes, Merge, Retry, Snapshot, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
+from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.read_options import Read
@@ -98,9 +99,7 @@ class Lake:
             name=name,
             table=table,
             ref=self._ref(target or name),
-            appends=False,
-            keeps_past=write is History,
-            takes_extracts=write is Snapshot,
+            past=write_kind(name, write).past,
             incremental=write is not Snapshot,
         )
         request = UserRequest(compare=compare)

@@ -16,6 +16,7 @@ from benchmarks.harness.lab import Lab
 from benchmarks.harness.report import Result, at_most
 from lakehouse import Changes, DeltaIOManager, Merge, Read, Table
 from lakehouse.cursor.find import cursor_of_each
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import pending
 from lakehouse.dagster.code_location import CodeLocation
@@ -118,7 +119,9 @@ def marked(version: int) -> str:
     """The mark of a run of one hour, which has read the source as of the same version."""
     hour = (FIRST + timedelta(hours=version * (HOURS // COMMITS + 1) % HOURS)).strftime("%Y-%m-%d-%H:%M")
     reads = {"events": Position("events", version)}
-    return Mark("hourly", (hour,), "0", 1, f"run {version}", f"attempt {version}", version - 1, reads=reads).to_json()
+    return Mark(
+        "hourly", (hour,), FIRST_GENERATION, 1, f"run {version}", f"attempt {version}", version - 1, reads=reads
+    ).to_json()
 
 
 def unmarked(version: int) -> None:

@@ -20,7 +20,7 @@ from benchmarks.harness.lab import Lab
 from benchmarks.harness.meter import Cost, medians
 from benchmarks.harness.report import Goal, Result
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
-from lakehouse.cursor.cursor import FIRST_GENERATION
+from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.location import Location
 

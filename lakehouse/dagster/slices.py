@@ -1,6 +1,7 @@
 """Which part of a table the partitions of an asset are: a column for each dimension, a value or window for each key."""
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -52,9 +53,19 @@ def windows_of(dimension: dg.PartitionsDefinition[Any]) -> Callable[[str], Windo
 
     def window(key: str) -> Window:
         time = dimension.time_window_for_partition_key(key)
-        return Window(time.start, time.end)
+        return Window(time.start, time.end, _keyless(time.start, time.end, dimension.fmt))
 
     return window
+
+
+def _keyless(start: datetime, end: datetime, fmt: str) -> str | None:
+    """The text of the first day in between that is not the key of the partition, nor that of the next one."""
+    texts, day = {start.strftime(fmt), end.strftime(fmt)}, start + timedelta(days=1)
+    while day < end:
+        if (text := day.strftime(fmt)) not in texts:
+            return text
+        day += timedelta(days=1)
+    return None
 
 
 def _partition(partitions_def: dg.PartitionsDefinition[Any], columns: dict[str, str], key: str) -> PartitionKey:

@@ -18,10 +18,18 @@ _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that a partition covers: `start` inclusive, `end` exclusive."""
+    """The time that a partition covers: `start` inclusive, `end` exclusive.
+
+    Args:
+        start: The first moment.
+        end: The moment after the last one.
+        keyless: The text that the format of the keys gives to a day in between, although no partition has this key;
+            None if each day has the text of a key.
+    """
 
     start: datetime
     end: datetime
+    keyless: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,8 +111,10 @@ class FileLog:
         delta = self._newest or self._open()
         return [] if delta is None else [*delta.partitions()]
 
-    def partition_values_in(self, version: int) -> list[Mapping[str, str | None]]:
+    def partition_values_in(self, version: int) -> list[Mapping[str, str | None]] | None:
         """The values of the partition columns whose rows a commit may have changed, each combination once.
+
+        None if an action on a file does not say to which partition the file belongs, as that of a removal may.
 
         Raises:
             UnreadableLogError: The commit cannot be read.
@@ -120,10 +122,12 @@ class FileLog:
         values = dict[tuple[tuple[str, str | None], ...], None]()
         try:
             for line in self._files.lines(f"{version:020}.json"):
-                if "partitionValues" in line:
+                if "partitionValues" in line or '"remove"' in line:
                     actions: dict[str, Any] = json.loads(line)
-                    for action in actions.values():
-                        named: dict[str, str | None] = action.get("partitionValues") or {}
+                    for kind in actions.keys() & {"add", "remove", "cdc"}:
+                        named: dict[str, str | None] | None = actions[kind].get("partitionValues")
+                        if not named:
+                            return None
                         values[tuple(named.items())] = None
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from error

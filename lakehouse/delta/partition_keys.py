@@ -6,14 +6,14 @@ defeats both (tests/upstream).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from lakehouse.delta.extents import Bounds, Extent, OneValue, Value, Window, extent, in_time, is_whole_number
 from lakehouse.delta.text import literal, quote
 from lakehouse.errors import WriteError
 
-_SHORTEST_DAY, _LONGEST_DAY = timedelta(hours=23), timedelta(hours=25)
+_SHORTEST_DAY = timedelta(hours=23)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _join(ranges: Iterable[Bounds]) -> list[Bounds]:
 
 
 def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
-    """Refuses a window that is finer than the values of its column, or of which the key names only the first day."""
+    """Refuses a window that is finer than the values of its column, or with days that are the key of no partition."""
     for column, window in partition.windows.items():
         is_within_a_day = window.end - window.start < _SHORTEST_DAY or window.start.date() == window.end.date()
         if types[column] == "date" and is_within_a_day:
@@ -126,12 +126,12 @@ def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
                 "Nothing was written. Partition by a timestamp column.",
             )
         is_compared = types[column] == "string" or is_whole_number(types[column])
-        if is_compared and _is_first_of_several_days(partition, column):
+        if is_compared and window.keyless is not None:
             last = (window.end - timedelta(days=1)).date()
             raise WriteError(
                 f"Partition {partition.key!r} covers {window.start.date()} to {last}, and column {column} is a "
-                f"{types[column]}, which is compared with the partition's key: rows of the other days would be left "
-                f"out.",
+                f"{types[column]}, which is compared with the partition's key: rows of other days, such as "
+                f"{window.keyless!r}, would be left out.",
                 f"Nothing was written. Make the column a date: CAST({column} AS DATE). If it names the whole "
                 f"partition, let the key name no day either: fmt='%Y-%m' in the partitions definition.",
             )
@@ -141,16 +141,6 @@ def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
                 f"{column} has no time zone to tell which.",
                 "Nothing was written. Partition by a timestamp column.",
             )
-
-
-def _is_first_of_several_days(partition: PartitionKey, column: str) -> bool:
-    """Whether the window is longer than a day, and the partition's text for the column is a day all the same."""
-    window = partition.windows[column]
-    try:
-        date.fromisoformat(partition.values[column][:10])
-    except ValueError:
-        return False
-    return window.end - window.start > _LONGEST_DAY
 
 
 def _is_said_twice(at: datetime) -> bool:

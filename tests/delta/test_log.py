@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -331,3 +331,23 @@ def test_a_feature_that_deltalake_does_not_know_is_named(tmp_path: Path, feature
         FileLog(Location(str(tmp_path / "t")), "events").head()
     assert told.value.feature == feature
     assert "again" not in str(told.value) and "trusted" not in str(told.value)
+
+
+def test_a_commit_names_the_partitions_whose_files_it_touched_or_says_that_it_does_not(tmp_path: Path) -> None:
+    """The protocol leaves a writer free to remove a file without its partition values."""
+    path = tmp_path / "orders"
+    for day, mode in (("mon", "error"), ("tue", "append")):
+        write_deltalake(path, pa.table({"id": [1], "day": [day]}), mode=mode, partition_by=["day"])
+    DeltaTable(path).delete("day = 'mon'")
+    log = FileLog(Location(str(path)), "orders")
+    assert [log.partition_values_in(version) for version in range(3)] == [
+        [{"day": "mon"}],
+        [{"day": "tue"}],
+        [{"day": "mon"}],
+    ]
+    entry = path / "_delta_log" / f"{2:020}.json"
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for action in actions:
+        action.get("remove", {}).pop("partitionValues", None)
+    entry.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    assert FileLog(Location(str(path)), "orders").partition_values_in(2) is None

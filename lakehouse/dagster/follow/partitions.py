@@ -124,7 +124,8 @@ class SourcePartitions:
             return None
         changed: dict[str, list[Commit]] = defaultdict(list)
         for commit in commits:
-            for partition in self.keys.of(self.log.partition_values_in(commit.version)):
+            values = self.log.partition_values_in(commit.version)
+            for partition in self.own if values is None else self.keys.of(values):
                 changed[partition].append(commit)
         return changed
 

@@ -1,11 +1,13 @@
 """Which part of a table the keys of Dagster's partition definitions are, whatever kind of definition that is."""
 
+from datetime import UTC, datetime
+
 import dagster as dg
 import pytest
 
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.table import Table
-from lakehouse.errors import PartitionColumnError
+from lakehouse.errors import PartitionColumnError, WriteError
 
 TYPES = {"day": "date", "week": "date", "at": "timestamp", "region": "string"}
 REGIONS = dg.StaticPartitionsDefinition(["east", "west"])
@@ -53,3 +55,39 @@ def test_an_hour_is_one_hour_of_the_definitions_zone(key: str, start: str, end: 
 def test_a_dimension_without_a_column_of_its_name_is_refused() -> None:
     with pytest.raises(PartitionColumnError, match=r"named like its dimension day\..*must name them: day, region"):
         slice_of("a", Table(partition_by=("region", "month")), DAYS_OF_REGIONS, ["2013-01-02|west"])
+
+
+@pytest.mark.parametrize(
+    ("definition", "refused"),
+    [
+        (dg.DailyPartitionsDefinition("2013-01-01", hour_offset=6), None),
+        (dg.WeeklyPartitionsDefinition("2013-01-06"), "2013-01-07"),
+        (dg.WeeklyPartitionsDefinition("06.01.2013", fmt="%d.%m.%Y"), "07.01.2013"),
+        (dg.WeeklyPartitionsDefinition("13006", fmt="%y%j"), "13007"),
+        (dg.WeeklyPartitionsDefinition("2013-01", fmt="%Y-%U"), None),
+        (dg.MonthlyPartitionsDefinition("2013-01", fmt="%Y-%m"), None),
+        (dg.MonthlyPartitionsDefinition("01/2013", fmt="%m/%Y"), None),
+        (dg.MonthlyPartitionsDefinition("1 Jan 2013", fmt="%d %b %Y"), "02 Jan 2013"),
+    ],
+    ids=[
+        "days",
+        "weeks",
+        "weeks, another form",
+        "weeks, a number",
+        "named weeks",
+        "months",
+        "named months",
+        "days of months",
+    ],
+)
+def test_a_text_column_is_refused_if_a_day_inside_a_partition_is_the_key_of_none(
+    definition: dg.TimeWindowPartitionsDefinition, refused: str | None
+) -> None:
+    """Rows of that day would be in no partition, whatever the form of the keys."""
+    key = definition.get_partition_keys(current_time=datetime(2013, 6, 1, tzinfo=UTC))[0]
+    slice_ = slice_of("a", Table(partition_by="day"), definition, [key])
+    if refused is None:
+        assert slice_.predicate({"day": "string"}) == f"`day` IN ('{key}')"
+        return
+    with pytest.raises(WriteError, match=f"such as '{refused}', would be left out"):
+        slice_.predicate({"day": "string"})

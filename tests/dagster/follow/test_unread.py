@@ -147,6 +147,20 @@ def test_a_partition_whose_last_rows_are_deleted_at_the_source_is_behind(tmp_pat
     assert set(look.partitions) == {"2013-01-01"}
 
 
+def test_a_commit_that_does_not_name_the_partition_of_a_file_wakes_every_partition(days: Path) -> None:
+    """Its writer may leave the partition values of a removed file out, and any partition may have lost rows."""
+    run_day(days, "2013-01-02")
+    DeltaTable(str(days / "orders")).delete("day = '2013-01-01'")
+    version = DeltaTable(str(days / "orders")).version()
+    entry = days / "orders" / "_delta_log" / f"{version:020}.json"
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for action in actions:
+        action.get("remove", {}).pop("partitionValues", None)
+    entry.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
+    assert isinstance(look, Behind) and {"2013-01-01", "2013-01-02"} <= set(look.partitions)
+
+
 def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:
     table = checked(days, daily, by_day)
     lag = table.lag(timedelta(days=1))

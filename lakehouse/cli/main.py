@@ -41,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         parsers[name].error(str(error))
     except LakehouseError as error:
-        sys.stderr.write(f"{error}\n")
-        return _print_answer(Answer({"error": type(error).__name__, "message": str(error)}, "", code=1), given)
+        sys.stderr.write(f"{error} [lakehouse.{error.code}]\n")
+        value = {"error": type(error).__name__, "code": error.code, "message": str(error)}
+        return _print_answer(Answer(value, "", code=1), given)
 
 
 def _print_answer(answer: Answer, given: Namespace) -> int:

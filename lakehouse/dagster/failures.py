@@ -43,7 +43,8 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
-        raise dg.Failure(description=str(error), allow_retries=is_worth_another_try(error)) from error
+        description = f"{error} [lakehouse.{error.code}]"
+        raise dg.Failure(description=description, allow_retries=is_worth_another_try(error)) from error
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """The roots of the tree of errors, and the run tags that their sentences name."""
 
+from typing import ClassVar
+
 FULL_REFRESH = "lakehouse/full_refresh"
 """Run tag: "true", or asset keys separated by commas. These tables are reconciled with their whole sources."""
 
@@ -24,6 +26,9 @@ class LakehouseError(Exception):
         then: The sentences after that: what is true now, and what to do.
     """
 
+    code: ClassVar[str] = "LAKEHOUSE"
+    """What documents and searches find, as `lakehouse.<code>`: it stays, whatever becomes of the sentences."""
+
     def __init__(self, happened: str, *then: str) -> None:
         self.happened = happened
         super().__init__(" ".join((happened, *then)))
@@ -32,13 +37,19 @@ class LakehouseError(Exception):
 class DefinitionError(LakehouseError):
     """An asset that could never work; refused when the code location loads."""
 
+    code = "DEFINITION"
+
 
 class ReadError(LakehouseError):
     """A source that cannot be read as declared. Nothing was written."""
 
+    code = "READ"
+
 
 class WriteError(LakehouseError):
     """A result that cannot become the table. Nothing was written."""
+
+    code = "WRITE"
 
 
 def clause(text: str) -> str:

@@ -9,6 +9,8 @@ from lakehouse.errors.base import ReadError, clause
 class PartitionRangeError(ReadError):
     """A run of several partitions of an asset that reads changes, each of which has a position of its own."""
 
+    code = "PARTITION_RANGE"
+
     def __init__(self, asset: str, partitions: Iterable[str]) -> None:
         self.asset, self.partitions = asset, tuple(partitions)
         super().__init__(
@@ -22,6 +24,8 @@ class PartitionRangeError(ReadError):
 class SourceMissingError(ReadError):
     """A source that is not a Delta table, or not there yet."""
 
+    code = "SOURCE_MISSING"
+
     def __init__(self, asset: str, source: str, where: str) -> None:
         self.asset, self.source, self.where = asset, source, where
         remedy = f"Materialize '{source}' first, or correct its name or root."
@@ -34,6 +38,8 @@ class SourceMissingError(ReadError):
 
 class ColumnMissingError(ReadError):
     """A column that a table, or a frame in its place, does not have."""
+
+    code = "COLUMN_MISSING"
 
     def __init__(self, table: str, column: str, columns: Iterable[str]) -> None:
         self.table, self.column, self.columns = table, column, tuple(columns)
@@ -49,6 +55,8 @@ class ColumnMissingError(ReadError):
 class ChangeFeedDisabledError(ReadError):
     """A source that keeps no change data feed."""
 
+    code = "CHANGE_FEED_DISABLED"
+
     def __init__(self, asset: str, source: str, identifier: str) -> None:
         self.asset, self.source, self.identifier = asset, source, identifier
         self.statement = f"ALTER TABLE {identifier} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
@@ -61,6 +69,8 @@ class ChangeFeedDisabledError(ReadError):
 class NotAppendOnlyError(ReadError):
     """`Changes.appended()` of a source that updated or deleted rows."""
 
+    code = "NOT_APPEND_ONLY"
+
     def __init__(self, source: str, after: int, upto: int, detail: str) -> None:
         self.source, self.after, self.upto, self.detail = source, after, upto, detail
         super().__init__(
@@ -72,6 +82,8 @@ class NotAppendOnlyError(ReadError):
 
 class GapError(ReadError):
     """Changes that can no longer be read, and no exact fallback."""
+
+    code = "GAP"
 
     def __init__(self, asset: str, source: str, after: int, upto: int, reason: str, remedy: str) -> None:
         self.asset, self.source, self.after, self.upto, self.reason = asset, source, after, upto, reason
@@ -88,6 +100,8 @@ class GapError(ReadError):
 class LateGapError(ReadError):
     """Changes that turned out to be unreadable while the result was computed."""
 
+    code = "LATE_GAP"
+
     def __init__(self, asset: str, reason: str) -> None:
         self.asset, self.reason = asset, reason
         super().__init__(
@@ -99,6 +113,8 @@ class LateGapError(ReadError):
 
 class StartError(ReadError):
     """A read that should start where the source has no history: by `Read(start=...)`, or by a run tag."""
+
+    code = "START"
 
     def __init__(self, asset: str, source: str, start: str, history: str, *, tag: str | None = None) -> None:
         self.asset, self.source, self.start, self.history, self.tag = asset, source, start, history, tag
@@ -114,6 +130,8 @@ class StartError(ReadError):
 class MissingFileError(ReadError):
     """A data file that a version of a table names, and that does not exist."""
 
+    code = "MISSING_FILE"
+
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
@@ -127,6 +145,8 @@ class MissingFileError(ReadError):
 class SourceDeniedError(ReadError):
     """A table that Spark may not read, although this process has read its log."""
 
+    code = "SOURCE_DENIED"
+
     def __init__(self, table: str, version: int, where: str, problem: str) -> None:
         self.table, self.version, self.where, self.problem = table, version, where, problem
         super().__init__(
@@ -139,6 +159,8 @@ class SourceDeniedError(ReadError):
 class UnreadableLogError(ReadError):
     """A Delta log in which commits are missing, or a mark that cannot be understood."""
 
+    code = "UNREADABLE_LOG"
+
     def __init__(self, table: str, problem: str, remedy: str, damaged: int | None = None) -> None:
         self.table, self.problem, self.remedy, self.damaged = table, problem, remedy, damaged
         super().__init__(
@@ -148,6 +170,8 @@ class UnreadableLogError(ReadError):
 
 class UnknownFeatureError(UnreadableLogError):
     """A table with a feature that the library for logs does not know."""
+
+    code = "UNKNOWN_FEATURE"
 
     def __init__(self, table: str, where: str, feature: str) -> None:
         self.table, self.where, self.feature, self.damaged = table, where, feature, None
@@ -163,6 +187,8 @@ class UnknownFeatureError(UnreadableLogError):
 class ViewError(ReadError):
     """A view of the catalog where a table is needed."""
 
+    code = "VIEW"
+
     def __init__(self, name: str, identifier: str) -> None:
         self.name, self.identifier = name, identifier
         super().__init__(
@@ -174,6 +200,8 @@ class ViewError(ReadError):
 
 class NewerMarkError(ReadError):
     """A mark of a format that this version of the library does not know."""
+
+    code = "NEWER_MARK"
 
     def __init__(self, asset: str, version: int, number: int, newest: int) -> None:
         self.asset, self.version, self.number, self.newest = asset, version, number, newest

@@ -8,6 +8,8 @@ from lakehouse.errors.base import ALLOW, FULL_REFRESH, RESTATE_FROM, WriteError,
 class LostChangesError(WriteError):
     """A result that is not about what the changes of one of its inputs touched."""
 
+    code = "LOST_CHANGES"
+
     def __init__(self, asset: str, source: str, range_: str, write: str, answered: Iterable[str]) -> None:
         self.asset, self.source, self.range_, self.write, self.answered = asset, source, range_, write, tuple(answered)
         others = " and ".join(f"'{name}'" for name in self.answered) or "nothing"
@@ -28,6 +30,8 @@ class LostChangesError(WriteError):
 class TruncatesMissingError(WriteError):
     """`scd.type1` with truncates, of touched rows that hold only the truncates of touched keys."""
 
+    code = "TRUNCATES_MISSING"
+
     def __init__(self, asset: str, columns: Iterable[str], condition: str) -> None:
         self.asset, self.columns, self.condition = asset, tuple(columns), condition
         keys = ", ".join(map(repr, self.columns))
@@ -41,6 +45,8 @@ class TruncatesMissingError(WriteError):
 class EventOptionError(WriteError):
     """Options of `scd.type1` or `scd.type2` that contradict each other, or the columns of the events."""
 
+    code = "EVENT_OPTION"
+
     def __init__(self, function: str, rule: str, problem: str, remedy: str) -> None:
         self.function, self.rule, self.problem, self.remedy = function, rule, problem, remedy
         super().__init__(f"{function} {clause(problem)} (rule {rule}).", f"Nothing was written. {remedy}")
@@ -48,6 +54,8 @@ class EventOptionError(WriteError):
 
 class BrokenPromiseError(WriteError):
     """Rows that break a promise of their write: a row outside the touched keys, or two rows with one key."""
+
+    code = "BROKEN_PROMISE"
 
     def __init__(self, asset: str, problem: str, remedy: str) -> None:
         self.asset, self.problem, self.remedy = asset, problem, remedy
@@ -71,6 +79,8 @@ _EVENT_RULES = {
 class BadEventError(BrokenPromiseError):
     """An event of which `scd.type1` or `scd.type2` cannot say what follows from it."""
 
+    code = "BAD_EVENT"
+
     def __init__(
         self, asset: str, rule: str, key: Mapping[str, str | None], sequence: str | None, columns: Iterable[str]
     ) -> None:
@@ -85,6 +95,8 @@ class BadEventError(BrokenPromiseError):
 class SchemaError(WriteError):
     """A result whose columns do not fit the table."""
 
+    code = "SCHEMA"
+
     def __init__(self, asset: str, differences: Mapping[str, str], remedy: str) -> None:
         self.asset, self.differences, self.remedy = asset, dict(differences), remedy
         listed = "; ".join(f"{column}: {difference}" for column, difference in differences.items())
@@ -95,6 +107,8 @@ class SchemaError(WriteError):
 
 class NewColumnsError(WriteError):
     """A `Merge` about touched keys whose result has columns that other rows of its table have not got from a run."""
+
+    code = "NEW_COLUMNS"
 
     def __init__(self, asset: str, reason: str) -> None:
         self.asset, self.reason = asset, reason
@@ -107,6 +121,8 @@ class NewColumnsError(WriteError):
 class PlanError(WriteError):
     """The asset's own expression failed while Spark computed it."""
 
+    code = "PLAN"
+
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
         super().__init__(
@@ -118,6 +134,8 @@ class PlanError(WriteError):
 
 class ModuleMissingError(WriteError):
     """A Python function of the asset needs a module that Spark's Python cannot import."""
+
+    code = "MODULE_MISSING"
 
     def __init__(self, asset: str, module: str) -> None:
         self.asset, self.module = asset, module
@@ -133,6 +151,8 @@ class ModuleMissingError(WriteError):
 class ComputeError(WriteError):
     """Spark lost a result, or what the result is computed from, for a reason that passes."""
 
+    code = "COMPUTE"
+
     def __init__(self, asset: str, problem: str, why: str) -> None:
         self.asset, self.problem, self.why = asset, problem, why
         super().__init__(
@@ -143,6 +163,8 @@ class ComputeError(WriteError):
 
 class UnexplainedError(WriteError):
     """A result could not be computed or written, and the cause is none that this library knows."""
+
+    code = "UNEXPLAINED"
 
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem
@@ -155,6 +177,8 @@ class UnexplainedError(WriteError):
 
 class PastRefusedError(WriteError):
     """A full refresh of a history: its source no longer tells the past that the table holds."""
+
+    code = "PAST_REFUSED"
 
     def __init__(self, asset: str, *, of_extracts: bool = False) -> None:
         self.asset, self.of_extracts = asset, of_extracts
@@ -171,6 +195,8 @@ class PastRefusedError(WriteError):
 class RestateRefusedError(WriteError):
     """A history that cannot be restated from a moment on."""
 
+    code = "RESTATE_REFUSED"
+
     def __init__(self, asset: str, moment: str, reason: str) -> None:
         self.asset, self.moment, self.reason = asset, moment, reason
         super().__init__(
@@ -182,6 +208,8 @@ class RestateRefusedError(WriteError):
 
 class TrackChangedError(WriteError):
     """A history that is to track other columns than the ones by which its past was cut into rows."""
+
+    code = "TRACK_CHANGED"
 
     def __init__(self, asset: str, was: str, now: str) -> None:
         self.asset, self.was, self.now = asset, was, now
@@ -200,6 +228,8 @@ def _or_null(value: str | None) -> str:
 class RefreshRefusedError(WriteError):
     """A full refresh of a table that is kept from extracts."""
 
+    code = "REFRESH_REFUSED"
+
     def __init__(self, asset: str) -> None:
         self.asset = asset
         super().__init__(
@@ -213,6 +243,8 @@ class RefreshRefusedError(WriteError):
 class UnknownExtractError(WriteError):
     """An extract of which nobody can tell whether it is older than the table's."""
 
+    code = "UNKNOWN_EXTRACT"
+
     def __init__(self, asset: str, version: str, reason: str) -> None:
         self.asset, self.version, self.reason = asset, version, reason
         super().__init__(
@@ -224,6 +256,8 @@ class UnknownExtractError(WriteError):
 
 class OlderExtractError(WriteError):
     """An extract that is older than the one that the table holds."""
+
+    code = "OLDER_EXTRACT"
 
     def __init__(self, asset: str, version: str, newest: str) -> None:
         self.asset, self.version, self.newest = asset, version, newest
@@ -237,6 +271,8 @@ class OlderExtractError(WriteError):
 class EmptyExtractError(WriteError):
     """An extract without rows, which is more often a failed delivery than an empty source."""
 
+    code = "EMPTY_EXTRACT"
+
     def __init__(self, asset: str, version: str) -> None:
         self.asset, self.version = asset, version
         super().__init__(
@@ -249,6 +285,8 @@ class EmptyExtractError(WriteError):
 class OutOfScopeError(WriteError):
     """An extract with a row outside the values that its scope names."""
 
+    code = "OUT_OF_SCOPE"
+
     def __init__(self, asset: str, version: str, values: Mapping[str, str]) -> None:
         self.asset, self.version, self.values = asset, version, dict(values)
         listed = ", ".join(f"{name}={value}" for name, value in values.items())
@@ -260,6 +298,8 @@ class OutOfScopeError(WriteError):
 
 class DeletionsHeldBackError(WriteError):
     """An extract that would delete more rows than it may."""
+
+    code = "DELETIONS_HELD_BACK"
 
     def __init__(self, asset: str, version: str, deleted: int, of: int, max_deleted: float) -> None:
         self.asset, self.version, self.deleted, self.of, self.max_deleted = asset, version, deleted, of, max_deleted

@@ -9,6 +9,8 @@ from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, DefinitionErr
 class UnsafeTableError(WriteError):
     """A table property under which changes could be applied twice or lost."""
 
+    code = "UNSAFE_TABLE"
+
     def __init__(self, table: str, identifier: str, key: str, value: str, why: str) -> None:
         self.table, self.identifier, self.key, self.value, self.why = table, identifier, key, value, why
         super().__init__(
@@ -19,6 +21,8 @@ class UnsafeTableError(WriteError):
 
 class IsolationLevelError(WriteError):
     """A new table that declares an isolation level which open-source Delta does not offer."""
+
+    code = "ISOLATION_LEVEL"
 
     def __init__(self, asset: str, level: str) -> None:
         self.asset, self.level = asset, level
@@ -53,6 +57,8 @@ _ADVICE = {
 class DeltaRefusedError(WriteError):
     """Delta refused what a run asks of a table, for a reason that stays until somebody changes it."""
 
+    code = "DELTA_REFUSED"
+
     def __init__(self, asset: str, table: str, condition: str, problem: str) -> None:
         self.asset, self.table, self.condition, self.problem = asset, table, condition, problem
         advice = _ADVICE.get(condition.split(".", maxsplit=1)[0], "").format(table=table)
@@ -69,6 +75,8 @@ takes its extract instead of them, or refuses, because it keeps the past of its 
 
 class ForeignTableError(WriteError):
     """A table that holds rows which this asset did not write."""
+
+    code = "FOREIGN_TABLE"
 
     def __init__(self, asset: str, where: str, version: int, adoption: Adoption = "compare") -> None:
         self.asset, self.where, self.version, self.adoption = asset, where, version, adoption
@@ -100,6 +108,8 @@ def _way(asset: str, adoption: Adoption) -> str:
 class UnregisteredTableError(WriteError):
     """A table that the catalog does not know, in the directory that the catalog gives to a new table."""
 
+    code = "UNREGISTERED_TABLE"
+
     def __init__(self, asset: str, name: str, where: str, version: int) -> None:
         self.asset, self.name, self.where, self.version = asset, name, where, version
         super().__init__(
@@ -114,6 +124,8 @@ class UnregisteredTableError(WriteError):
 class OtherFileSystemError(WriteError):
     """A table that Spark sees at a path where this process sees none."""
 
+    code = "OTHER_FILE_SYSTEM"
+
     def __init__(self, asset: str, where: str, version: int) -> None:
         self.asset, self.where, self.version = asset, where, version
         super().__init__(
@@ -127,6 +139,8 @@ class OtherFileSystemError(WriteError):
 class SecondDriverError(WriteError):
     """A table on S3 that two Spark drivers would write at once."""
 
+    code = "SECOND_DRIVER"
+
     def __init__(self, asset: str, where: str, run: str) -> None:
         self.asset, self.where, self.run = asset, where, run
         super().__init__(
@@ -139,6 +153,8 @@ class SecondDriverError(WriteError):
 
 class ForeignApplicationIdError(WriteError):
     """Another program writes with this asset's application id, so its epochs prove nothing."""
+
+    code = "FOREIGN_APPLICATION_ID"
 
     def __init__(self, asset: str, application_id: str, epoch: int) -> None:
         self.asset, self.application_id, self.epoch = asset, application_id, epoch
@@ -155,6 +171,8 @@ class ForeignApplicationIdError(WriteError):
 class SessionEndedError(LakehouseError, ConnectionError):
     """The Spark session in which a run's inputs were read ended before its result was computed."""
 
+    code = "SESSION_ENDED"
+
     def __init__(self, asset: str, reason: str) -> None:
         self.asset, self.reason = asset, reason
         super().__init__(
@@ -165,6 +183,8 @@ class SessionEndedError(LakehouseError, ConnectionError):
 
 class OtherJarsError(LakehouseError):
     """A jar on Spark's class path needs what is not there; most likely Delta's, made for another version of Spark."""
+
+    code = "OTHER_JARS"
 
     def __init__(self, asset: str, reason: str) -> None:
         self.asset, self.reason = asset, reason
@@ -179,6 +199,8 @@ class OtherJarsError(LakehouseError):
 class ConflictError(LakehouseError):
     """Rivals kept committing first. Nothing was written."""
 
+    code = "CONFLICT"
+
     def __init__(self, asset: str, attempts: int, seconds: float, lost_to: str, unread: str, advice: str) -> None:
         self.asset, self.attempts, self.seconds, self.lost_to = asset, attempts, seconds, lost_to
         self.unread, self.advice = unread, advice
@@ -192,9 +214,13 @@ class ConflictError(LakehouseError):
 class StaleInputsError(LakehouseError):
     """The table is not what the run started from, so the run needs new inputs."""
 
+    code = "STALE_INPUTS"
+
 
 class OvertakenError(StaleInputsError):
     """Another run of this asset has committed, and this run still has work to do."""
+
+    code = "OVERTAKEN"
 
     def __init__(self, asset: str, run: str, version: int, *, written: int | None = None) -> None:
         self.asset, self.run, self.version, self.written = asset, run, version, written
@@ -210,6 +236,8 @@ class OvertakenError(StaleInputsError):
 class RolledBackError(StaleInputsError):
     """The position from which a run began is no longer in its table."""
 
+    code = "ROLLED_BACK"
+
     def __init__(self, asset: str, version: int | None) -> None:
         self.asset, self.version = asset, version
         now = "is gone" if version is None else f"is at version {version} now"
@@ -222,6 +250,8 @@ class RolledBackError(StaleInputsError):
 
 class UnsettledError(LakehouseError):
     """A commit is in the table, but a rival committed between the comparison and this commit."""
+
+    code = "UNSETTLED"
 
     def __init__(self, asset: str, version: int, attempts: int, rows: str, problem: str = "") -> None:
         self.asset, self.version, self.attempts, self.rows, self.problem = asset, version, attempts, rows, problem
@@ -238,6 +268,8 @@ class UnsettledError(LakehouseError):
 class UnknownOutcomeError(LakehouseError):
     """The log could not be read to find out whether the commit landed."""
 
+    code = "UNKNOWN_OUTCOME"
+
     def __init__(self, asset: str, attempt: str, problem: str) -> None:
         self.asset, self.attempt, self.problem = asset, attempt, problem
         super().__init__(
@@ -250,6 +282,8 @@ class UnknownOutcomeError(LakehouseError):
 class MissingKeyError(DefinitionError):
     """A write by key to a table that declares none."""
 
+    code = "MISSING_KEY"
+
     def __init__(self, asset: str, write: str) -> None:
         self.asset, self.write = asset, write
         article = "an" if write[0] in "AEIOU" else "a"
@@ -260,6 +294,8 @@ class MissingKeyError(DefinitionError):
 
 class UnsupportedAnnotationError(DefinitionError):
     """An annotation that says neither how to read nor how to write."""
+
+    code = "UNSUPPORTED_ANNOTATION"
 
     def __init__(self, asset: str, where: str, annotation: str | None, allowed: Iterable[str]) -> None:
         self.asset, self.where, self.annotation, self.allowed = asset, where, annotation, tuple(allowed)
@@ -274,6 +310,8 @@ def _annotates(where: str, annotation: str | None) -> str:
 
 class PartitionColumnError(DefinitionError):
     """A partitioned asset whose partitions cannot be found in the table's columns."""
+
+    code = "PARTITION_COLUMN"
 
     def __init__(self, asset: str, problem: str) -> None:
         self.asset, self.problem = asset, problem

@@ -20,9 +20,13 @@ from lakehouse.errors import LakehouseError
 class SetupError(LakehouseError):
     """Spark cannot be started here as requested. No table was read and nothing was written."""
 
+    code = "SETUP"
+
 
 class NotInstalledError(SetupError):
     """Java or Delta's jars are missing or are not the right ones."""
+
+    code = "NOT_INSTALLED"
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -31,6 +35,8 @@ class NotInstalledError(SetupError):
 
 class ServerError(SetupError):
     """The Spark server of a root cannot be started, used or stopped."""
+
+    code = "SERVER"
 
     def __init__(self, root: Path, problem: str) -> None:
         self.root, self.problem = root, problem
@@ -44,6 +50,8 @@ class ServerLostError(LakehouseError, ConnectionError):
     new server.
     """
 
+    code = "SERVER_LOST"
+
     def __init__(self, root: Path, reason: str) -> None:
         self.root, self.reason = root, reason
         super().__init__(
@@ -55,6 +63,8 @@ class ServerLostError(LakehouseError, ConnectionError):
 class UnsafeSettingError(SetupError):
     """Settings under which rows could be lost, or secrets shown, without an error."""
 
+    code = "UNSAFE_SETTING"
+
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__(" ".join(self.problems))
@@ -62,6 +72,8 @@ class UnsafeSettingError(SetupError):
 
 class VariableError(SetupError):
     """An environment variable that is missing or means nothing."""
+
+    code = "VARIABLE"
 
     def __init__(self, variable: str, value: str | None, problem: str) -> None:
         self.variable, self.value, self.problem = variable, value, problem
@@ -71,6 +83,8 @@ class VariableError(SetupError):
 
 class VersionError(SetupError):
     """A version of Spark, Delta or Dagster with which the library is not tested."""
+
+    code = "VERSION"
 
     def __init__(self, program: str, version: str, tested: str, install: str) -> None:
         self.program, self.version, self.tested = program, version, tested
@@ -82,6 +96,8 @@ class VersionError(SetupError):
 
 class OtherSparkError(SetupError):
     """A part of Spark is made for another minor version of Spark than the session's."""
+
+    code = "OTHER_SPARK"
 
     def __init__(self, part: str, spark: str, install: str) -> None:
         self.part, self.spark = part, spark

@@ -73,13 +73,23 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better():
 def test_the_page_on_errors_has_each_and_says_which_a_retry_policy_tries_again():
     page = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
     rows = re.findall(r"^\| (`.+?`) \|.*\| (\w+) \|$", page, re.MULTILINE)
-    repeats = {name: again for names, again in rows for name in re.findall(r"\w+", names)}
+    repeats = {name: again for names, again in rows for name in re.findall(r"\w+Error", names)}
     every = {error.__name__ for module in (errors, setup_errors) for error in classes(module)} - {"LakehouseError"}
     assert repeats.keys() == every
     stale = {"LateGapError", "NewColumnsError", "StaleInputsError", "OvertakenError", "RolledBackError"}
     tried = {case.error.__name__ for case in CASES if is_worth_another_try(case.raised())} | {"ServerLostError"}
     assert {name for name, again in repeats.items() if again == "always"} == stale
     assert {name for name, again in repeats.items() if again == "yes"} == tried
+
+
+def test_each_error_has_a_code_of_its_own_which_the_page_has_beside_its_name():
+    page = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
+    every = {*classes(errors), *classes(setup_errors)}
+    codes = {error.__name__: error.code for error in every}
+    assert len(set(codes.values())) == len(every)
+    assert dict(re.findall(r"`(\w+Error)`<br>`([A-Z_]+)`", page)) == {
+        name: code for name, code in codes.items() if name != "LakehouseError"
+    }
 
 
 def classes(module: ModuleType) -> list[type[LakehouseError]]:

@@ -153,7 +153,7 @@ def done(lake: Lake, asset: Callable[..., Any], table: Table, read: Read) -> tup
 ACTS: dict[str, tuple[Act, str | None]] = {
     "laid out anew": (laid_out_anew, "version 2 (WRITE) may have changed its partitioning or its columns' types"),
     "retyped": (retyped, "the type of v was changed"),
-    "exchanged": (exchanged, "what was k was dropped or renamed, and another column may have the name"),
+    "exchanged": (exchanged, "the name of k was dropped or renamed, and another column may have it now"),
     "a new column": (widened_by_a_column, None),
     "updated": (updated, None),
     "compacted": (compacted, None),

@@ -13,7 +13,7 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
 from lakehouse.read.changes import read_of
-from lakehouse.writes.write import plan
+from lakehouse.writes.write import complete, plan
 from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.slow import slow
@@ -213,7 +213,7 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     zombie = lake.begin(copy, Table(key="id"))
     write = copy(**lake.read(zombie, copy))
     lake.sql("RESTORE TABLE {copy} TO VERSION AS OF 0")
-    run = zombie.pinned_run()
+    run, write = complete(lambda: lake.spark, zombie.pinned_run(), write, ())
     head = lake.ref("copy").log(lambda: lake.spark).head()
     assert head is not None
     statement = plan(lake.spark, run, write, head)

@@ -87,7 +87,7 @@ class _Walked:
     """A log whose commits are read once, however often they are walked back over: once for each partition."""
 
     log: Log
-    _read: list[Commit] = field(default_factory=list[Commit])
+    _read: dict[int, Commit] = field(default_factory=dict[int, Commit])
 
     def head(self) -> Head | None:
         return self.log.head()
@@ -108,11 +108,12 @@ class _Walked:
         return self.log.epoch(application_id, version)
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        first = self._read[0].version if self._read else newest
-        yield from self._read[first - newest : first - oldest + 1]
-        unread = self._read[-1].version - 1 if self._read else newest
-        for commit in self.log.commits(unread, oldest) if unread >= oldest else ():
-            self._read.append(commit)
+        version = newest
+        while version >= oldest and version in self._read:
+            yield self._read[version]
+            version -= 1
+        for commit in self.log.commits(version, oldest) if version >= oldest else ():
+            self._read[commit.version] = commit
             yield commit
 
 

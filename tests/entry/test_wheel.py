@@ -192,9 +192,18 @@ def coordinates(jar: Jar) -> str:
     return f"<groupId>{jar.organisation}</groupId><artifactId>{jar.name}</artifactId><version>{jar.revision}</version>"
 
 
+@pytest.fixture
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory of which a session of this process holds no lock, as it does of the tests' own directory."""
+    place = tmp_path_factory.getbasetemp().with_name(f"wheel-{os.getpid()}-{os.urandom(4).hex()}")
+    place.mkdir()
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
 @pytest.mark.slow
-def test_classic_spark_fetches_the_delta_that_fits_with_the_extra_cluster(wheel: Path, programs: Path, tmp_path: Path):
-    shop = installed(wheel, programs, tmp_path, "cluster", FETCHED)
+def test_classic_spark_fetches_the_delta_that_fits_with_the_extra_cluster(wheel: Path, programs: Path, apart: Path):
+    shop = installed(wheel, programs, apart, "cluster", FETCHED)
     for delivery, totals in (
         ("first", [["a", 2, 30], ["b", 1, 30]]),
         ("second", [["a", 1, 10], ["b", 1, 30], ["c", 1, 50]]),

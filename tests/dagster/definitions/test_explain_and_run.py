@@ -167,7 +167,7 @@ ACTS: dict[str, tuple[Act, str | None]] = {
     "restored from a backup": (restored_from_a_backup, "version 1 is not the commit that was read"),
     "log cleaned": (log_cleaned, "the log after version 1 was cleaned up"),
 }
-QUICK = ("laid out anew", "retyped", "switched off and on", "restored from a backup")
+QUICK = {"switched off and on", "retyped"}
 CASES = [(slow(*case, id=name), pytest.param(*case, id=name))[name in QUICK] for name, case in ACTS.items()]
 
 
@@ -191,6 +191,7 @@ def test_a_merge_is_read_as_it_was_explained(lake: Lake, act: Act, why: str | No
         assert forecast.why == reason and why in str(reason)
 
 
+@pytest.mark.slow
 def test_a_feed_that_was_off_before_the_position_is_explained(lake: Lake) -> None:
     """No commit after the position says that it was."""
     read_once(lake)
@@ -203,6 +204,7 @@ def test_a_feed_that_was_off_before_the_position_is_explained(lake: Lake) -> Non
     assert forecast.why == "its change data feed was off at version 4 (UPDATE)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("act", "why"), CASES)
 def test_an_append_is_read_or_refused_as_it_was_explained(lake: Lake, act: Act, why: str | None) -> None:
     read_once(lake)
@@ -217,6 +219,7 @@ def test_an_append_is_read_or_refused_as_it_was_explained(lake: Lake, act: Act, 
 ARCHIVED = Read(archive="log")
 
 
+@pytest.mark.slow
 def test_an_archive_is_read_as_far_as_it_was_explained(lake: Lake) -> None:
     read_once(lake)
     for _ in range(9):

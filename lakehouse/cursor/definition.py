@@ -58,7 +58,7 @@ def definition(
 def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignored: Collection[str] = ()) -> str | None:
     """Why the key, the partitions or the config of a mark differ, as half a sentence; None if they agree.
 
-    What inputs leave out is compared by `read_in`, and what a history tracks by `history_table.shape_of`.
+    What inputs leave out is compared by `read_in`, and what a history tracks by `refuse_other_shape` of its rows.
 
     Args:
         before: The definition in the mark.

@@ -1,4 +1,4 @@
-"""Asset checks: what `lakehouse.checking` can say of each table, a line for all of them."""
+"""Asset checks: which can be made of each table, one step for all checks of a table."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta

@@ -1,0 +1,5 @@
+"""From the text of a query to the keys whose rows may differ, and to the rows of these keys.
+
+In: SQL text, the columns of its tables. Out: a plan as values; then touched keys and rows.
+Law: every row in which the result differs has touched keys, and the rows of touched keys are those of the whole result.
+"""

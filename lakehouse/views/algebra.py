@@ -1,0 +1,312 @@
+"""Relational algebra with unique column names: what the text of a view says, in nine kinds of node.
+
+Every column has one name in the whole tree. So a node names a column of a node below without renaming, and two
+occurrences of a table never clash. Columns are renamed at scans and set operations alone, and computed by `Extend`,
+`Aggregation` and `Windows` alone.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the text names a table.
+
+    Args:
+        start: The offset of the name's first character.
+        end: The offset after its last character.
+        has_alias: Whether the text gives the table an alias there.
+    """
+
+    start: int
+    end: int
+    has_alias: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scan:
+    """One occurrence of a table: its columns under unique names.
+
+    Args:
+        table: The table as the text names it, in lower case.
+        names: The column of the table that each unique name stands for.
+        alias: What the text calls this occurrence.
+        place: Where the text names it. Two uses of a common table expression have the same places.
+    """
+
+    table: str
+    names: Mapping[str, str]
+    alias: str
+    place: Place
+
+
+class Side(Enum):
+    """How an item of a join takes part: INNER rows match; LEFT rows may be missing, and then are NULL."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Item:
+    """An item of FROM. Only a LEFT item has conditions of its own (ON)."""
+
+    node: "Node"
+    side: Side = Side.INNER
+    on: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Join:
+    """The items of FROM in order, each joined to those before it, and the conjuncts of WHERE and of inner ON."""
+
+    items: tuple[Item, ...]
+    where: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FullJoin:
+    """Rows of both sides, matched by ON, and those of either side without a match."""
+
+    left: "Node"
+    right: "Node"
+    on: tuple[Expression, ...]
+
+
+class MarkUse(Enum):
+    """How a filter above uses a mark: rows that have it, rows that lack it, or in any other way."""
+
+    POSITIVE = "positive"
+    NEGATIVE = "negative"
+    ANY = "any"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Mark:
+    """The rows of a node with one more column: whether a subquery has a matching row (EXISTS, IN, SEMI, ANTI).
+
+    Args:
+        node: The rows.
+        sub: The subquery.
+        on: The conditions over columns of both.
+        value: The unique name of the boolean.
+        sought: Of IN, the expressions over the rows that are sought in the columns `among`; else empty.
+        among: Of IN, the columns of the subquery; else empty.
+        use: How the boolean is used.
+    """
+
+    node: "Node"
+    sub: "Node"
+    on: tuple[Expression, ...]
+    value: str
+    sought: tuple[Expression, ...] = ()
+    among: tuple[str, ...] = ()
+    use: MarkUse = MarkUse.ANY
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Filter:
+    """The rows for which all conjuncts are true."""
+
+    node: "Node"
+    where: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Extend:
+    """The rows of a node with columns that are computed row by row."""
+
+    node: "Node"
+    new: Mapping[str, Expression]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Generate:
+    """The rows of a node, each once for every row that a generator makes of it (LATERAL VIEW, explode).
+
+    Args:
+        node: The rows.
+        generator: The generator's call.
+        new: The unique names of the columns that it gives.
+        outer: Whether a row of which it makes none stays, with NULL (OUTER).
+    """
+
+    node: "Node"
+    generator: Expression
+    new: tuple[str, ...]
+    outer: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Aggregation:
+    """One row for each group; without aggregates that is DISTINCT. Groups are columns, which keep their names."""
+
+    node: "Node"
+    groups: tuple[str, ...]
+    aggregates: Mapping[str, Expression]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Windows:
+    """The rows of a node with window functions over the partitions by some of its columns."""
+
+    node: "Node"
+    partition: tuple[str, ...]
+    windows: Mapping[str, Expression]
+
+
+class SetKind(Enum):
+    """The set operations that stand as nodes."""
+
+    UNION_ALL = "UNION ALL"
+    EXCEPT = "EXCEPT"
+    EXCEPT_ALL = "EXCEPT ALL"
+    INTERSECT = "INTERSECT"
+    INTERSECT_ALL = "INTERSECT ALL"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SetOperation:
+    """A set operation by position. UNION is a DISTINCT (`Aggregation`) of UNION ALL.
+
+    Args:
+        kind: Which one.
+        nodes: The branches.
+        names: For each branch, its column for each unique name of the result.
+    """
+
+    kind: SetKind
+    nodes: tuple["Node", ...]
+    names: tuple[Mapping[str, str], ...]
+
+
+Node: TypeAlias = Scan | Join | FullJoin | Mark | Filter | Extend | Generate | Aggregation | Windows | SetOperation
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the result: its name in the text, and its unique name."""
+
+    name: str
+    column: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Query:
+    """What a text says.
+
+    Args:
+        text: The text.
+        root: Its algebra.
+        outputs: The columns of its result, in order.
+        types: The types of columns, as Spark's `simpleString()` has them, where they are known.
+        notes: What of the text means nothing for a table (a last ORDER BY), as sentences.
+    """
+
+    text: str
+    root: Node
+    outputs: tuple[Output, ...]
+    types: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes right below a node."""
+    match node:
+        case Scan():
+            return ()
+        case Join(items=items):
+            return tuple(item.node for item in items)
+        case FullJoin(left=left, right=right):
+            return left, right
+        case Mark(node=below, sub=sub):
+            return below, sub
+        case Filter(node=below) | Extend(node=below) | Generate(node=below):
+            return (below,)
+        case Aggregation(node=below) | Windows(node=below):
+            return (below,)
+        case SetOperation(nodes=nodes):
+            return nodes
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """A node and all nodes below it."""
+    yield node
+    for child in children(node):
+        yield from nodes_of(child)
+
+
+def columns(node: Node) -> frozenset[str]:
+    """The unique names of a node's columns."""
+    match node:
+        case Scan(names=names):
+            return frozenset(names)
+        case Join() | FullJoin():
+            return frozenset[str]().union(*map(columns, children(node)))
+        case Mark(node=below, value=value):
+            return columns(below) | {value}
+        case Filter(node=below):
+            return columns(below)
+        case Extend(node=below, new=new):
+            return columns(below) | new.keys()
+        case Generate(node=below, new=new):
+            return columns(below) | frozenset(new)
+        case Aggregation(groups=groups, aggregates=aggregates):
+            return frozenset((*groups, *aggregates))
+        case Windows(node=below, windows=windows):
+            return columns(below) | windows.keys()
+        case SetOperation(names=names):
+            return frozenset(names[0])
+
+
+def expressions(node: Node) -> tuple[Expression, ...]:
+    """The expressions that stand in a node itself."""
+    match node:
+        case Scan():
+            return ()
+        case Join(items=items, where=where):
+            return (*where, *(condition for item in items for condition in item.on))
+        case FullJoin(on=on):
+            return on
+        case Mark(on=on, sought=sought, among=among):
+            return (*on, *sought, *map(column, among))
+        case Filter(where=where):
+            return where
+        case Extend(new=new):
+            return tuple(new.values())
+        case Generate(generator=generator):
+            return (generator,)
+        case Aggregation(groups=groups, aggregates=aggregates):
+            return (*map(column, groups), *aggregates.values())
+        case Windows(partition=partition, windows=windows):
+            return (*map(column, partition), *windows.values())
+        case SetOperation(names=names):
+            return tuple(column(name) for of_branch in names for name in of_branch.values())
+
+
+def column(name: str) -> exp.Column:
+    """The expression that is a column."""
+    return exp.column(name)
+
+
+def columns_in(*of: Expression | None) -> frozenset[str]:
+    """The unique names of the columns in expressions."""
+    return frozenset(each.name for one in of if one is not None for each in one.find_all(exp.Column))
+
+
+def substituted(expression: Expression, by: Mapping[str, Expression]) -> Expression:
+    """An expression in which expressions stand for some of its columns, in parentheses where they need some."""
+
+    def replace(node: Expression) -> Expression:
+        if not isinstance(node, exp.Column) or node.name not in by:
+            return node
+        new = by[node.name].copy()
+        return exp.Paren(this=new) if isinstance(new, exp.Binary | exp.Connector | exp.Unary) else new
+
+    return expression.copy().transform(replace)

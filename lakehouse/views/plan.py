@@ -1,0 +1,134 @@
+"""The plan of a view as values: SQL with places for relations, and the steps whose rows are keys for what follows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+
+class Image(Enum):
+    """Which rows of a source. All are known from the pinned source and the feed of the run's range.
+
+    NOW: The rows at the end of the range. GONE: the rows that the range took away, deletes and pre-images. CAME: the
+    rows that it brought, inserts and post-images. MOVED: the distinct rows, of the named columns alone, that the source
+    has more or fewer of than before; two updates that cancel are none.
+    """
+
+    NOW = "now"
+    GONE = "gone"
+    CAME = "came"
+    MOVED = "moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """The condition that a row has one of the keys of a step.
+
+    Args:
+        step: The step.
+        pairs: A SQL expression over the columns of the restricted rows, and the column of the step that equals it.
+        null_safe: Whether two NULLs are equal.
+    """
+
+    step: str
+    pairs: tuple[tuple[str, str], ...]
+    null_safe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a source, under the source's own column names: a place in SQL.
+
+    Args:
+        table: The source, as the text of the view names it.
+        image: Which rows.
+        columns: The columns of the source that are needed; of MOVED the only ones.
+        any_of: A row is needed if one of these alternatives holds, each of which is several restrictions that hold
+            together. Empty: all rows are needed.
+    """
+
+    table: str
+    image: Image
+    columns: tuple[str, ...]
+    any_of: tuple[tuple[Restriction, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows of an earlier step: a place in SQL."""
+
+    step: str
+
+
+Sql: TypeAlias = tuple[str | Rows | Found, ...]
+"""SQL text with places for relations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A query whose rows are keys for what follows. Its rows come to the driver if they are few.
+
+    Args:
+        name: Its name in the plan.
+        sql: The query.
+        columns: The columns of its rows.
+        why: What its rows are, for people.
+    """
+
+    name: str
+    sql: Sql
+    columns: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedPlan:
+    """How the keys are found whose rows may differ.
+
+    Args:
+        steps: The queries, in the order in which they run.
+        touched: The last step, whose columns are the touch columns in the order in which they were asked for; None if
+            no change can reach the result.
+        touch: The touch columns, by their names in the result, in the same order. Empty if the result has one row for
+            all (a global aggregate): then everything is computed if the last step has a row, and nothing otherwise.
+        values_before: What decides keys although it is computed of many rows, as sentences: the old values of these
+            columns are computed too.
+        read_whole: The tables that are read whole in every run that reaches them, each with the reason.
+    """
+
+    steps: tuple[Step, ...]
+    touched: str | None
+    touch: tuple[str, ...]
+    values_before: tuple[str, ...] = ()
+    read_whole: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """What is known of the touched keys when the rows are planned.
+
+    Args:
+        step: The step that holds them.
+        null_free: The touch columns in which no key is NULL, by their names in the result.
+        holds: Whether a constant, as SQL, is among the values of a touch column.
+    """
+
+    step: str
+    null_free: frozenset[str]
+    holds: Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPlan:
+    """How the rows of the touched keys are computed: by the view's own text over fewer rows of its tables.
+
+    Every row of the full result whose touch columns are among the keys is in the result of `text`, as often; other rows
+    may be in it, so the touched keys are a filter on top.
+
+    Args:
+        steps: The queries that the restrictions need beside the touched keys, in order.
+        text: The text, with a place for each table.
+    """
+
+    steps: tuple[Step, ...]
+    text: Sql

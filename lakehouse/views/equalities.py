@@ -8,21 +8,46 @@ from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import Join, Side, columns, columns_in
 
-_COMPARES = (exp.EQ, exp.LT, exp.GT, exp.LTE, exp.GTE, exp.NEQ, exp.Like, exp.Between)
-_CARRIES_NULL = (
-    *(exp.Column, exp.Identifier, exp.Literal, exp.Add, exp.Sub, exp.Mul, exp.Neg, exp.Paren, exp.Cast),
-    *(exp.DataType, exp.Lower, exp.Upper, exp.Substring),
+_COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like)
+"""What is NULL if one of both sides is."""
+_PROPAGATING = (
+    exp.Column,
+    exp.Identifier,
+    exp.Literal,
+    exp.Paren,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Neg,
+    exp.Cast,
+    exp.TryCast,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Lower,
+    exp.Upper,
+    exp.Substring,
 )
+"""What is NULL if a part is."""
 
 
-def rejects_null(condition: Expression, of: Collection[str]) -> bool:
-    """Whether a condition is never true if all of these columns are NULL: by a list of what gives NULL for NULL."""
-    if not isinstance(condition, _COMPARES):
-        return False
-    sides = [condition.this] if isinstance(condition, exp.Between) else [condition.this, condition.expression]
-    return any(
-        columns_in(side) & set(of) and all(isinstance(node, _CARRIES_NULL) for node in side.walk()) for side in sides
-    )
+def rejects_null(condition: Expression, of: frozenset[str]) -> bool:
+    """Whether a condition is never true of a row in which all of these columns are NULL."""
+    match condition:
+        case exp.Paren():
+            return rejects_null(condition.this, of)
+        case exp.Between():
+            return _is_null_with(condition.this, of)
+        case exp.Not(this=exp.Is(expression=exp.Null()) as is_null):
+            return _is_null_with(is_null.this, of)
+        case _ if isinstance(condition, _COMPARING):
+            return _is_null_with(condition.this, of) or _is_null_with(condition.expression, of)
+        case _:
+            return False
+
+
+def _is_null_with(expression: Expression, of: frozenset[str]) -> bool:
+    """Whether an expression is NULL if all of these columns are."""
+    return bool(columns_in(expression) & of) and all(isinstance(node, _PROPAGATING) for node in expression.walk())
 
 
 def equal_columns(condition: Expression, types: Mapping[str, str]) -> tuple[str, str] | None:

@@ -25,7 +25,7 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.functions import is_printable
+from lakehouse.views.printing import is_printable
 from lakehouse.views.plan import Found, Image, Restriction, Rows, Sql, Step
 from lakehouse.views.relations import NOTHING, Limit, Relation, printed, text
 

@@ -91,7 +91,7 @@ Ctes: TypeAlias = Mapping[str, Common]
 
 
 @dataclass(eq=False)
-class Reading:
+class TextReading:
     """One reading of a text: its schemas, and what is learned on the way.
 
     Args:
@@ -102,7 +102,7 @@ class Reading:
 
     parsed: Parsed
     schemas: Mapping[str, Mapping[str, str]]
-    read_query: "Callable[[Reading, Expr, Ctes, tuple[Scope, ...]], ReadQuery]"
+    read_query: "Callable[[TextReading, Expr, Ctes, tuple[Scope, ...]], ReadQuery]"
     types: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -150,34 +150,34 @@ def is_name(node: Expression) -> bool:
     return isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
 
 
-def resolve(reading: Reading, name: exp.Column | exp.Dot, scopes: tuple[Scope, ...]) -> Expression | None:
+def resolve(reading: TextReading, name: exp.Column | exp.Dot, scopes: tuple[Scope, ...]) -> Expression | None:
     """The column, or the field of a column, that a name means: in the innermost scope that has one.
 
     Raises:
         ViewError: It means several, or one that a subquery two levels further in cannot reach.
     """
-    said = parts_of(name)
-    parts = tuple(part.lower() for part in said)
+    path = parts_of(name)
+    parts = tuple(part.lower() for part in path)
     for level, scope in enumerate(scopes):
         for relation in scope.relations:
             size = len(relation.path)
             if size > 1 and len(parts) > size and relation.path == parts[:size]:
-                remedy = f"Give the table an alias, or write {'.'.join(said[size - 1 :])}."
+                remedy = f"Give the table an alias, or write {'.'.join(path[size - 1 :])}."
                 raise reading.refuse("VIEW_QUALIFIED_COLUMN", "A table's whole name qualifies a column", name, remedy)
         columns, fields = scope.find(parts)
         if len({output.column for output in columns}) > 1:
             remedy = "Put the alias of its table before it."
-            raise reading.refuse("VIEW_AMBIGUOUS_COLUMN", f"Several tables have a column {said[0]}", name, remedy)
+            raise reading.refuse("VIEW_AMBIGUOUS_COLUMN", f"Several tables have a column {path[0]}", name, remedy)
         if columns and level > 1:
             what = "A subquery reads a column of a query that is not right around it"
             remedy = "Carry the column through the query between, or write a join."
             raise reading.refuse("VIEW_CORRELATION", what, name, remedy)
         if columns:
-            return _field(reading, name, columns[0], said[len(said) - len(fields) :])
+            return _field(reading, name, columns[0], path[len(path) - len(fields) :])
     return None
 
 
-def _field(reading: Reading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
+def _field(reading: TextReading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
     """A column, or a field within it."""
     type_ = reading.types.get(output.column)
     if fields and type_ is not None and not type_.startswith(("struct<", "array<", "map<", "variant")):
@@ -192,7 +192,7 @@ def _field(reading: Reading, name: Expression, output: Output, fields: tuple[str
     return value
 
 
-def unknown(reading: Reading, name: Expression, scope: Scope) -> ViewError:
+def unknown(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
     """The refusal of a name that means nothing."""
     names = ", ".join(output.name for output in scope.visible)
     what = f"There is no column {reading.parsed.words(name)}"

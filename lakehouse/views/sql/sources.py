@@ -25,7 +25,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED, name_of, place_of
-from lakehouse.views.sql.scopes import Common, Ctes, Reading, Relation, Scope, type_of
+from lakehouse.views.sql.scopes import Common, Ctes, Relation, Scope, TextReading, type_of
 from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation, rewrite, rewrite_below
 
 
@@ -231,12 +231,12 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
         case exp.Subquery(this=exp.Table() | exp.Subquery() as within) if _is_bracket(within):
             node, scope = read_source(block, within)
             if source.alias:
-                relation = _named(block.reading, source.args["alias"], scope.visible)
+                relation = _relation(block.reading, source.args["alias"], scope.visible)
                 scope = Scope((relation,), relation.columns)
             return node, scope
         case exp.Subquery():
             query = block.reading.read_query(block.reading, source, block.ctes, ())
-            relation = _named(block.reading, source.args.get("alias"), query.outputs)
+            relation = _relation(block.reading, source.args.get("alias"), query.outputs)
             return query.node, Scope((relation,), relation.columns)
         case _:
             remedy = "Name a table or write a subquery there."
@@ -266,8 +266,8 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
     if not table.args.get("db") and name in block.ctes:
         common = block.ctes[name]
         query = reading.read_query(reading, common.tree.this, common.ctes, ())
-        inner = _named(reading, common.tree.args["alias"], query.outputs)
-        relation = _named(reading, alias, inner.columns) if alias is not None else inner
+        inner = _relation(reading, common.tree.args["alias"], query.outputs)
+        relation = _relation(reading, alias, inner.columns) if alias is not None else inner
         return query.node, Scope((relation,), relation.columns)
     if alias is not None and alias.columns:
         remedy = "Write a subquery: (SELECT a AS b FROM table)."
@@ -283,7 +283,7 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
     return Scan(name, names, shown, place_of(table)), Scope((Relation(shown.lower(), outputs, path),), outputs)
 
 
-def _named(reading: Reading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> Relation:
+def _relation(reading: TextReading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> Relation:
     """What a subquery offers under its alias, which may rename the columns."""
     names: list[exp.Identifier] = alias.columns if alias is not None else []
     if names and len(names) != len(outputs):

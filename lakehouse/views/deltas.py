@@ -1,7 +1,6 @@
 """The first reading of a node: a superset of values in the rows that it has more or fewer of than before."""
 
 from collections.abc import Iterable
-from functools import reduce
 from typing import assert_never
 
 from sqlglot import exp
@@ -146,7 +145,10 @@ def _of_mark(planning: Planning, node: Mark, want: frozenset[str]) -> list[Relat
 def _is_any_null(of: Iterable[Expression]) -> Expression:
     """The condition that one of several expressions is NULL."""
     nulls: list[Expression] = [exp.Is(this=each.copy(), expression=exp.null()) for each in of]
-    return reduce(lambda one, other: exp.Or(this=one, expression=other), nulls)
+    condition = nulls[0]
+    for each in nulls[1:]:
+        condition = exp.Or(this=condition, expression=each)
+    return condition
 
 
 def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> list[Relation]:

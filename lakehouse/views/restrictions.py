@@ -235,7 +235,7 @@ class Restrictions:
 
     def _may_hold(self, limit: Limit) -> bool:
         """Whether the keys may have what a limit makes a constant."""
-        constants = [(e, key) for e, key in limit.pairs if not columns_in(e)]
+        constants = [(_without_null(e), key) for e, key in limit.pairs if not columns_in(e)]
         if any(isinstance(e, exp.Null) and key in self._null_free(limit) for e, key in constants):
             return False
         if self.keys is None or limit.step != self.keys.step:
@@ -276,6 +276,13 @@ def _without(join: Join, index: int) -> Node:
 def _unmatched(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:
     """The rows of a node that no row of another one matches."""
     return Mark(node, other, on, "unmatched__", use=MarkUse.NEGATIVE)
+
+
+def _without_null(constant: Expression) -> Expression:
+    """A constant, of coalesce with NULL in front what is behind."""
+    if isinstance(constant, exp.Coalesce) and isinstance(constant.this, exp.Null) and len(constant.expressions) == 1:
+        return constant.expressions[0]
+    return constant
 
 
 def _of_sides(

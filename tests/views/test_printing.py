@@ -134,7 +134,7 @@ def test_what_may_change_is_not_printable(expression: str):
 @pytest.mark.parametrize("call", [*CALLS, *SYNONYMS, *CHANGED])
 def test_the_tree_tells_aggregates_and_generators_from_functions_of_a_row(call: str):
     tree, name = tree_of(call), call.partition("(")[0].lower()
-    assert is_aggregate(tree) == (name in AGGREGATES or name in WINDOW_FUNCTIONS and isinstance(tree, exp.AggFunc))
+    assert is_aggregate(tree) == (name in AGGREGATES or (name in WINDOW_FUNCTIONS and isinstance(tree, exp.AggFunc)))
     assert (tree.meta.get(CALLED) in GENERATORS) == (name in GENERATORS)
 
 

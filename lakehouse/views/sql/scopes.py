@@ -16,7 +16,7 @@ from lakehouse.views.sql.parsing import Parsed, span_of
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Relation:
+class FromItem:
     """What an item of FROM offers.
 
     Args:
@@ -39,7 +39,7 @@ class Scope:
         visible: What names without a qualifier, and `*`, look into; the columns of USING stand there once.
     """
 
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[FromItem, ...] = ()
     visible: tuple[Output, ...] = ()
 
     def beside(self, other: "Scope") -> "Scope":

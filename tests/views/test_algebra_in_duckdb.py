@@ -12,7 +12,7 @@ import pytest
 from lakehouse.errors.views import ViewError
 from lakehouse.views.reading import read
 from tests.views import queries, tpch
-from tests.views.in_duckdb import query_in_duckdb, text_in_duckdb
+from tests.views.algebra_sql import sql_of, text_in_duckdb
 
 SEEDS = range(6)
 
@@ -21,7 +21,7 @@ def rows_apart(
     connection: duckdb.DuckDBPyConnection, text: str, schemas: Mapping[str, Mapping[str, str]]
 ) -> list[tuple]:
     """The rows that the text has and its algebra lacks, and the other way round."""
-    by_text, by_algebra = text_in_duckdb(text), query_in_duckdb(read(text, schemas))
+    by_text, by_algebra = text_in_duckdb(text), sql_of(read(text, schemas), "duckdb")
     return [
         *connection.execute(f"({by_text}) EXCEPT ALL ({by_algebra})").fetchall(),
         *connection.execute(f"({by_algebra}) EXCEPT ALL ({by_text})").fetchall(),

@@ -45,6 +45,8 @@ BY_THE_TEXT = [
         "VIEW_GROUPING_SETS",
         "GROUP BY GROUPING SETS ((st)",
     ),
+    ("SELECT count(*) AS n FROM o GROUP BY ()", "VIEW_GROUPING_SETS", "GROUP"),
+    ("SELECT count(*) AS n FROM o GROUP BY (st, id)", "VIEW_GROUPING_SETS", "GROUP BY (st, id)"),
     ("SELECT id, rank() OVER (ORDER BY id) AS r FROM o", "VIEW_WINDOW_WITHOUT_PARTITION", "rank() OVER (ORDER BY id)"),
     (
         "SELECT sum(id) OVER w AS s FROM o WINDOW w AS (ORDER BY id)",
@@ -156,6 +158,7 @@ BY_THE_COLUMNS = [
         "VIEW_CORRELATION",
         "sum(id) OVER (PARTITION BY seg) FROM c WHERE c.seg = o.st",
     ),
+    ("SELECT transform(arr, ID -> id + 1) AS t FROM o", "VIEW_LAMBDA", "id"),
     ("SELECT id, explode(arr) FROM o", "VIEW_GENERATOR", "explode(arr)"),
     ("SELECT id + explode(arr) AS x FROM o", "VIEW_GENERATOR", "explode(arr)"),
     ("SELECT id FROM o LATERAL VIEW explode(arr) t", "VIEW_GENERATOR", "explode(arr)"),

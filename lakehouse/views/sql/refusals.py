@@ -214,6 +214,14 @@ def _check_window(parsed: Parsed, node: Expr) -> None:
         raise ViewError("VIEW_WINDOW_WITHOUT_PARTITION", what, parsed.at(node), remedy)
 
 
+def _check_group(parsed: Parsed, node: Expr) -> None:
+    """Raise if GROUP BY has several columns in brackets, or brackets without any."""
+    for key in node.expressions:
+        if isinstance(key, exp.Tuple):
+            what = "GROUP BY has brackets around its columns, or brackets without a column"
+            raise ViewError("VIEW_GROUPING_SETS", what, parsed.at(node, "GROUP"), "List the columns without brackets.")
+
+
 def _check_function(parsed: Parsed, node: Expr) -> None:
     """Raise if a function of windows stands alone."""
     name = node.meta.get(CALLED, "")
@@ -232,6 +240,7 @@ _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], None]] = {
     exp.Table: _check_table,
     exp.Lateral: _check_lateral,
     exp.Window: _check_window,
+    exp.Group: _check_group,
     exp.Func: _check_function,
 }
 """What is looked at more closely."""

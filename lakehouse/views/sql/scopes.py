@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from lakehouse.views.sql.parsing import Parsed, span_of
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Relation:
+class FromItem:
     """What an item of FROM offers.
 
     Args:
@@ -38,7 +39,7 @@ class Scope:
         visible: What names without a qualifier, and `*`, look into; the columns of USING stand there once.
     """
 
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[FromItem, ...] = ()
     visible: tuple[Output, ...] = ()
 
     def beside(self, other: "Scope") -> "Scope":
@@ -107,10 +108,17 @@ class TextReading:
     notes: list[str] = field(default_factory=list[str])
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
+    @cached_property
+    def _text(self) -> str:
+        """The text in lower case."""
+        return self.parsed.text.lower()
+
     def unique(self, name: str, type_: str | None = None) -> str:
         """A new unique name, after a name of the text."""
         stem = re.sub(r"^(?=\d)", "c", re.sub(r"[^a-z0-9_]", "_", name.lower()))[:24]
         column = f"{stem or 'c'}_{next(self._numbers)}"
+        while column in self._text:  # a lambda of the text may have this parameter
+            column = f"{stem or 'c'}_{next(self._numbers)}"
         if type_ is not None:
             self.types[column] = type_
         return column
@@ -199,8 +207,8 @@ def unknown(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
     return reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, f"The columns here are: {names}.")
 
 
-_KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.Lower, exp.Upper)
-"""Functions whose value has the type of what they are called with; of the last two that is a text."""
+_KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue)
+"""Functions whose value has the type of what they are called with."""
 
 
 def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:

@@ -25,7 +25,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED, name_of, place_of
-from lakehouse.views.sql.scopes import Common, Ctes, Relation, Scope, TextReading, type_of
+from lakehouse.views.sql.scopes import Common, Ctes, FromItem, Scope, TextReading, type_of
 from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation, rewrite, rewrite_below
 
 
@@ -169,7 +169,7 @@ class _Rows:
         is_outer = bool(lateral.args.get("outer")) or is_outer_generator(lateral.this)
         block.items = [Item(Generate(self.close(), generator, new, is_outer))]
         outputs = tuple(map(Output, names, new))
-        relation = Relation(alias.name.lower() if alias is not None else "", outputs)
+        relation = FromItem(alias.name.lower() if alias is not None else "", outputs)
         block.scope = block.scope.beside(Scope((relation,), outputs))
 
     def close(self) -> Node:
@@ -280,17 +280,17 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
     shown = table.alias or table.name
     outputs = tuple(Output(column, unique) for unique, column in names.items())
     path = () if table.alias else tuple(name.split("."))
-    return Scan(name, names, shown, place_of(table)), Scope((Relation(shown.lower(), outputs, path),), outputs)
+    return Scan(name, names, shown, place_of(table)), Scope((FromItem(shown.lower(), outputs, path),), outputs)
 
 
-def _relation(reading: TextReading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> Relation:
+def _relation(reading: TextReading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> FromItem:
     """What a subquery offers under its alias, which may rename the columns."""
     names: list[exp.Identifier] = alias.columns if alias is not None else []
     if names and len(names) != len(outputs):
         what = f"An alias names {len(names)} columns of {len(outputs)}"
         raise reading.refuse("VIEW_COLUMN_ALIASES", what, alias, "Name each of them.")
     renamed = (Output(name.name, output.column) for name, output in zip(names, outputs, strict=False))
-    return Relation(alias.name.lower() if alias is not None else "", tuple(renamed) if names else outputs)
+    return FromItem(alias.name.lower() if alias is not None else "", tuple(renamed) if names else outputs)
 
 
 def _pairs(block: Block, join: exp.Join, left: Scope, right: Scope) -> list[tuple[Output, Output]]:

@@ -177,6 +177,7 @@ def _is_counted(node: Expr) -> bool:
 
 def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     """What a name means: a column of FROM, else a name that SELECT has given, else a column of the query around."""
+    _refuse_parameter(block, name)
     meaning = resolve(block.reading, name, (block.scope,))
     path = parts_of(name)
     if meaning is None and (alias := block.aliases.get(path[0].lower())) is not None:
@@ -190,6 +191,16 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     if len(path) == 1:
         meaning.meta[SAID] = path[0].lower()
     return meaning
+
+
+def _refuse_parameter(block: Block, name: exp.Column | exp.Dot) -> None:
+    """Raise if a name is a parameter of a lambda in other letters: the tree has it as a column."""
+    within = name.find_ancestor(exp.Lambda)
+    while within is not None:
+        if any(each.name.lower() == parts_of(name)[0].lower() for each in within.expressions):
+            remedy = "Write the parameter with the same upper-case and lower-case letters everywhere."
+            raise block.reading.refuse("VIEW_LAMBDA", "The parameter of a lambda is written in two ways", name, remedy)
+        within = within.find_ancestor(exp.Lambda)
 
 
 def _exists(block: Block, node: exp.Exists) -> Expression:

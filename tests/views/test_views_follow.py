@@ -7,6 +7,7 @@ once, also join and group keys, duplicates, NULL, rows that came and went again.
 import os
 import sys
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,32 @@ def follow_one(tables: Tables, name: str, seed: int, rounds: int) -> int:
 @pytest.mark.parametrize("name", queries.QUERIES)
 def test_the_table_is_what_the_query_says(tables: Tables, name: str):
     assert follow_one(tables, name, 1, 2) >= 0
+
+
+LISTS = {"o": {"id": "int", "items": "int[]", "st": "string"}, "c": {"id": "int", "seg": "string"}}
+GENERATED = {
+    "a list": "SELECT o.id, l.item FROM o LATERAL VIEW explode(o.items) l AS item WHERE st <> 'x'",
+    "groups of a list": "SELECT l.item, count(*) AS n FROM o LATERAL VIEW explode(o.items) l AS item GROUP BY l.item",
+    "joined by a list": "SELECT t.id, c.seg FROM (SELECT o.id, l.item FROM o LATERAL VIEW explode(o.items) l AS item) t LEFT JOIN c ON t.item = c.id",
+}
+
+
+class NewRowWithList(NewRow):
+    def value(self, name: str, kind: str) -> Any:
+        if kind == "int[]" and self.random.random() > 0.1:
+            return [self.random.randint(0, 4) for _ in range(self.random.randint(0, 3))]
+        return None if kind == "int[]" else super().value(name, kind)
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_the_table_is_what_a_query_of_lists_says(name: str):
+    tables, random = Tables(LISTS), Random(name)
+    new_row = NewRowWithList(LISTS, random)
+    fill(tables, random, new_row)
+    in_spark = {table: {**columns, "items": "array<int>"} for table, columns in LISTS.items()}
+    in_spark["c"].pop("items")
+    table = ViewTable(tables, read(GENERATED[name], in_spark), Searching.JOIN)
+    assert follow(table, random, new_row, 5) > 0
 
 
 def follow_random(tables: Tables, seed: int, rounds: int) -> int:

@@ -23,11 +23,18 @@ from lakehouse.views.algebra import (
     column,
     columns,
 )
-from lakehouse.views.hops import Entry, reach
-from lakehouse.views.limits import Limit, flag, holds
-from lakehouse.views.planning import EVER, Facts, Planning, label
-from lakehouse.views.relations import Relation, select, text, unite
-from lakehouse.views.supersets import computed, filtered, generated, generator_inputs, inputs, padded
+from lakehouse.views.steps.hops import Entry, reach
+from lakehouse.views.steps.key_limits import KeyLimit, flag, holds
+from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, label
+from lakehouse.views.steps.relations import Relation, select, text, unite
+from lakehouse.views.steps.supersets import (
+    compute_columns,
+    filter_rows,
+    generate_columns,
+    generator_inputs,
+    inputs,
+    pad,
+)
 
 
 def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
@@ -39,13 +46,13 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
             return select(planning.moved_rows(node), want)
         case Extend():
             rows = planning.delta(node.node, inputs(node, want))
-            return rows and computed(node, want, rows)
+            return rows and compute_columns(node, want, rows)
         case Generate():
             rows = planning.delta(node.node, generator_inputs(node, want))
-            return rows and generated(node, want, rows)
+            return rows and generate_columns(node, want, rows)
         case Filter():
             rows = planning.delta(node.node, want)
-            return rows and filtered(planning.facts, node, rows)
+            return rows and filter_rows(planning.facts, node, rows)
         case Aggregation():
             if want <= set(node.groups):
                 return planning.delta(node.node, want)
@@ -73,21 +80,21 @@ def _entry(planning: Planning, node: Node) -> Entry:
     return Entry(lambda need: planning.delta(node, need))
 
 
-def _that_change(facts: Facts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
+def _that_change(facts: QueryFacts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
     """The entries of those items that may have changed."""
     return {k: entry for k, entry in entries.items() if facts.changes(join.items[k].node)}
 
 
 def _keys_of(
     planning: Planning, node: Aggregation | Windows, by: tuple[str, ...], why: str
-) -> tuple[str, tuple[Limit, ...]] | None:
+) -> tuple[str, tuple[KeyLimit, ...]] | None:
     """The groups or partitions with a changed row: a step, and the limit that it is."""
     planning.refuse_values(by)
     rows = planning.delta(node.node, frozenset(by))
     if rows is None:
         return None
     _, step = planning.step(rows, f"{why} of {label(node)} with a changed row")
-    return step, (Limit(step, tuple((column(name), name) for name in by)),) if by else ()
+    return step, (KeyLimit(step, tuple((column(name), name) for name in by)),) if by else ()
 
 
 def _moved_values(
@@ -170,7 +177,7 @@ def _of_full_join(planning: Planning, node: FullJoin, want: frozenset[str]) -> l
     for k, (side, other) in enumerate(((node.left, node.right), (node.right, node.left))):
         moved = planning.delta(side, want & columns(side))
         if moved is not None:
-            rows.append(padded(planning.facts, moved, want))
+            rows.append(pad(planning.facts, moved, want))
             beside = reach(planning, pairs, {k: entries[k]}, want & columns(other), EVER)
-            rows += [padded(planning.facts, each, want) for each in beside]
+            rows += [pad(planning.facts, each, want) for each in beside]
     return rows

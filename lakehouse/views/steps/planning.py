@@ -24,17 +24,17 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.limits import Limit, rows_of
 from lakehouse.views.plan import Found, Image, Step
 from lakehouse.views.printing import is_printable
-from lakehouse.views.relations import NOTHING, Relation, text
+from lakehouse.views.steps.key_limits import KeyLimit, rows_of
+from lakehouse.views.steps.relations import NOTHING, Relation, text
 
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Facts:
+class QueryFacts:
     """What is known of a query before it is planned.
 
     Args:
@@ -55,7 +55,7 @@ class Facts:
     unprintable: frozenset[str]
 
     @classmethod
-    def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "Facts":
+    def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "QueryFacts":
         """The facts of a query, of which some tables changed."""
         below = tuple(nodes_of(query.root))
         used = columns_in(*(e for node in below for e in expressions(node)))
@@ -80,9 +80,11 @@ class Facts:
         """Whether a step may compute an expression."""
         return is_printable(expression) and not columns_in(expression) & self.unprintable
 
-    def speakable(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    def sayable(self, limits: tuple[KeyLimit, ...]) -> tuple[KeyLimit, ...]:
         """The pairs of limits that a step may compute."""
-        parts = (Limit(x.step, tuple(pair for pair in x.pairs if self.can_say(pair[0])), x.null_safe) for x in limits)
+        parts = (
+            KeyLimit(x.step, tuple(pair for pair in x.pairs if self.can_say(pair[0])), x.null_safe) for x in limits
+        )
         return tuple(limit for limit in parts if limit.pairs)
 
     def null(self, column: str) -> str:
@@ -94,7 +96,7 @@ class Facts:
 class Planning(ABC):
     """One plan in the making: its steps so far, and the three readings of a node, which need each other."""
 
-    def __init__(self, facts: Facts, prefix: str) -> None:
+    def __init__(self, facts: QueryFacts, prefix: str) -> None:
         self.facts = facts
         self.steps: list[Step] = []
         self.values_before: dict[str, None] = {}
@@ -108,12 +110,12 @@ class Planning(ABC):
 
     @abstractmethod
     def superset(
-        self, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+        self, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
     ) -> Relation:
         """A superset of the values of columns in the rows of a node, in the images, that match limits."""
 
     @abstractmethod
-    def rows(self, node: Node, limits: tuple[Limit, ...], *, before: bool) -> Relation:
+    def rows(self, node: Node, limits: tuple[KeyLimit, ...], *, before: bool) -> Relation:
         """The rows of a node, now or before, that match limits, each as often as it is there; and perhaps others."""
 
     def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
@@ -125,7 +127,9 @@ class Planning(ABC):
         )
         return Relation((f"SELECT {columns or NOTHING} FROM ", Found(name)), relation.columns), name
 
-    def scan(self, scan: Scan, columns: Iterable[str], image: Image, any_of: Iterable[tuple[Limit, ...]]) -> Relation:
+    def scan(
+        self, scan: Scan, columns: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]
+    ) -> Relation:
         """Columns of an occurrence of a table, under their unique names."""
         names = tuple(sorted(columns))
         listed = ", ".join(f"{quote(scan.names[name])} AS {name}" for name in names)

@@ -24,8 +24,8 @@ RULES = {
     ),
     "D4: a change of a LEFT item stands for NULL, too": (
         "hops",
-        "variants = [values, {**of_others, **nulls}] if nulls else [values]",
-        "variants = [values]",
+        "if nulls and (rows := ",
+        "if False and (rows := ",
         ["left_group_right", "left_chain_group"],
     ),
     "D4: NULL goes on": (

@@ -22,6 +22,7 @@ from lakehouse.views.algebra import (
     Windows,
     column,
     columns,
+    columns_in,
 )
 from lakehouse.views.steps.hops import Entry, reach
 from lakehouse.views.steps.key_limits import KeyLimit, flag, holds
@@ -43,7 +44,7 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
         return None
     match node:
         case Scan():
-            return select(planning.moved_rows(node), want)
+            return select(planning.moved_rows(node, planning.facts.used & set(node.names)), want)
         case Extend():
             rows = planning.delta(node.node, inputs(node, want))
             return rows and compute_columns(node, want, rows)
@@ -77,7 +78,29 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
 
 
 def _entry(planning: Planning, node: Node) -> Entry:
-    return Entry(lambda need: planning.delta(node, need))
+    return Entry(lambda need: planning.delta(node, need), lambda need: _came_or_went(planning, node, need))
+
+
+def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
+    """Values that a node has more or fewer of than before, if it has no other columns.
+
+    A change of another column is none here: so a row that is there before and after does not count as missing. Columns
+    that no step can compute are left out, but what they are computed of counts.
+    """
+    sayable = want - planning.facts.unprintable
+    if not planning.facts.changes(node):
+        return None
+    match node:
+        case Scan():
+            return planning.moved_rows(node, want)
+        case Extend():
+            rows = _came_or_went(planning, node.node, inputs(node, want))
+            return rows and compute_columns(node, sayable, rows)
+        case Filter(node=below, where=where) | Join(items=(Item(node=below),), where=where):
+            rows = _came_or_went(planning, below, want | columns_in(*where))
+            return rows and select(filter_rows(planning.facts, Filter(below, where), rows), sayable)
+        case _:
+            return planning.delta(node, sayable)
 
 
 def _that_change(facts: QueryFacts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:

@@ -16,7 +16,7 @@ from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
 from lakehouse.views.steps.key_limits import KeyLimit
-from lakehouse.views.steps.planning import Planning, can_be_written, is_one_row, label
+from lakehouse.views.steps.planning import EVER, Planning, can_be_written, is_one_row, label
 from lakehouse.views.steps.relations import Relation, combine, print_sql, select, unite
 
 
@@ -26,11 +26,12 @@ class Entry:
 
     Args:
         rows: The rows, by the columns that are needed.
-        are_changes: Whether the rows came or went, so that a LEFT item may be missing where it was there before.
+        presence: Of changed rows, those that came or went if the item had no other columns than these: where a LEFT
+            item may be missing now, or was missing before. None of rows that did not change.
     """
 
     rows: Callable[[frozenset[str]], Relation | None]
-    are_changes: bool = True
+    presence: Callable[[frozenset[str]], Relation | None] | None = None
 
 
 class Match(Enum):
@@ -76,10 +77,10 @@ def _of_left_item(
     planning: Planning, graph: JoinGraph, item: int, entry: Entry, want: frozenset[str]
 ) -> list[Relation] | None:
     """Wanted values that a change of a LEFT item says by itself: its own, NULL, and what its ON makes equal to them."""
-    if not (graph.is_left(item) and entry.are_changes):
+    if not graph.is_left(item) or entry.presence is None:
         return None
-    of_item, classes = graph.columns[item], graph.classes
-    equal = on_equalities(graph.join.items[item].on, of_item, planning.facts.query.types)
+    of_item, classes, on = graph.columns[item], graph.classes, graph.join.items[item].on
+    equal = on_equalities(on, of_item, planning.facts.query.types)
     values: dict[str, str] = {}
     for name in want:
         others = [own for other, own in sorted(equal.items()) if classes.of(other) == classes.of(name)]
@@ -88,14 +89,27 @@ def _of_left_item(
             return None
         values[name] = value
     local = [each.expression for each in graph.local(item) if each.on == item]
-    rows = entry.rows(columns_in(*local).union(values.values()))
-    if rows is None:
-        return []
-    rows = select(rows, rows.columns, [print_sql(each) for each in local])
-    of_others = {name: value for name, value in values.items() if name not in of_item}
+    conditions = [print_sql(each) for each in local]
+    results: list[Relation] = []
+    if (rows := entry.rows(columns_in(*local).union(values.values()))) is not None:
+        results.append(select(select(rows, rows.columns, conditions), want, computed=values))
     nulls = {name: planning.facts.null(name) for name in values if name in of_item}
-    variants = [values, {**of_others, **nulls}] if nulls else [values]
-    return [select(rows, want, computed=each) for each in variants]
+    if nulls and (rows := entry.presence(columns_in(*on) & of_item)) is not None:
+        partners = _with_partner(planning, graph, item, select(rows, rows.columns, conditions))
+        results.append(select(partners, want, computed=values | nulls))
+    return results
+
+
+def _with_partner(planning: Planning, graph: JoinGraph, item: int, rows: Relation) -> Relation:
+    """Those rows of a LEFT item that a row of another item matches by its ON; all rows if no equality links one."""
+    for other in graph.neighbours(item):
+        conditions = [each.expression for each in graph.between(item, other) if each.on == item]
+        if list(key_pairs(conditions, graph.columns[other], rows.columns)):
+            given, limits = _limit_by(planning, graph, rows, conditions, item, other)
+            need = columns_in(*conditions) & graph.columns[other]
+            partners = planning.superset(graph.join.items[other].node, need, limits, EVER)
+            return combine(given, partners, [print_sql(each) for each in conditions])
+    return rows
 
 
 class _Walk:
@@ -173,20 +187,22 @@ class _Walk:
         if (entry := self._entries.get(item)) is None:
             return []
         graph, node = self._graph, self._graph.join.items[item].node
-        may_be_missing = entry.are_changes and graph.is_left(item)
         local = graph.local(item)
         need = self._needed_columns(item) | columns_in(*(each.expression for each in local))
-        if entry.are_changes and is_one_row(node) and can_be_written(node):
+        if entry.presence is not None and is_one_row(node) and can_be_written(node):
             need |= columns(node) & self._planning.facts.used
         rows = entry.rows(need)
         if rows is None:
             return []
-        of_on = select(rows, rows.columns, _print_all(each for each in local if each.on is not None))
-        matched = select(of_on, rows.columns, _print_all(each for each in local if each.on is None))
+        matched = select(rows, rows.columns, _print_all(local))
         arrivals = [_Arrival(self._said_at(item, matched, ()), Match.FOUND)]
-        refused = any(rejects_null(each.expression, graph.columns[item]) for each in local if each.on is None)
-        if may_be_missing and not refused and graph.mentions(item, self._want):
-            arrivals.append(_Arrival(self._said_at(item, of_on, (), is_null=True), Match.FOUND))
+        refuses = any(rejects_null(each.expression, graph.columns[item]) for each in local if each.on is None)
+        if entry.presence is None or not graph.is_left(item) or refuses or not graph.mentions(item, self._want):
+            return arrivals
+        of_on = columns_in(*graph.join.items[item].on) & graph.columns[item]
+        if (present := entry.presence(of_on)) is not None:
+            present = select(present, present.columns, _print_all(each for each in local if each.on is not None))
+            arrivals.append(_Arrival(self._said_at(item, present, (), is_null=True), Match.FOUND))
         return arrivals
 
     def _messages(self, child: int, item: int) -> list[_Arrival]:
@@ -227,7 +243,7 @@ class _Walk:
         ]
         given = arrival.relation
         carried = given.columns if goes_on else tuple(c for c in given.columns if c in {*map(_at, self._want)})
-        given, limits = self._keys(given, [each for each, _ in conditions], source, item)
+        given, limits = _limit_by(planning, graph, given, [each for each, _ in conditions], source, item)
         local = graph.local(item)
         need = self._needed_columns(item) | columns_in(
             *(each.expression for each in local), *(each for each, _ in conditions)
@@ -251,23 +267,24 @@ class _Walk:
                 arrivals.append(_Arrival(missing, Match.MISSING))
         return arrivals
 
-    def _keys(
-        self, given: Relation, conditions: list[Expression], source: int, item: int
-    ) -> tuple[Relation, tuple[KeyLimit, ...]]:
-        """Rows as a step whose keys limit the next item, unless that is small or nothing links them."""
-        node = self._graph.join.items[item].node
-        pairs = list(key_pairs(conditions, self._graph.columns[item], given.columns))
-        if self._planning.facts.is_small(node):
-            return given, ()
-        if not pairs:
-            self._planning.say_read_whole(node, f"no equality links it to {label(self._graph.join.items[source].node)}")
-            return given, ()
-        given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
-        computed = {f"key__{k}": print_sql(expression) for k, expression in given_keys.items()}
-        why = f"on the way from {label(self._graph.join.items[source].node)} to {label(node)}"
-        step, name = self._planning.step(select(given, {*given.columns, *computed}, computed=computed), why)
-        keys = tuple((one.sought, f"key__{k}" if k in given_keys else one.given.name) for k, one in enumerate(pairs))
-        return select(step, given.columns), (KeyLimit(name, keys, any(one.null_safe for one in pairs)),)
+
+def _limit_by(
+    planning: Planning, graph: JoinGraph, given: Relation, conditions: list[Expression], source: int, item: int
+) -> tuple[Relation, tuple[KeyLimit, ...]]:
+    """Rows as a step whose keys limit the next item, unless that is small or nothing links them."""
+    node, before = graph.join.items[item].node, graph.join.items[source].node
+    pairs = list(key_pairs(conditions, graph.columns[item], given.columns))
+    if planning.facts.is_small(node):
+        return given, ()
+    if not pairs:
+        planning.say_read_whole(node, f"no equality links it to {label(before)}")
+        return given, ()
+    given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
+    computed = {f"key__{k}": print_sql(expression) for k, expression in given_keys.items()}
+    why = f"on the way from {label(before)} to {label(node)}"
+    step, name = planning.step(select(given, {*given.columns, *computed}, computed=computed), why)
+    keys = tuple((one.sought, f"key__{k}" if k in given_keys else one.given.name) for k, one in enumerate(pairs))
+    return select(step, given.columns), (KeyLimit(name, keys, any(one.null_safe for one in pairs)),)
 
 
 def _unite_arrivals(arrivals: list[_Arrival]) -> list[_Arrival]:

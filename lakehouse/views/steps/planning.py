@@ -102,7 +102,7 @@ class Planning(ABC):
         self.values_before: dict[str, None] = {}
         self.read_whole: dict[tuple[str, str], None] = {}
         self._prefix = prefix
-        self._moved_rows: dict[int, Relation] = {}
+        self._moved_rows: dict[tuple[int, frozenset[str]], Relation] = {}
 
     @abstractmethod
     def delta(self, node: Node, want: frozenset[str]) -> Relation | None:
@@ -135,13 +135,13 @@ class Planning(ABC):
         listed = ", ".join(f"{quote(scan.names[name])} AS {name}" for name in names)
         return Relation((f"SELECT {listed or NOTHING} FROM ", rows_of(scan, names, image, any_of)), names)
 
-    def moved_rows(self, scan: Scan) -> Relation:
-        """The rows of an occurrence that changed in the columns in use: a step, made once."""
-        if id(scan) not in self._moved_rows:
-            moved = self.scan(scan, self.facts.used & set(scan.names), Image.MOVED, ())
-            why = f"rows of {label(scan)} that changed in a column in use"
-            self._moved_rows[id(scan)] = self.step(moved, why)[0]
-        return self._moved_rows[id(scan)]
+    def moved_rows(self, scan: Scan, columns: frozenset[str]) -> Relation:
+        """The rows of an occurrence that changed in some columns: a step, made once."""
+        if (id(scan), columns) not in self._moved_rows:
+            moved = self.scan(scan, columns, Image.MOVED, ())
+            names = ", ".join(sorted(scan.names[name] for name in columns))
+            self._moved_rows[id(scan), columns] = self.step(moved, f"rows of {label(scan)} that changed in {names}")[0]
+        return self._moved_rows[id(scan), columns]
 
     def say_values_before(self, node: Node, want: Iterable[str]) -> None:
         """Notes columns whose values before the change are computed as well."""

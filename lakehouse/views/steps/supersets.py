@@ -166,7 +166,7 @@ def _of_join(
     if not of_start:
         planning.say_read_whole(join.items[start].node, "nothing limits it")
     node = join.items[start].node
-    entry = Entry(lambda need: planning.superset(node, need, of_start, images), are_changes=False)
+    entry = Entry(lambda need: planning.superset(node, need, of_start, images))
     rows = reach(planning, join, {start: entry}, want, images)
     if join.items[start].side is Side.LEFT:
         rows += _without_item(planning, join, start, want, limits, images)
@@ -203,7 +203,7 @@ def _without_item(
 
 def inputs(node: Extend, want: frozenset[str]) -> frozenset[str]:
     """The columns below that wanted columns are computed of."""
-    return (want - node.new.keys()) | columns_in(*(node.new[name] for name in want & node.new.keys()))
+    return want.difference(node.new) | columns_in(*(node.new[name] for name in want & node.new.keys()))
 
 
 def compute_columns(node: Extend, want: frozenset[str], rows: Relation) -> Relation:

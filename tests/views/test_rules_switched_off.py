@@ -42,7 +42,7 @@ RULES = {
     ),
     "D7: all columns in use are compared": (
         "deltas",
-        "(columns(node) & planning.facts.used) | want | set(by)",
+        "(planning.facts.used & set(states[0].columns)) | want | set(by)",
         "want | set(by)",
         ["cte_max", "having_scalar", "count_of_counts_left", "agg_of_left_agg"],
     ),

@@ -133,9 +133,10 @@ def _moved_values(
         return None
     step, limits = keys
     planning.say_values_before(node, want - set(by))
-    names = (columns(node) & planning.facts.used) | want | set(by)
+    states = [planning.rows(node, limits, before=state) for state in (False, True)]
+    names = (planning.facts.used & set(states[0].columns)) | want | set(by)
     conditions = [*map(holds, limits)] or [flag(step)]
-    now, before = (select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True))
+    now, before = (select(rows, names, conditions) for rows in states)
     sql = text(now, " EXCEPT ALL ", before)
     back = text(before, " EXCEPT ALL ", now)
     moved = Relation(text("SELECT * FROM (", sql, ") UNION ALL SELECT * FROM (", back, ")"), now.columns)

@@ -66,6 +66,9 @@ from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Write
 
 
+# Not Dagster's `DbIOManager`: its `handle_output` deletes the slice and then writes, which on Delta is two commits.
+# Between them readers see no rows, a crash leaves none, and the feed has every row deleted and inserted. Not its
+# `UPathIOManager` either: a partition of a Delta table is no path, and a partition's key may be any text.
 class DeltaIOManager(dg.ConfigurableIOManager):
     """Every asset is a Delta table. One materialization is one commit, and the commit records what it has read.
 

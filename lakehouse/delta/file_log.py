@@ -1,9 +1,9 @@
 """The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
 
 Reads metadata only, where the table stands through the `deltalake` package; rows always go through Spark (deltalake
-misreads some table features' rows, never their log: ADR 3). What a commit says of itself is read from its own file:
-deltalake's history lists the log's directory first, so it costs the more the longer the history is (ADR 9). Files of
-this machine and of an object store are read alike (ADR 34).
+misreads some table features' rows, never their log). What a commit says of itself is read from its own file, because
+deltalake's history lists the log's directory first, so it costs the more the longer the history is. Files of this
+machine and of an object store are read alike (ADR 3).
 """
 
 import json

@@ -157,7 +157,7 @@ class Table(Declared):
 
     @property
     def all_properties(self) -> dict[str, str]:
-        """The properties of a new table: as declared, else with a feed and, with a key, deletion vectors (ADR 15)."""
+        """The properties of a new table: as declared, else with a feed and, with a key, deletion vectors (ADR 39)."""
         defaults = {FEED: "true"} | ({VECTORS: "true"} if self.key else {})
         declared = self.properties_in_lower_case
         return {name: on for name, on in defaults.items() if name.lower() not in declared} | dict(self.properties or {})

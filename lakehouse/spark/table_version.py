@@ -207,7 +207,9 @@ class TableVersion:
         return self._read(readChangeFeed="true", startingVersion=str(first), endingVersion=str(last))
 
     def _read(self, **options: str) -> DataFrame:
-        # By its path if it has one, because Connect looks a name up each time that it analyzes a plan.
+        # By its path if it has one. Connect looks a name up each time that it analyzes a plan: for an older version
+        # Delta then replays the log again, and a table that was dropped and created again would be read in the middle
+        # of a run. The location of a named table is no substitute: a catalog that grants access refuses the path.
         reader = self.spark.read.format("delta").options(**options)
         try:
             return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
@@ -219,9 +221,10 @@ class TableVersion:
     def unite(self, feeds: Sequence[DataFrame]) -> DataFrame:
         """Feeds of the table as one, each with its own versions.
 
-        Spark treats a name that a plan contains twice as one read, whatever the options, and Connect sees only whole
-        plans. A path is always a read of its own. Through Connect, feeds that were read by name are therefore evaluated
-        first.
+        Spark treats a name that a plan contains twice as one read with the options of the first (also in
+        `table_changes`), and Connect sees only whole plans: rows of one version were read twice, and those of another
+        not at all. A path is always a read of its own. Through Connect, feeds that were read by name are therefore
+        evaluated first. A view for each would have to live as long as any frame that reads it.
         """
         if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
             feeds = [feed.localCheckpoint() for feed in feeds]

@@ -116,7 +116,12 @@ def one_row_a_key(run: Run, rows: DataFrame, touched: Touched | None) -> DataFra
 
 
 KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
-"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does."""
+"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does.
+
+Rows and touched keys with such a text are refused. To write NULL and to touch both values would be right too, but eight
+modules would have to know of it. A touched key is refused also if the asset itself puts NULL in the text's place:
+the rows under NULL would remain when the source's row with the empty text is deleted.
+"""
 
 
 def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:

@@ -206,7 +206,12 @@ FUNCTIONS = frozenset(
         *("from_json", "get_json_object", "json_array_length", "json_object_keys", "schema_of_json", "to_json"),
     }
 )
-"""Functions of Spark whose value follows from their arguments alone, and from the session's time zone."""
+"""Functions of Spark whose value follows from their arguments alone, and from the session's time zone.
+
+A list of those that may be called, and not of those that may not (ADR 14): a function of the next Spark, or of a user,
+is refused until somebody has looked at it. Spark's own word, whether an expression is deterministic, can be asked only
+inside the JVM, and `current_date()` is deterministic there.
+"""
 
 
 def names_in(sql: str) -> str:

@@ -1,4 +1,9 @@
-"""The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it."""
+"""The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it.
+
+To name a cron schedule is the consent, so the schedule runs from the start. A night is one op that yields an evaluation
+of each check that it made. A run for each check would be a process for each table, and a step for each check is shown
+as skipped if the limit stops it; Dagster orders steps by their graph, and not by how long they have waited.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

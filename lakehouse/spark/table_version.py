@@ -221,10 +221,10 @@ class TableVersion:
     def unite(self, feeds: Sequence[DataFrame]) -> DataFrame:
         """Feeds of the table as one, each with its own versions.
 
-        Spark treats a name that a plan contains twice as one read with the options of the first (also in
-        `table_changes`), and Connect sees only whole plans: rows of one version were read twice, and those of another
-        not at all. A path is always a read of its own. Through Connect, feeds that were read by name are therefore
-        evaluated first. A view for each would have to live as long as any frame that reads it.
+        Spark (`RelationResolution`) takes a name that a plan contains twice for one read with the options of the first,
+        also in `table_changes`, and Connect sees only whole plans: rows of one version were read twice, and those of
+        another not at all. A path is always a read of its own. Through Connect, feeds that were read by name are
+        therefore evaluated first. A view for each would have to live as long as any frame that reads it.
         """
         if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
             feeds = [feed.localCheckpoint() for feed in feeds]

@@ -1,12 +1,11 @@
 """How far each table has read its sources, by the marks in its own commits."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from lakehouse.cli.new_code import NewCode, new_code
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import OWNER, find_cursor
@@ -16,9 +15,8 @@ from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
 
 LOOKED_BACK = 200
-"""In so many of the newest commits a mark is looked for, if no property says whose the table is."""
-
-
+"""In so many of the newest commits the marks of partitions are looked for; any mark, if no property says whose the
+table is."""
 _THREADS = 16
 """So many logs are read side by side."""
 
@@ -63,6 +61,22 @@ class SourcePosition:
     is_snapshot: bool = False
     gap: str | None = None
     problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewCode:
+    """The code of a table's asset is another than the code that computed its rows.
+
+    Args:
+        why: Which code, as half a sentence.
+        rows: How many rows the table has, all of which its next run compares; None if its log does not say that, and of
+            a table whose partitions are compared one by one.
+        partitions: The partitions that wait, each for its own next run; empty if the table has none.
+    """
+
+    why: str
+    rows: int | None
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +160,8 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     cursor = find_cursor(log, head, name, mark.partitions[:1])
     readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     newest = cursor.mark if isinstance(cursor, Known) else None
-    waits = None if code is None or newest is None else new_code(name, log, head, newest, code)
+    waits = None if code is None or newest is None else _new_code(name, log, head, newest, code)
     return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits)
-
-
-def readers(table: str, statuses: Iterable[TableStatus]) -> Iterator[tuple[TableStatus, SourcePosition]]:
-    """The tables that have read a table, each with how far."""
-    for status in statuses:
-        for reading in status.reads:
-            if reading.source == table:
-                yield status, reading
 
 
 def _mark(name: str, log: Log, head: Head) -> Mark | None:
@@ -197,3 +203,28 @@ def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]
             return SourcePosition(source, at.version, head.version, gap=reason)
         case Unread(position=position, versions=versions, since=since, gap=gap):
             return SourcePosition(source, position.version, head.version, versions, since, gap=gap)
+
+
+def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code) -> NewCode | None:
+    """What of a table waits to be compared; None if nothing does.
+
+    Args:
+        name: The asset key of the table, its parts joined by "/".
+        log: The table's log.
+        head: Where the table stands.
+        newest: The newest mark that holds.
+        code: The code of the asset as it is now.
+    """
+    if not newest.partitions:
+        why = code.why_other(newest.code)
+        return None if why is None else NewCode(why, log.live_rows(head.version))
+    marks = dict[str, Mark]()
+    for commit in islice(log.commits(head.version), LOOKED_BACK):
+        try:
+            mark = Mark.from_json(commit.user_metadata)
+        except ValueError:
+            continue
+        if mark is not None and mark.asset == name:
+            marks = dict.fromkeys(mark.partitions, mark) | marks
+    waiting = {partition: why for partition, mark in sorted(marks.items()) if (why := code.why_other(mark.code))}
+    return NewCode(next(iter(waiting.values())), None, tuple(waiting)) if waiting else None

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table
-from lakehouse.cli.shell import at_hand
+from lakehouse.cli.spark import at_hand
 from lakehouse.dagster.resources import LocalSpark, refuse_unfit, version_of_delta
 from lakehouse.server.settings import EVERYWHERE, local_settings
 from lakehouse.server.setup_errors import UnsafeSettingError

@@ -20,7 +20,7 @@ from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.log import Head, Log, Size, total
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
-from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Read
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest

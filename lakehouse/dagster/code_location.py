@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import DefinitionError, UnsupportedAnnotationError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes

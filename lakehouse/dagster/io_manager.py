@@ -50,8 +50,7 @@ from lakehouse.dagster.run_tags import (
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location, Storage, scheme_of
 from lakehouse.delta.policy import Policy, Retry
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, read_of

@@ -7,8 +7,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import leaves_out, why_redefined
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import NOTHING_READ
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, PartitionRangeError, PastRefusedError, RefreshRefusedError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 

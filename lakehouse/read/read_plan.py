@@ -20,7 +20,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import cap, unread_after, why_compared_again
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
-from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Read
 from lakehouse.errors import GO_ON_FROM, StartError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LostChangesError

@@ -13,8 +13,7 @@ from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.log import NOTHING_READ, VersionRange
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import GapError, StartError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset, PastRows

@@ -11,8 +11,7 @@ from lakehouse.cursor.definition import definition
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.policy import Policy
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.decide import Reconcile, Refuse, decision_for_all, warning_of_new_code
 from lakehouse.read.feed_trust import Source

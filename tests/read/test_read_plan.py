@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import VersionRange
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import GapError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset, PastRows

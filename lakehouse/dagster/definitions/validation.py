@@ -11,8 +11,7 @@ from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
 from lakehouse.dagster.slices import partition_columns
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import DefinitionError, MissingKeyError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes

@@ -19,8 +19,7 @@ from lakehouse.dagster.contexts import value_of
 from lakehouse.errors import LakehouseError
 from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.lifecycle import Server
-from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
-from lakehouse.server.settings import DELTA, local_settings
+from lakehouse.server.settings import DELTA, OF_THIS_MACHINE, RULES, Rule, local_settings, refuse_secrets, refuse_unsafe
 from lakehouse.server.setup_errors import NotInstalledError, OtherSparkError, VariableError
 from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line

@@ -39,11 +39,6 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
-def roots_here() -> list[Path]:
-    """The roots that the JVM of this process has."""
-    return list(_locks)
-
-
 def _alone(root: Path) -> Lock:
     rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()
@@ -111,9 +106,7 @@ def _locked_by(session: SparkSession) -> list[Path]:
         from lakehouse.server.connect import roots_of
 
         return roots_of(session)
-    from lakehouse.server.in_process import roots_here
-
-    return [*_locks_here, *roots_here()]
+    return [*_locks_here, *_locks]
 
 
 def _take(session: SparkSession, root: Path) -> None:

@@ -16,8 +16,18 @@ from lakehouse.server import in_process, jars
 from lakehouse.server.jars import class_path, delta_jars, fetch
 from lakehouse.server.jvm import MAIN, class_archive, java, java_problem, server_command
 from lakehouse.server.rendezvous import Rendezvous
-from lakehouse.server.safety import OF_THIS_MACHINE, RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
-from lakehouse.server.settings import DELTA, EVERYWHERE, driver_gib, local_settings
+from lakehouse.server.settings import (
+    DELTA,
+    EVERYWHERE,
+    OF_THIS_MACHINE,
+    RULES,
+    SECRET_KEYS,
+    SECRET_VALUES,
+    driver_gib,
+    local_settings,
+    refuse_secrets,
+    refuse_unsafe,
+)
 from lakehouse.server.setup_errors import (
     NotInstalledError,
     ServerError,

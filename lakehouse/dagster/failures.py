@@ -82,6 +82,15 @@ SILENT = 3600.0
 _WRITING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 
 
+def silence(instance: dg.DagsterInstance, record: dg.RunRecord, now: float) -> float:
+    """Seconds since the run's last event; 0 for a queued run, because a queued run emits no events."""
+    if record.dagster_run.status is DagsterRunStatus.QUEUED:
+        return 0.0
+    last = instance.get_records_for_run(record.dagster_run.run_id, limit=1, ascending=False).records
+    heard = max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in last)])
+    return now - heard
+
+
 def refuse_second_driver(
     execution: dg.AssetExecutionContext, ref: TableRef, driver_of: Callable[[], str | None]
 ) -> None:

@@ -24,19 +24,20 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.contexts import (
+    POSTPONED,
+    Postponed,
     asset_context,
-    config_of,
+    by_field,
     is_one_asset,
     keys_of_code_location,
     refuse_op,
+    source_of,
     step_key,
     to_log,
-    value_of,
 )
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
-from lakehouse.dagster.inputs import POSTPONED, Postponed, source_of
 from lakehouse.dagster.metadata import report, timing
-from lakehouse.dagster.resources import refuse_unfit
+from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
     COMPARE,
     GAP,
@@ -209,7 +210,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     execution.assets_def.keys_by_input_name[name].to_user_string(): read
                     for name, read in changes_of(execution.assets_def).items()
                 },
-                config=config_of(execution),
+                config=by_field(execution.op_execution_context.op_config),
                 request=request_by(tags, asset),
                 gap=found_by_earlier_try(tags, GAP + asset.name, execution.run.run_id),
                 compare_because=found_by_earlier_try(tags, COMPARE + asset.name, execution.run.run_id),

@@ -15,8 +15,7 @@ from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakehouse.dagster.contexts import value_of
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import DefinitionError, LakehouseError
 from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.settings import DELTA, OF_THIS_MACHINE, RULES, Rule, local_settings, refuse_secrets, refuse_unsafe
@@ -26,6 +25,20 @@ from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.session import is_connect
 
 _VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
+
+
+def value_of(text: str) -> str:
+    """A field's value. Dagster puts a variable's value in its place in runs alone; sensors and commands ask here.
+
+    Raises:
+        DefinitionError: The variable is not set.
+    """
+    if not isinstance(text, dg.EnvVar):
+        return text
+    value = text.get_value()
+    if value is None:
+        raise DefinitionError(f"A resource names the environment variable {text.env_var_name}. It is not set: set it.")
+    return value
 
 
 def refuse_unfit(session: SparkSession) -> None:

@@ -152,7 +152,7 @@ def _stamp(path: str, version: int) -> _Stamp | None:
 
     The next commit's file is looked for as well: a file system may give two changes of a directory one time.
     """
-    log = Path(path) / "_delta_log"
+    log = Path(path) / LOG
     directory = _directory(path)
     try:
         commit = (log / f"{version:020}.json").stat()
@@ -165,6 +165,6 @@ def _stamp(path: str, version: int) -> _Stamp | None:
 
 def _directory(path: str) -> int | None:
     try:
-        return (Path(path) / "_delta_log").stat().st_mtime_ns
+        return (Path(path) / LOG).stat().st_mtime_ns
     except OSError:
         return None

@@ -11,6 +11,7 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import OWNER, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
 
@@ -154,7 +155,7 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         return None
     newest = next(log.commits(head.version, head.version), None)
     written = 0 if newest is None else newest.timestamp
-    mark = _mark(name, log, head)
+    mark = _newest_mark(name, log, head)
     if mark is None:
         return TableStatus(name, head.version, written)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
@@ -164,17 +165,19 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits)
 
 
-def _mark(name: str, log: Log, head: Head) -> Mark | None:
+def mark_in(commit: Commit) -> Mark | None:
+    """The mark of a commit; None if it carries none, or a damaged one."""
+    try:
+        return Mark.from_json(commit.user_metadata)
+    except ValueError:
+        return None
+
+
+def _newest_mark(name: str, log: Log, head: Head) -> Mark | None:
     """The newest mark of the table's own asset."""
     commits = log.commits(head.version)
-    for commit in commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK):
-        try:
-            mark = Mark.from_json(commit.user_metadata)
-        except ValueError:
-            continue
-        if mark is not None and mark.asset == name:
-            return mark
-    return None
+    marks = map(mark_in, commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK))
+    return next((mark for mark in marks if mark is not None and mark.asset == name), None)
 
 
 def _in_short(error: Exception) -> str:
@@ -206,24 +209,12 @@ def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]
 
 
 def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code) -> NewCode | None:
-    """What of a table waits to be compared; None if nothing does.
-
-    Args:
-        name: The asset key of the table, its parts joined by "/".
-        log: The table's log.
-        head: Where the table stands.
-        newest: The newest mark that holds.
-        code: The code of the asset as it is now.
-    """
+    """What of a table waits to be compared, by the code of its asset as it is now; None if nothing does."""
     if not newest.partitions:
         why = code.why_other(newest.code)
         return None if why is None else NewCode(why, log.live_rows(head.version))
     marks = dict[str, Mark]()
-    for commit in islice(log.commits(head.version), LOOKED_BACK):
-        try:
-            mark = Mark.from_json(commit.user_metadata)
-        except ValueError:
-            continue
+    for mark in map(mark_in, islice(log.commits(head.version), LOOKED_BACK)):
         if mark is not None and mark.asset == name:
             marks = dict.fromkeys(mark.partitions, mark) | marks
     waiting = {partition: why for partition, mark in sorted(marks.items()) if (why := code.why_other(mark.code))}

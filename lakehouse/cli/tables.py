@@ -2,14 +2,12 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place, at, columns, definitions
-from lakehouse.cli.table_status import SourcePosition, TableStatus, table_statuses
-from lakehouse.cursor.mark import Mark
+from lakehouse.cli.table_status import SourcePosition, TableStatus, mark_in, table_statuses
 from lakehouse.delta.commit_info import Commit, Rows, count_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
@@ -92,18 +90,8 @@ class Change:
     run: str | None
 
 
-def changes(table: str, log: Log, after: int | None, upto: int | None) -> list[Change]:
-    """The commits `(after, upto]` of a table, oldest first.
-
-    Args:
-        table: Its name.
-        log: Its log.
-        after: The version behind which they begin; None for the last ten.
-        upto: The last version; None for the newest.
-
-    Raises:
-        ReadError: There is no table, or it has no such versions.
-    """
+def _changes(table: str, log: Log, after: int | None, upto: int | None) -> list[Change]:
+    """The commits `(after, upto]` of a table, oldest first; without `after` the last ten."""
     head = log.head()
     if head is None:
         raise ReadError(f"There is no table '{table}'.", "Nothing was read. `lakehouse status` lists the tables.")
@@ -118,10 +106,7 @@ def changes(table: str, log: Log, after: int | None, upto: int | None) -> list[C
 
 
 def _change(commit: Commit) -> Change:
-    try:
-        mark = Mark.from_json(commit.user_metadata)
-    except ValueError:
-        mark = None
+    mark = mark_in(commit)
     return Change(commit.version, commit.timestamp, commit.operation, commit.rows, None if mark is None else mark.run)
 
 
@@ -134,20 +119,12 @@ def _add_changes_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_changes(given: Namespace) -> Answer:
-    listed = changes(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
+    listed = _changes(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
     rows = [_CHANGES] + [
         (str(change.version), at(change.committed), change.operation, str(change.rows), change.run or "")
         for change in listed
     ]
     return Answer({"table": given.table, "changes": [asdict(change) for change in listed]}, "\n".join(columns(rows)))
-
-
-def readers(table: str, statuses: Iterable[TableStatus]) -> Iterator[tuple[TableStatus, SourcePosition]]:
-    """The tables that have read a table, each with how far."""
-    for status in statuses:
-        for reading in status.reads:
-            if reading.source == table:
-                yield status, reading
 
 
 def _add_readers_arguments(parser: ArgumentParser) -> None:
@@ -160,7 +137,7 @@ def _run_readers(given: Namespace) -> Answer:
     logs = logs_of(given)
     log_of(given.table, logs)
     statuses = table_statuses(logs)
-    listed = list(readers(given.table, statuses))
+    listed = [(status, each) for status in statuses for each in status.reads if each.source == given.table]
     problems = {status.name: status.problem for status in statuses if status.problem and status.name != given.table}
     rows = [_READERS, *(_reader(status, reading) for status, reading in listed)]
     last = [f"{count_of(len(listed), 'reader')}.", *(f"{name} may be another: {why}" for name, why in problems.items())]

@@ -151,7 +151,6 @@ def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
     Args:
         directory: Where the jars are.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
-        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
     """
     return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
 

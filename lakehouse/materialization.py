@@ -78,10 +78,11 @@ def begin(
         now: When it began, in milliseconds since the epoch; the clock's time if None.
 
     Raises:
-        PastRefusedError, RefreshRefusedError: A full refresh of a history, or of a table that is kept from extracts.
-        PartitionRangeError: Several partitions of an asset that reads changes.
-        UnsafeTableError, ForeignTableError: The table cannot be written.
-        UnreadableLogError, NewerMarkError: Its log or its marks cannot be understood.
+        HistoryError (PAST_REFUSED), ExtractError (REFRESH_REFUSED): A full refresh of a history, or of a table that is
+            kept from extracts.
+        ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
+        TableError (UNSAFE_TABLE, FOREIGN_TABLE): The table cannot be written.
+        UnreadableLogError, ReadError (NEWER_MARK): Its log or its marks cannot be understood.
     """
     log = asset.ref.log(spark)
     head = log.head()
@@ -212,8 +213,8 @@ class Materialization:
         """The changes of the source since the table's own position.
 
         Raises:
-            GapError: The changes can no longer be read, and the table may not be compared instead.
-            RestateRefusedError: The history cannot be restated from the moment that a run tag names.
+            ReadError (GAP): The changes can no longer be read, and the table may not be compared instead.
+            HistoryError (RESTATE_REFUSED): The history cannot be restated from the moment that a run tag names.
         """
         archive_ref = None if read.archive is None else archive(read.archive)
         if self.run.request.restate_from is not None:

@@ -147,7 +147,7 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         code: The code of its asset as it is now; None if it is unknown, or if nothing is compared for it.
 
     Raises:
-        UnreadableLogError, NewerMarkError: Its log cannot be read, or its mark cannot be understood.
+        UnreadableLogError, ReadError (NEWER_MARK): Its log cannot be read, or its mark cannot be understood.
     """
     log = logs[name]
     head = log.head()

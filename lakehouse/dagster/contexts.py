@@ -14,7 +14,7 @@ from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
-from lakehouse.errors import SourceMissingError
+from lakehouse.errors import ReadError
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.listeners import Listener, Message, Notice
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -122,7 +122,7 @@ def source_of(
         reader: The asset that reads, for messages.
 
     Raises:
-        SourceMissingError: There is no table.
+        ReadError (SOURCE_MISSING): There is no table.
     """
     upstream = context.upstream_output
     table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
@@ -130,7 +130,7 @@ def source_of(
     log = ref.log(session)
     head = log.head()
     if head is None:
-        raise SourceMissingError(reader, ref.name, ref.location)
+        raise ReadError.source_missing(reader, ref.name, ref.location)
     slice_ = None
     if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
         slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)

@@ -164,9 +164,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The Spark session of the tables that this manager writes, with the settings that every run needs.
 
         Raises:
-            VersionError: Its Spark, or its Delta, has not been tested with this library.
-            OtherSparkError: Its client, or Delta's jars, are for another version of Spark.
-            UnsafeSettingError: It has a setting under which rows could be lost.
+            SetupError (VERSION): Its Spark, or its Delta, has not been tested with this library.
+            SetupError (OTHER_SPARK): Its client, or Delta's jars, are for another version of Spark.
+            SetupError (UNSAFE_SETTING): It has a setting under which rows could be lost.
         """
         session = cast("SparkSession", self.spark.spark_session)
         if session is not self._prepared:
@@ -184,7 +184,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The session, once no other JVM can write below a root on this machine.
 
         Raises:
-            ServerError: Another JVM has the root.
+            SetupError (SERVER): Another JVM has the root.
         """
         session, location = self.session(), self.location
         if location.storage is Storage.FILES:

@@ -8,7 +8,7 @@ from lakehouse.cursor.definition import leaves_out, why_redefined
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.table import Read, Table
-from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, PartitionRangeError, PastRefusedError, RefreshRefusedError
+from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, ExtractError, HistoryError, ReadError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 
 REFRESH_REMEDY = (
@@ -135,18 +135,19 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
     """Refuses what no run of the asset can do.
 
     Raises:
-        PartitionRangeError: Several partitions of an asset that reads changes.
-        PastRefusedError, RefreshRefusedError: A full refresh of a history, or of a table that is kept from extracts.
+        ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
+        HistoryError (PAST_REFUSED), ExtractError (REFRESH_REFUSED): A full refresh of a history, or of a table that is
+            kept from extracts.
     """
     if asset.incremental and len(partitions) > 1:
-        raise PartitionRangeError(asset.name, partitions)
+        raise ReadError.partition_range(asset.name, partitions)
     if request.compare is None:
         return
     match asset.past:
         case PastRows.KEPT:
-            raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
+            raise HistoryError.past_refused(asset.name, of_extracts=not asset.incremental)
         case PastRows.DELIVERED:
-            raise RefreshRefusedError(asset.name)
+            raise ExtractError.refresh_refused(asset.name)
         case PastRows.COMPUTED | PastRows.APPENDED:
             return
 

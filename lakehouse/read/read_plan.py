@@ -21,7 +21,7 @@ from lakehouse.cursor.unread import cap, unread_after, why_compared_again
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
 from lakehouse.delta.table import Read
-from lakehouse.errors import GO_ON_FROM, StartError
+from lakehouse.errors import GO_ON_FROM, ReadError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset
 from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
@@ -183,7 +183,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
     """What a run reads of an input, and why.
 
     Raises:
-        StartError: The read should start outside the source's history.
+        ReadError (START): The read should start outside the source's history.
         UnreadableLogError: A commit in the middle of the range is missing, or a log cannot be read.
     """
     asset, read, position = facts.asset, facts.read, facts.position
@@ -227,15 +227,15 @@ def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> in
     """The version after which a first read starts.
 
     Raises:
-        StartError: A start outside the history, unless the input is clamped.
+        ReadError (START): A start outside the history, unless the input is clamped.
     """
     if isinstance(read.start, int):
         if read.start > head.version and not read.clamp:
-            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
+            raise ReadError.start(asset, name, f"version {read.start}", f"ends at version {head.version}")
         if commits_between(log, name, read.start, head.version) is None:
             oldest = min(commit.version for commit in log.commits(head.version))
             if not read.clamp:
-                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+                raise ReadError.start(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
             return oldest - 1
         return min(read.start, head.version)
     assert not isinstance(read.start, str)
@@ -244,9 +244,9 @@ def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> in
     commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
     until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
     if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
-        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
+        raise ReadError.start(asset, name, read.start.isoformat(), "has no commit that late")
     if not until and commits[0].version > 0 and not read.clamp:
-        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+        raise ReadError.start(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
     return until[-1].version if until else commits[0].version - 1
 
 
@@ -323,7 +323,7 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
     """A refusal, unless a run tag names the version from which the changes are read then.
 
     Raises:
-        StartError: The source ends before that version.
+        ReadError (START): The source ends before that version.
     """
     position, head = facts.position, facts.source.head
     after = NOTHING_READ if position is None or position.table != head.table_id else position.version
@@ -335,6 +335,8 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
         return Refuse(twice, cure, after)
     if start > head.version:
         tag = f"{GO_ON_FROM}{facts.asset.name}"
-        raise StartError(facts.asset.name, facts.name, f"version {start}", f"ends at version {head.version}", tag=tag)
+        raise ReadError.start(
+            facts.asset.name, facts.name, f"version {start}", f"ends at version {head.version}", tag=tag
+        )
     position = Position(head.table_id, start, mapped=facts.source.at.mapped)
     return _read_after(replace(facts, position=position, go_on_from=None, refusal=reason), position)

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakehouse.errors import SetupError
 from lakehouse.server.jars import class_path
 from lakehouse.server.rendezvous import SCRATCH
-from lakehouse.server.setup_errors import UnsafeSettingError
 from lakehouse.spark.session import REQUIRED
 
 # What the library relies on wherever Spark runs; all of it can be set on a running session.
@@ -195,7 +195,7 @@ def refuse_unsafe(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) ->
         rules: What they may be; `RULES + OF_THIS_MACHINE` for the server of local tables.
 
     Raises:
-        UnsafeSettingError: With one sentence for each setting that is not.
+        SetupError (UNSAFE_SETTING): With one sentence for each setting that is not.
     """
     problems = [
         problem
@@ -204,14 +204,14 @@ def refuse_unsafe(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) ->
         if (problem := rule.problem(key, value)) is not None
     ]
     if problems:
-        raise UnsafeSettingError(problems)
+        raise SetupError.unsafe_setting(problems)
 
 
 def refuse_secrets(settings: Mapping[str, str]) -> None:
     """Refuses secrets among settings that Dagster stores with every run and shows in its pages.
 
     Raises:
-        UnsafeSettingError: With one sentence, without the value, for each secret.
+        SetupError (UNSAFE_SETTING): With one sentence, without the value, for each secret.
     """
     problems = [
         f"{key} looks like a secret, and settings given here are stored with every run and shown in Dagster. "
@@ -220,4 +220,4 @@ def refuse_secrets(settings: Mapping[str, str]) -> None:
         if (re.search(SECRET_KEYS, key) and not _POINTERS.search(key)) or re.search(SECRET_VALUES, value)
     ]
     if problems:
-        raise UnsafeSettingError(problems)
+        raise SetupError.unsafe_setting(problems)

@@ -14,7 +14,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Log, Size, newest_first
 from lakehouse.delta.text import name_parts, quote
-from lakehouse.errors import LakehouseError, SourceDeniedError, UnreadableLogError, ViewError
+from lakehouse.errors import LakehouseError, ReadError, UnreadableLogError
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line, said_by
 from lakehouse.spark.session import is_connect
 
@@ -86,14 +86,16 @@ class SparkLog:
         columns = ("* EXCEPT (timestamp)", "unix_millis(timestamp) AS timestamp")
         rows = self._answer(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}", *columns)
         if rows is None:
-            raise UnreadableLogError(self._table, "there is no table of this name any more", READ_IT_LATER)
+            raise UnreadableLogError.unreadable_log(
+                self._table, "there is no table of this name any more", READ_IT_LATER
+            )
         return rows
 
     def _answer(self, statement: str, *columns: str) -> list[Row] | None:
         """The rows of a statement about the table; None if there is no table.
 
         Raises:
-            ViewError: The name is that of a view.
+            ReadError (VIEW): The name is that of a view.
             UnreadableLogError: Spark cannot answer, whether Delta refuses or the connection is lost.
         """
         try:
@@ -105,9 +107,9 @@ class SparkLog:
             if Meaning.TABLE_MISSING in meanings:
                 return None
             if Meaning.IS_VIEW in meanings:
-                raise ViewError(self._table, self._identifier) from error
+                raise ReadError.view(self._table, self._identifier) from error
             remedy = BRING_IT_BACK if Meaning.LOG_BROKEN in meanings else READ_IT_LATER
-            raise UnreadableLogError(self._table, first_line(error), remedy) from error
+            raise UnreadableLogError.unreadable_log(self._table, first_line(error), remedy) from error
 
 
 def _commit(row: Row) -> Commit:
@@ -216,7 +218,7 @@ class TableVersion:
         except Exception as error:
             if Meaning.FILE_REFUSED not in diagnose(error):
                 raise
-            raise SourceDeniedError(self.ref.name, self.version, self.ref.location, first_line(error)) from error
+            raise ReadError.source_denied(self.ref.name, self.version, self.ref.location, first_line(error)) from error
 
     def unite(self, feeds: Sequence[DataFrame]) -> DataFrame:
         """Feeds of the table as one, each with its own versions.

@@ -11,7 +11,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.statements import Skip, Statement
-from lakehouse.errors import DefinitionError, MissingKeyError, WriteError
+from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import SourceRead
@@ -137,7 +137,7 @@ class Aggregate(Write):
         """Refuses groups that are not the table's key, and partitions that are no groups."""
         groups, key = fold(self.groups), run.table.key_columns
         if not key:
-            raise MissingKeyError(run.name, "Aggregate")
+            raise DefinitionError.missing_key(run.name, "Aggregate")
         if groups != fold(key):
             raise WriteError(
                 f"'{run.name}' groups by {', '.join(self.groups)}, and the key of its table is {', '.join(key)}.",

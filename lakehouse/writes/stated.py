@@ -78,7 +78,7 @@ def plan_rows(
         recompute: Whether the rows are compared, and a mark is written, although no source has changes.
 
     Raises:
-        SchemaError: The rows do not fit the table.
+        WriteError (SCHEMA): The rows do not fit the table.
     """
     check_new(run.name, write.rows, run.table, head)
     partition_columns = run.table.partitioned_by(head)
@@ -155,7 +155,7 @@ def refuse_empty_keys(asset: str, touched: Touched, partition_columns: Collectio
         partition_columns: What the table is partitioned by; empty if it is not partitioned.
 
     Raises:
-        BrokenPromiseError: A key that the write is about has an empty text there.
+        WriteError (BROKEN_PROMISE): A key that the write is about has an empty text there.
     """
     keys = touched.touched
     if isinstance(keys, EveryKey) or not fold(touched.columns) & fold(partition_columns):

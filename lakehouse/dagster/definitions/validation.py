@@ -12,7 +12,7 @@ from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
 from lakehouse.dagster.slices import partition_columns
 from lakehouse.delta.table import Read, Table
-from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
@@ -62,7 +62,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
     Raises:
         DefinitionError: A definition that could never work; docs/how-to/definitions.md lists them.
-        VersionError: This version of Dagster is not tested.
+        SetupError (VERSION): This version of Dagster is not tested.
     """
     given = with_each_once(definitions)
     return validate_location(given, code_location_of(given))
@@ -157,7 +157,7 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     _refuse_inline_checks(asset, name)
     kind.refuse(table.declaration)
     if kind.needs_key and not declared.key_columns:
-        raise MissingKeyError(name, kind.__name__)
+        raise DefinitionError.missing_key(name, kind.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, declared, asset.partitions_def)
         _refuse_ranges(table, asset)

@@ -29,6 +29,7 @@ from lakehouse.read.decide import (
     Reconcile,
     Refuse,
     comparison_by,
+    decision_by_policy,
     decision_for_all,
     refuse_request,
     warning_of_new_code,
@@ -91,7 +92,7 @@ def begin(
     parts = definition(asset.table, slice, reads or {}, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is not None:
-        together = Reconcile(compare_because)
+        together = decision_by_policy(asset, Reconcile(compare_because))
     run = Run(
         asset=asset,
         run_id=run_id,

@@ -62,6 +62,10 @@ class Limits:
     commits_ahead: int = 64
     """Commits that a run with `max_versions` or `max_bytes` reads first to find where its batch ends; then it reads
     twice as many more. Not measured alone."""
+    changes_to_count: int = 250_000
+    """Images of changed rows from which on a run asks how many rows their source has. Fewer come to the driver."""
+    changes_of_row: float = 0.5
+    """Images of changed rows, for each row of their source, from which on everything is read instead of the changes."""
     replaced_predicates: int = 10
     """Commits whose predicates select the rows of a feed; more predicates cost more to evaluate."""
 

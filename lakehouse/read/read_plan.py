@@ -18,13 +18,23 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import cap, unread_after, why_compared_again
-from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.commit_info import NO_ROWS, SCHEMA_CHANGES, Commit
+from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
 from lakehouse.delta.table import Read
 from lakehouse.errors import GO_ON_FROM, ReadError
 from lakehouse.read.archive import Archived, Unanswered
-from lakehouse.read.asset import Asset
-from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
+from lakehouse.read.asset import Asset, PastRows
+from lakehouse.read.decide import (
+    PARTIAL_REMEDY,
+    Reconcile,
+    Refuse,
+    append_remedy,
+    decision_by_policy,
+    may_compare,
+    recomputes,
+    remedy,
+)
 from lakehouse.read.feed_trust import Source, why_disbelieved, why_off
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableVersion
@@ -196,7 +206,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
             pass
     again = why_compared_again(facts.cursor)
     if again is not None and recomputes(asset, read):
-        return Reconcile(again)
+        return decision_by_policy(asset, Reconcile(again))
     if position is None or position.is_snapshot:
         return _first_read(facts)
     mark = facts.cursor.mark if isinstance(facts.cursor, Known) else None
@@ -204,7 +214,9 @@ def read_plan(facts: InputFacts) -> ReadPlan:
         more = read_in(mark.definition, facts.name, read)
         if more is not None:
             reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
-            return Reconcile(reason) if recomputes(asset, read) else _refuse(facts, reason, remedy(asset, read))
+            if recomputes(asset, read):
+                return decision_by_policy(asset, Reconcile(reason))
+            return _refuse(facts, reason, remedy(asset, read))
     elif position.mapped is None:  # an earlier version did not say which, and is believed once
         position = replace(position, mapped=facts.source.at.mapped)
     if position.table == facts.source.head.table_id and position.mapped != facts.source.at.mapped:
@@ -284,7 +296,28 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
     off = why_off(source.log, source.head, batch.included, backlog.commits)
     if off is not None:
         return _without_feed(facts, position, off)
-    return ReadFeed(facts, batch) if batch.changing else ReadNothing(facts, batch)
+    if not batch.changing:
+        return ReadNothing(facts, batch)
+    dear = _why_dear(facts, batch)
+    return ReadFeed(facts, batch) if dear is None else Reconcile(dear)
+
+
+def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
+    """Why everything takes less work than the changes; None if it does not, or if the policy leaves no choice.
+
+    Of several inputs nobody knows before the function is called whether the changes of one concern many rows.
+    """
+    asset, at = facts.asset, batch.at
+    may_choose = asset.policy.chosen_refresh == "auto" and len(asset.inputs) == 1 and at.where is None
+    if not may_choose or asset.past is not PastRows.COMPUTED or not facts.read.is_whole or batch.behind:
+        return None
+    images = sum((commit.rows for commit in batch.changing), NO_ROWS).images
+    if images is None or images < limits().changes_to_count:
+        return None
+    rows = facts.source.log.live_rows(at.version)
+    if rows is None or images < rows * limits().changes_of_row:
+        return None
+    return f"its log tells {images:,} images of changed rows, and it has {rows:,} rows, so all rows take less work"
 
 
 def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked: str | None = None) -> ReadPlan:
@@ -314,7 +347,7 @@ def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked:
 
 def _without_changes(facts: InputFacts, reason: str) -> ReadPlan:
     """Everything is compared if the table allows it."""
-    if may_compare(facts.asset.past, facts.asset.table, facts.read):
+    if may_compare(facts.asset.past, facts.asset.table, facts.read, facts.asset.policy):
         return Reconcile(reason)
     return _refuse(facts, reason, remedy(facts.asset, facts.read))
 

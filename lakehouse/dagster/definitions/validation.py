@@ -134,6 +134,23 @@ def _refuse_ranges(table: AssetTable, asset: dg.AssetsDefinition) -> None:
         )
 
 
+def _refuse_full(table: AssetTable) -> None:
+    """Refuses `refresh="full"` of a table whose rows cannot be computed again; of a manager the word does not count."""
+    if table.declared.policy.refresh != "full":
+        return
+    if table.kind.past in (PastRows.APPENDED, PastRows.KEPT):
+        raise DefinitionError(
+            f"Asset '{table.name}' has the policy refresh='full', and its {table.kind.__name__} keeps the rows of "
+            f"earlier runs, so its table cannot be computed again. Leave the word out."
+        )
+    for name, read in table.changes.items():
+        if not read.is_whole:
+            raise DefinitionError(
+                f"Asset '{table.name}' has the policy refresh='full', and its input '{name}' leaves changes out "
+                f"(Read(start=..., exclude_operations=...)), so what is left out would come in. Leave one of them out."
+            )
+
+
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
     """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
     directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
@@ -156,6 +173,7 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     kind = table.kind
     _refuse_inline_checks(asset, name)
     kind.refuse(table.declaration)
+    _refuse_full(table)
     if kind.needs_key and not declared.key_columns:
         raise DefinitionError.missing_key(name, kind.__name__)
     if asset.partitions_def is not None:

@@ -25,8 +25,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.delta.log import VersionRange
     from lakehouse.delta.policy import Policy, Retry
-    from lakehouse.delta.read_options import Read
-    from lakehouse.delta.table import Table
+    from lakehouse.delta.table import Read, Table
     from lakehouse.errors import LakehouseError
     from lakehouse.read.changes import Changes, touched_by
     from lakehouse.read.touched import Touched
@@ -83,8 +82,7 @@ _HOMES = {
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "delta.log": ("VersionRange",),
     "delta.policy": ("Policy", "Retry"),
-    "delta.read_options": ("Read",),
-    "delta.table": ("Table",),
+    "delta.table": ("Read", "Table"),
     "errors": ("LakehouseError",),
     "read.changes": ("Changes", "touched_by"),
     "read.touched": ("Touched",),

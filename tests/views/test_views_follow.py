@@ -7,6 +7,7 @@ once, also join and group keys, duplicates, NULL, rows that came and went again.
 import os
 import sys
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,32 @@ def test_the_table_is_what_the_query_says(tables: Tables, name: str):
     assert follow_one(tables, name, 1, 2) >= 0
 
 
+LISTS = {"o": {"id": "int", "items": "int[]", "st": "string"}, "c": {"id": "int", "seg": "string"}}
+GENERATED = {
+    "a list": "SELECT o.id, l.item FROM o LATERAL VIEW explode(o.items) l AS item WHERE st <> 'x'",
+    "groups of a list": "SELECT l.item, count(*) AS n FROM o LATERAL VIEW explode(o.items) l AS item GROUP BY l.item",
+    "joined by a list": "SELECT t.id, c.seg FROM (SELECT o.id, l.item FROM o LATERAL VIEW explode(o.items) l AS item) t LEFT JOIN c ON t.item = c.id",
+}
+
+
+class NewRowWithList(NewRow):
+    def value(self, name: str, kind: str) -> Any:
+        if kind == "int[]" and self.random.random() > 0.1:
+            return [self.random.randint(0, 4) for _ in range(self.random.randint(0, 3))]
+        return None if kind == "int[]" else super().value(name, kind)
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_the_table_is_what_a_query_of_lists_says(name: str):
+    tables, random = Tables(LISTS), Random(name)
+    new_row = NewRowWithList(LISTS, random)
+    fill(tables, random, new_row)
+    in_spark = {table: {**columns, "items": "array<int>"} for table, columns in LISTS.items()}
+    in_spark["c"].pop("items")
+    table = ViewTable(tables, read(GENERATED[name], in_spark), Searching.JOIN)
+    assert follow(table, random, new_row, 5) > 0
+
+
 def follow_random(tables: Tables, seed: int, rounds: int) -> int:
     random = Random(seed)
     new_row = NewRow(random_queries.SCHEMAS, random)
@@ -88,11 +115,14 @@ def test_the_table_is_what_a_query_of_tpch_says(warehouse: Tables, number: int):
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_the_tables_are_what_many_queries_say(tables: Tables, random_tables: Tables, warehouse: Tables):
+def test_the_tables_are_what_many_queries_say(
+    tables: Tables, random_tables: Tables, warehouse: Tables, capsys: pytest.CaptureFixture[str]
+):
     right = dict.fromkeys(("operators", "random", "tpch"), 0)
     for seed in range(START, START + EXAMPLES):
         right["operators"] += sum(follow_one(tables, name, seed, 4) for name in queries.QUERIES)
         right["random"] += sum(follow_random(random_tables, 20 * seed + k, 4) for k in range(20))
         right["tpch"] += sum(follow_warehouse(warehouse, number, seed, 2) for number in tpch.QUERIES)
-        sys.stderr.write(f"\nseeds {START} to {seed}: {right}")
+        with capsys.disabled():
+            sys.stdout.write(f"\nseeds {START} to {seed}: right steps {right}\n")
     assert all(right.values())

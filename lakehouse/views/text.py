@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakehouse.errors.views import PlaceInText, ViewError
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -64,3 +66,10 @@ class ViewText:
     def input_of(self, table: str) -> str:
         """The name of the input that is a table of the text."""
         return self.inputs.get(table.lower(), table)
+
+
+def view_error(code: str, what: str, remedy: str, text: str, offset: int, origin: Origin) -> ViewError:
+    """The refusal of a text at a place of its own."""
+    line, column = origin.line_and_column(text, offset)
+    words = text[offset:].split("\n", maxsplit=1)[0][:40]
+    return ViewError(code, what, PlaceInText(line, column, words, origin.file), remedy)

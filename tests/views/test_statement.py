@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.sql.statement import (
+from lakehouse.views.files.statement import (
     DeclaredColumn,
     Expectation,
     Statement,

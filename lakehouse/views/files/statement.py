@@ -299,7 +299,7 @@ def _refuse_unknown_columns(reader: TokenReader, statement: Statement, clauses: 
 
 def _with_query(reader: TokenReader, statement: Statement) -> Statement:
     """The statement with its query, after which nothing but a semicolon may come."""
-    if reader.is_at_end:
+    if reader.is_at_end or reader.peek_symbol(";"):
         reader.refuse_next("the query")
     begin = last = reader.take()
     while not reader.is_at_end and not reader.peek_symbol(";"):

@@ -184,8 +184,7 @@ class Materialization:
     def pin(self, source: Source) -> None:
         """Records the version of a snapshot input, without reading a row of it."""
         self._sizes.append(source.log.size())
-        at = Position(source.head.table_id, source.head.version, is_snapshot=True, mapped=source.at.mapped)
-        self.run = replace(self.run, snapshot_inputs={**self.run.snapshot_inputs, source.at.ref.name: at})
+        self.run = replace(self.run, snapshots={**self.run.snapshots, source.at.ref.name: source.at})
 
     def facts(self, source: Source, read: Read, archive: Archive | None) -> InputFacts:
         """What is known of an input before a row of it is read.

@@ -16,7 +16,7 @@ from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
-from lakehouse.spark.table_version import TableRef
+from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import partition_types
 
 
@@ -32,7 +32,7 @@ class Run:
         head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
         former_reads: The positions of sources that an `Append` no longer reads, because its rows from them stay.
-        snapshot_inputs: The positions of the inputs read as a plain `DataFrame`.
+        snapshots: The sources read as a plain `DataFrame`, by their names.
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
@@ -56,7 +56,7 @@ class Run:
     aliases: frozenset[str] = frozenset()
     changes: tuple[SourceRead, ...] = ()
     former_reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
-    snapshot_inputs: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    snapshots: Mapping[str, TableVersion] = field(default_factory=dict[str, TableVersion])
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
     reconcile: Reconcile | None = None
@@ -119,6 +119,14 @@ class Run:
     def within(self, schema: StructType, prefix: str = "") -> str | None:
         """The condition that a row belongs to the run's partitions; None if the run writes the whole table."""
         return None if self.slice is None else self.slice.predicate(partition_types(schema), prefix)
+
+    @property
+    def snapshot_inputs(self) -> dict[str, Position]:
+        """The positions of the sources read as a plain `DataFrame`."""
+        return {
+            name: Position(at.table_id, at.version, is_snapshot=True, mapped=at.mapped)
+            for name, at in self.snapshots.items()
+        }
 
     @property
     def reads(self) -> dict[str, Position]:
@@ -227,7 +235,8 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
     reads = run.cursor.reads
     if source in reads or run.asset.past is not PastRows.APPENDED:
         return reads.get(source)
-    former = [at for was, at in reads.items() if was not in run.asset.inputs]
+    current = frozenset(run.asset.inputs.values())
+    former = [at for was, at in reads.items() if was not in current]
     return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
 
 
@@ -235,7 +244,7 @@ def former_reads(run: Run) -> dict[str, Position]:
     """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
     if run.asset.past is not PastRows.APPENDED:
         return {}
-    read = {changes.name for changes in run.changes} | run.snapshot_inputs.keys()
+    read = {changes.name for changes in run.changes} | run.snapshots.keys()
     tables = {changes.source_at.table_id for changes in run.changes}
     return {
         name: at

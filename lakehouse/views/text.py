@@ -1,10 +1,10 @@
 """The text of a view as its author wrote it, and where it stands, so that a message can point into a file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakehouse.errors.views import PlaceInText, ViewError
+from lakehouse.errors.views import TextPlace, ViewError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,10 @@ class Origin:
     line: int = 1
     column: int = 1
 
-    def line_and_column(self, text: str, offset: int) -> tuple[int, int]:
-        """The line and the column of a character of the text, counted in the file."""
-        before = text[:offset]
-        lines = before.count("\n")
-        column = len(before) - before.rfind("\n")
-        return self.line + lines, column if lines else self.column + column - 1
+    def after(self, text: str, offset: int) -> "Origin":
+        """Where the rest of a text begins that begins here."""
+        lines, column = text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset)
+        return Origin(self.file, self.line + lines, column if lines else self.column + column - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ class ViewText:
         inputs: The input behind each table that the text names, by the name in lower case. A table that is not in it is
             the input of the same name.
         columns: The columns that a head declares, in order; empty if the query alone decides.
+        touch: The columns of the result by which changes are followed; empty if the text decides.
     """
 
     text: str
@@ -62,6 +61,7 @@ class ViewText:
     origin: Origin = Origin()
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     columns: tuple[OutputColumn, ...] = ()
+    touch: tuple[str, ...] = ()
 
     def input_of(self, table: str) -> str:
         """The name of the input that is a table of the text."""
@@ -69,7 +69,18 @@ class ViewText:
 
 
 def view_error(code: str, what: str, remedy: str, text: str, offset: int, origin: Origin) -> ViewError:
-    """The refusal of a text at a place of its own."""
-    line, column = origin.line_and_column(text, offset)
-    words = text[offset:].split("\n", maxsplit=1)[0][:40]
-    return ViewError(code, what, PlaceInText(line, column, words, origin.file), remedy)
+    """The refusal of a text at one of its characters."""
+    end = text.find("\n", offset)
+    place = TextPlace.of(text, offset, len(text) if end < 0 else end)
+    return placed(ViewError(code, what, place, remedy), origin)
+
+
+def placed(error: ViewError, origin: Origin, asset: str | None = None) -> ViewError:
+    """The refusal of a text, with the place in its file, and the asset that the text makes."""
+    view = None if asset is None else f"View '{asset}'"
+    where = " in ".join(part for part in (view, origin.file) if part is not None)
+    at = error.place
+    if at is not None:
+        column = at.column if at.line > 1 else origin.column + at.column - 1
+        at = replace(at, line=origin.line + at.line - 1, column=column)
+    return ViewError(error.code, f"{where}: {error.what}" if where else error.what, at, error.remedy)

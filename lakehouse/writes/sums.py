@@ -16,6 +16,7 @@ from lakehouse.errors import SchemaError
 from lakehouse.read.content import BEFORE, CHANGE, DELETE, SourceRead
 from lakehouse.spark.exactness import inexact_in_sql
 from lakehouse.spark.types import INTEGERS
+from lakehouse.views.functions import ROW_FUNCTIONS
 
 COUNT, INEXACT = "__lakehouse_count", "__lakehouse_inexact"
 
@@ -152,61 +153,6 @@ WORDS = frozenset(
     }
 )
 """What may stand before a bracket without being a function, and forms that the parser treats as functions."""
-FUNCTIONS = frozenset(
-    {
-        # numbers
-        *("abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bin", "bround", "cbrt", "ceil"),
-        *("ceiling", "conv", "cos", "cosh", "cot", "csc", "degrees", "e", "exp", "expm1", "factorial", "floor"),
-        *("greatest", "hex", "hypot", "least", "ln", "log", "log10", "log1p", "log2", "mod", "negative", "pi"),
-        *("pmod", "positive", "pow", "power", "radians", "rint", "round", "sec", "shiftleft", "shiftright"),
-        *("shiftrightunsigned", "sign", "signum", "sin", "sinh", "sqrt", "tan", "tanh", "unhex", "width_bucket"),
-        # types, called as functions
-        *("bigint", "binary", "boolean", "date", "double", "float", "int", "smallint", "string", "timestamp"),
-        *("tinyint",),
-        # bits
-        *("bit_count", "bit_get", "getbit"),
-        # arithmetic that may fail
-        *("try_add", "try_divide", "try_mod", "try_multiply", "try_subtract"),
-        # NULL and NaN
-        *("coalesce", "ifnull", "nanvl", "nullif", "nullifzero", "nvl", "nvl2", "zeroifnull", "isnan", "isnull"),
-        *("isnotnull", "equal_null"),
-        # texts and binaries
-        *("ascii", "base64", "bit_length", "btrim", "char_length", "character_length", "chr", "concat", "concat_ws"),
-        *("contains", "decode", "encode", "elt", "endswith", "find_in_set", "format_number", "format_string"),
-        *("initcap", "instr", "is_valid_utf8", "lcase", "left", "len", "length", "levenshtein", "locate", "lower"),
-        *("lpad", "ltrim", "luhn_check", "make_valid_utf8", "mask", "octet_length", "overlay", "position", "printf"),
-        *("quote", "regexp_count", "regexp_extract", "regexp_extract_all", "regexp_instr", "regexp_like"),
-        *("regexp_replace", "regexp_substr", "repeat", "replace", "reverse", "right", "rpad", "rtrim", "sentences"),
-        *("soundex", "space", "split", "split_part", "startswith", "substr", "substring", "substring_index"),
-        *("to_binary", "to_char", "to_number", "to_varchar", "translate", "trim", "try_to_binary", "try_to_number"),
-        *("try_validate_utf8", "ucase", "unbase64", "upper", "url_decode", "url_encode", "validate_utf8"),
-        # dates and times
-        *("add_months", "convert_timezone", "date_add", "date_diff", "date_from_unix_date", "date_format"),
-        *("date_part", "date_sub", "date_trunc", "dateadd", "datediff", "datepart", "day", "dayname", "dayofmonth"),
-        *("dayofweek", "dayofyear", "extract", "from_unixtime", "from_utc_timestamp", "hour", "last_day"),
-        *("make_date", "make_dt_interval", "make_interval", "make_timestamp", "make_timestamp_ltz"),
-        *("make_timestamp_ntz", "make_ym_interval", "minute", "month", "monthname", "months_between", "next_day"),
-        *("quarter", "second", "timestamp_micros", "timestamp_millis", "timestamp_seconds", "timestampadd"),
-        *("timestampdiff", "to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz", "to_unix_timestamp"),
-        *("to_utc_timestamp", "trunc", "try_make_timestamp", "try_to_date", "try_to_timestamp", "unix_date"),
-        *("unix_micros", "unix_millis", "unix_seconds", "unix_timestamp", "weekday", "weekofyear", "year"),
-        # hashes
-        *("crc32", "hash", "md5", "sha", "sha1", "sha2", "xxhash64"),
-        # arrays
-        *("aggregate", "array_append", "array_compact", "array_contains", "array_distinct", "array_except"),
-        *("array_insert", "array_intersect", "array_join", "array_max", "array_min", "array_position"),
-        *("array_prepend", "array_remove", "array_repeat", "array_size", "array_sort", "array_union"),
-        *("arrays_overlap", "arrays_zip", "cardinality", "element_at", "filter", "flatten", "forall", "get"),
-        *("reduce", "sequence", "size", "slice", "sort_array", "transform", "try_element_at", "zip_with"),
-        # maps and structs
-        *("map_concat", "map_contains_key", "map_entries", "map_filter", "map_from_arrays", "map_from_entries"),
-        *("map_keys", "map_values", "map_zip_with", "named_struct", "str_to_map", "transform_keys"),
-        *("transform_values",),
-        # JSON
-        *("from_json", "get_json_object", "json_array_length", "json_object_keys", "schema_of_json", "to_json"),
-    }
-)
-"""Functions of Spark whose value follows from their arguments alone, and from the session's time zone."""
 
 
 def names_in(sql: str) -> str:
@@ -234,4 +180,4 @@ def why_not_of_the_row(sql: str) -> str | None:
 def _is_known(call: re.Match[str]) -> bool:
     if call["quoted"] is not None or call["part"] is not None:
         return False  # a function by a quoted or a qualified name is somebody's own
-    return call["name"].lower() in FUNCTIONS | WORDS
+    return call["name"].lower() in ROW_FUNCTIONS | WORDS

@@ -23,6 +23,7 @@ ORDER = (
     "scd",
     "read",
     "difference",
+    "views",
     "writes",
     "commit",
     "materialization",

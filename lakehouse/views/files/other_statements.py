@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import PurePath
 
-from lakehouse.views.sql.token_reader import TokenReader
-from lakehouse.views.sql.tokens import Token, TokenKind
+from lakehouse.views.files.token_reader import TokenReader
+from lakehouse.views.files.tokens import Token, TokenKind
 
 QUERY_BEGINS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _BEFORE_NAMES = frozenset(
@@ -41,19 +41,19 @@ def refuse_other_statement(reader: TokenReader) -> None:
         )
     words = [token.text.upper() for token in _words(reader)]
     name = _made(reader)
-    if "STREAMING" in words or "LIVE" in words:
-        reader.refuse(
-            "a STREAMING TABLE keeps each row that it has read once, which is an Append and no query",
-            _STREAMING.format(name=name),
-            first,
-            "VIEW_STREAMING_TABLE",
-        )
     if "CDC" in words or words[:2] == ["APPLY", "CHANGES"]:
         reader.refuse(
             "AUTO CDC folds events in their sequence, which no query says",
             _CDC.format(name=name),
             first,
             "VIEW_AUTO_CDC",
+        )
+    if "STREAMING" in words or "LIVE" in words:
+        reader.refuse(
+            "a STREAMING TABLE keeps each row that it has read once, which is an Append and no query",
+            _STREAMING.format(name=name),
+            first,
+            "VIEW_STREAMING_TABLE",
         )
     if "FLOW" in words:
         reader.refuse(

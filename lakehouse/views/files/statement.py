@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from lakehouse.views.sql.other_statements import refuse_other_statement
-from lakehouse.views.sql.token_reader import TokenReader
-from lakehouse.views.sql.tokens import Token, spelled, tokens
+from lakehouse.views.files.other_statements import refuse_other_statement
+from lakehouse.views.files.token_reader import TokenReader
+from lakehouse.views.files.tokens import Token, spelled, tokens
 from lakehouse.views.text import Origin, OutputColumn, ViewText, view_error
 
 Refresh: TypeAlias = Literal["auto", "incremental", "strict", "full"]
@@ -102,9 +102,8 @@ def read_statement(text: str, file: str | None = None) -> Statement:
 
 def query_of(text: str, statement: Statement, file: str | None = None) -> ViewText:
     """The query of a statement, with the place where it begins."""
-    origin = Origin(file)
-    line, column = origin.line_and_column(text, statement.query_offset)
-    return ViewText(statement.query, origin=Origin(file, line, column), columns=statement.outputs)
+    origin = Origin(file).after(text, statement.query_offset)
+    return ViewText(statement.query, origin=origin, columns=statement.outputs)
 
 
 def refuse_expectations(text: str, statement: Statement, file: str | None = None) -> None:
@@ -300,7 +299,7 @@ def _refuse_unknown_columns(reader: TokenReader, statement: Statement, clauses: 
 
 def _with_query(reader: TokenReader, statement: Statement) -> Statement:
     """The statement with its query, after which nothing but a semicolon may come."""
-    if reader.is_at_end:
+    if reader.is_at_end or reader.peek_symbol(";"):
         reader.refuse_next("the query")
     begin = last = reader.take()
     while not reader.is_at_end and not reader.peek_symbol(";"):

@@ -1,0 +1,170 @@
+"""What the text of a view says: its tables by the text alone, its algebra by the columns of these tables."""
+
+from collections.abc import Collection, Mapping
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.errors.views import ViewError
+from lakehouse.views.algebra import (
+    Aggregation,
+    Mark,
+    Node,
+    Output,
+    Query,
+    Scan,
+    SetKind,
+    SetOperation,
+    children,
+    columns,
+    columns_in,
+    expressions,
+    nodes_of,
+)
+from lakehouse.views.sql.blocks import read_select
+from lakehouse.views.sql.parsing import Parsed, define_windows, parse
+from lakehouse.views.sql.refusals import refuse
+from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope
+from lakehouse.views.sql.simplify import simplify
+from lakehouse.views.sql.sources import with_ctes
+from lakehouse.views.sql.subqueries import correlation
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The tables that a text names, in lower case and with dots, in the order in which it names them first.
+
+    Raises:
+        ViewError: The text alone shows that a view cannot be kept of it.
+    """
+    return tuple(dict.fromkeys(_look_through(text).tables.values()))
+
+
+def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[str] = ()) -> Query:
+    """What a text says, as algebra.
+
+    Args:
+        text: One query of Spark SQL.
+        schemas: For each table, its columns, and their types as Spark's `simpleString()` has them.
+        args: The names of the parameters that have values.
+
+    Raises:
+        ViewError: A view cannot be kept of the text.
+    """
+    parsed = _look_through(text)
+    _refuse_parameters(parsed, args)
+    reading = Reading(parsed, {table.lower(): columns for table, columns in schemas.items()}, _read_query)
+    for order in _top(parsed.tree):
+        reading.note(f"{order} is dropped: a table has no order.")
+    query = _read_query(reading, parsed.tree, {}, ())
+    if query.correlated:
+        raise correlation(reading, parsed.tree)
+    _refuse_names(reading, query.outputs)
+    root = simplify(query.node)
+    _require_whole(reading, root)
+    return reading.query(root, query.outputs)
+
+
+def _look_through(text: str) -> Parsed:
+    """A text whose tree alone refuses nothing."""
+    parsed = parse(text)
+    refuse(parsed)
+    define_windows(parsed)
+    return parsed
+
+
+def _refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
+    """Raise if a parameter has no value, or a value no parameter."""
+    named = {str(each.this): each for each in parsed.tree.find_all(exp.Placeholder)}
+    for name, node in named.items():
+        if name not in args:
+            remedy = f"Give it: args={{'{name}': ...}}."
+            raise ViewError("VIEW_PARAMETER", f"The parameter :{name} has no value", parsed.at(node, ":"), remedy)
+    unused = [name for name in args if name not in named]
+    if unused:
+        what = f"The text has no parameter :{unused[0]}, which is given a value"
+        raise ViewError("VIEW_PARAMETER", what, None, "Take the value out, or name the parameter in the text.")
+
+
+_ORDERS = {"order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}
+
+
+def _top(tree: Expression) -> list[str]:
+    """The orders of the outermost query."""
+    orders = [words for name, words in _ORDERS.items() if tree.args.get(name)]
+    return orders + (_top(tree.this) if isinstance(tree, exp.Subquery) else [])
+
+
+def _read_query(reading: Reading, tree: Expression, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+    """A query within the text."""
+    within = with_ctes(tree, ctes)
+    match tree:
+        case exp.Subquery():
+            return _read_query(reading, tree.this, within, outer)
+        case exp.Select():
+            return read_select(reading, tree, within, outer)
+        case exp.SetOperation():
+            return _read_sets(reading, tree, within, outer)
+        case _:
+            raise reading.refuse("VIEW_OPERATOR", "This is not read as a query", tree, "Write a SELECT.")
+
+
+_KINDS: Mapping[tuple[type[Expression], bool], SetKind] = {
+    (exp.Union, False): SetKind.UNION_ALL,
+    (exp.Union, True): SetKind.UNION_ALL,
+    (exp.Except, True): SetKind.EXCEPT,
+    (exp.Except, False): SetKind.EXCEPT_ALL,
+    (exp.Intersect, True): SetKind.INTERSECT,
+    (exp.Intersect, False): SetKind.INTERSECT_ALL,
+}
+
+
+def _read_sets(reading: Reading, tree: exp.SetOperation, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+    """A set operation."""
+    branches = [_read_query(reading, each, ctes, outer) for each in (tree.this, tree.expression)]
+    if any(branch.correlated for branch in branches):
+        raise correlation(reading, tree)
+    first, second = branches
+    if len(first.outputs) != len(second.outputs):
+        what = f"One branch has {len(first.outputs)} columns, the other {len(second.outputs)}"
+        raise reading.refuse("VIEW_SET_OPERATION", what, tree.expression, "Select as many in both.")
+    outputs: list[Output] = []
+    names: tuple[dict[str, str], dict[str, str]] = {}, {}
+    for left, right in zip(first.outputs, second.outputs, strict=True):
+        type_ = reading.types.get(left.column)
+        unique = reading.unique(left.name, type_ if type_ == reading.types.get(right.column) else None)
+        outputs.append(Output(left.name, unique))
+        names[0][unique], names[1][unique] = left.column, right.column
+    is_distinct = bool(tree.args.get("distinct"))
+    node: Node = SetOperation(_KINDS[type(tree), is_distinct], (first.node, second.node), names)
+    if is_distinct and isinstance(tree, exp.Union):
+        node = Aggregation(node, tuple(output.column for output in outputs), {})
+    return ReadQuery(node, tuple(outputs))
+
+
+def _refuse_names(reading: Reading, outputs: tuple[Output, ...]) -> None:
+    """Raise if two columns of the result have one name."""
+    names = [output.name.lower() for output in outputs]
+    twice = next((output.name for output in outputs if names.count(output.name.lower()) > 1), None)
+    if twice is not None:
+        raise reading.refuse(
+            "VIEW_DUPLICATE_COLUMN",
+            f"Two columns of the result are called {twice}",
+            reading.parsed.tree,
+            "Name one of them with AS.",
+            "SELECT",
+        )
+
+
+def _require_whole(reading: Reading, root: Node) -> None:
+    """Raise if the algebra does not say all that the text does: a table is left out, or a column is out of reach."""
+    scans = {node.place for node in nodes_of(root) if isinstance(node, Scan)}
+    for place, table in reading.parsed.tables.items():
+        if place not in scans:
+            what = f"The result does not depend on the table {table}, which the text names"
+            raise ViewError("VIEW_UNUSED_TABLE", what, reading.parsed.of_place(place), "Take it out.")
+    for node in nodes_of(root):
+        within = frozenset[str]().union(*map(columns, children(node)))
+        if isinstance(node, Mark | Scan):
+            within |= columns(node)
+        if columns_in(*expressions(node)) - within:
+            raise correlation(reading, reading.parsed.tree)

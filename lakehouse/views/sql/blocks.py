@@ -1,0 +1,290 @@
+"""A block of SELECT as algebra: its rows, its groups, its windows, its columns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    Generate,
+    Item,
+    Join,
+    Node,
+    Output,
+    column,
+    columns,
+    substituted,
+)
+from lakehouse.views.functions import GENERATORS
+from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, over_windows
+from lakehouse.views.sql.parsing import CALLED
+from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope
+from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator, use_of
+from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
+
+_APART = "Write it in a query of its own, around this one or in its FROM."
+
+
+def read_select(reading: Reading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+    """A block of SELECT.
+
+    Raises:
+        ViewError: It says what cannot be kept.
+    """
+    block = Block(reading, ctes, outer)
+    node, correlated = read_from(block, select)
+    node, projections = _project(block, select, node)
+    expressions = [each.expression for each in projections]
+    group: exp.Group | None = select.args.get("group")
+    is_grouped = group is not None or select.args.get("having") is not None or any(map(has_aggregate, expressions))
+    if any(map(_is_generator, select.expressions)) and (is_grouped or select.find(exp.Window) or correlated):
+        what = "A generator stands beside an aggregate or a window, or in a subquery for each row"
+        raise reading.refuse("VIEW_GENERATOR", what, select, _APART, "SELECT")
+    state = _State(block, select, node, projections, correlated)
+    state = _group(state, group) if is_grouped else _ungrouped(state)
+    _refuse_correlation(state, is_grouped=is_grouped and not (group and group.expressions))
+    state = _window(state)
+    node, outputs, new = _outputs(state)
+    of_none = {output.column: _of_none(state, new, output.column) for output in outputs if state.of_none is not None}
+    is_one_row = state.of_none is not None and not select.args.get("having") and not select.args.get("qualify")
+    if select.args.get("distinct"):
+        inner = [_own_side(state, condition, node) for condition in state.correlated]
+        groups = dict.fromkeys([*(output.column for output in outputs), *inner])
+        node = Aggregation(node, tuple(groups), {})
+    return ReadQuery(node, outputs, state.correlated, is_one_row, of_none)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _State:
+    """A block of which the rows are read, and what is still to do with them.
+
+    Args:
+        block: The block.
+        select: Its text.
+        node: Its rows so far.
+        projections: The columns of its SELECT, over the columns of the node.
+        correlated: Its conditions over columns of the query around.
+        qualify: The conditions of QUALIFY, over the columns of the node.
+        of_none: Of an aggregate of all rows, its aggregates if there are none.
+    """
+
+    block: Block
+    select: exp.Select
+    node: Node
+    projections: tuple[Projection, ...]
+    correlated: tuple[Expression, ...]
+    qualify: tuple[Expression, ...] = ()
+    of_none: Mapping[str, Expression] | None = None
+
+
+def _project(block: Block, select: exp.Select, node: Node) -> tuple[Node, tuple[Projection, ...]]:
+    """The rows with what generators of SELECT make of them, and the columns of SELECT."""
+    projections: list[Projection] = []
+    for item in select.expressions:
+        if (star := _star(item)) is not None:
+            projections.extend(_of_star(block, item, star))
+        elif _is_generator(item):
+            node, made = _generate(block, item, node)
+            projections.extend(made)
+        else:
+            expression = rewrite(block, item.unalias())
+            projections.append(Projection(_name(block.reading, item), expression))
+            if isinstance(item, exp.Alias):
+                block.aliases.setdefault(item.alias.lower(), expression)
+    return node, tuple(projections)
+
+
+def _is_generator(item: Expression) -> bool:
+    """Whether a column of SELECT makes several rows of one."""
+    return isinstance(item, exp.Aliases) or item.unalias().meta.get(CALLED) in GENERATORS
+
+
+def _name(reading: Reading, item: Expression) -> str:
+    """The name of a column of SELECT: as the text gives it, or the words of an expression that has none."""
+    match item:
+        case exp.Alias():
+            return item.alias
+        case exp.Column():
+            return item.name
+        case exp.Dot():
+            return item.expression.name
+        case _:
+            return reading.parsed.words(item)
+
+
+def _star(item: Expression) -> exp.Star | None:
+    """The star that a column of SELECT is."""
+    return item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) and item.is_star else None
+
+
+def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]:
+    """The columns that a star stands for."""
+    outputs = block.scope.visible
+    if isinstance(item, exp.Column):
+        relations = [each for each in block.scope.relations if each.alias == item.table.lower()]
+        if len(relations) != 1 or item.args.get("db"):
+            what = f"{item.table}.* is no table of this FROM, or several"
+            raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
+        outputs = relations[0].columns
+    without = {each.name.lower() for each in star.args.get("except_") or ()}
+    unknown = without - {output.name.lower() for output in outputs}
+    if unknown:
+        what = f"EXCEPT names {', '.join(sorted(unknown))}, which the star does not have"
+        raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the names after EXCEPT.")
+    kept = (output for output in outputs if output.name.lower() not in without)
+    return [Projection(output.name, column(output.column)) for output in kept]
+
+
+def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Projection]]:
+    """The rows that a generator in SELECT makes."""
+    call = item.this if isinstance(item, exp.Aliases) else item.unalias()
+    match item:
+        case exp.Aliases():
+            names = tuple(alias.name for alias in item.expressions)
+        case exp.Alias():
+            names = (item.alias,)
+        case _:
+            names = ()
+    generator, new = read_generator(block, call, names)
+    for name, unique in zip(names, new, strict=True):
+        block.aliases.setdefault(name.lower(), column(unique))
+    made = [Projection(name, column(unique)) for name, unique in zip(names, new, strict=True)]
+    return Generate(node, generator, new, is_outer_generator(call)), made
+
+
+def _ungrouped(state: _State) -> _State:
+    """A block without groups: its scalar subqueries join it, its marks are marked."""
+    block, node = state.block, state.node
+    items, marks = block.take()
+    if items:
+        node = Join((Item(node), *items))
+    for mark in marks:
+        node = mark.over(node, use_of(mark.value, [each.expression for each in state.projections]))
+    qualify = _qualify(state)
+    block.refuse_subqueries(state.select, "QUALIFY")
+    return replace(state, node=node, qualify=qualify)
+
+
+def _qualify(state: _State) -> tuple[Expression, ...]:
+    """The conditions of QUALIFY over the columns of the rows."""
+    qualify: exp.Qualify | None = state.select.args.get("qualify")
+    return tuple(rewrite(state.block, each) for each in conjuncts(qualify.this if qualify else None))
+
+
+def _group(state: _State, group: exp.Group | None) -> _State:
+    """A block with groups."""
+    block, select = state.block, state.select
+    items, marks = block.take()
+    if marks:
+        raise block.reading.refuse("VIEW_SUBQUERY", "EXISTS or IN stands beside an aggregate", select, _APART, "SELECT")
+    grouping = Grouping(block.reading)
+    for key in group.expressions if group else ():
+        grouping.add(_key(state, key))
+    correlated = grouping.correlate(state.correlated, state.node)
+    projections = tuple(replace(each, expression=grouping.over_groups(each.expression)) for each in state.projections)
+    given = {each.name.lower(): each.expression for each in projections}
+    having: exp.Having | None = select.args.get("having")
+    conditions = tuple(rewrite(block, each) for each in conjuncts(having.this if having else None))
+    qualify = _qualify(state)
+    more, marks = block.take()
+    if marks:
+        raise block.reading.refuse("VIEW_SUBQUERY", "EXISTS or IN stands in HAVING", having or select, _APART)
+    where = tuple(grouping.over_groups(each, given) for each in conditions)
+    qualify = tuple(grouping.over_groups(each, given) for each in qualify)
+    node: Node = grouping.node(state.node)
+    of_none = None if group is not None and group.expressions else _empty(grouping)
+    if where or items or more:
+        node = Join((Item(node), *items, *more), where)
+    _refuse_ungrouped(block, node, (*where, *qualify, *(each.expression for each in projections)))
+    return replace(state, node=node, projections=projections, correlated=correlated, qualify=qualify, of_none=of_none)
+
+
+def _key(state: _State, key: Expression) -> Expression:
+    """What GROUP BY names: a column of SELECT by its number, or an expression."""
+    block = state.block
+    if isinstance(key, exp.Literal) and key.is_int:
+        number = int(key.name)
+        if not 1 <= number <= len(state.projections):
+            what = f"GROUP BY {number} is no column of this SELECT"
+            raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, key, "Name the column.")
+        return state.projections[number - 1].expression
+    expression = rewrite(block, key)
+    block.refuse_subqueries(key, "GROUP BY")
+    return expression
+
+
+def _empty(grouping: Grouping) -> dict[str, Expression]:
+    """What aggregates are if there are no rows."""
+    return {
+        name: exp.Literal.number(0) if isinstance(_bare(each), exp.Count | exp.CountIf) else exp.Null()
+        for name, each in grouping.aggregates.items()
+    }
+
+
+def _bare(aggregate: Expression) -> Expression:
+    """An aggregate without FILTER."""
+    return _bare(aggregate.this) if isinstance(aggregate, exp.Filter) else aggregate
+
+
+def _refuse_ungrouped(block: Block, node: Node, expressions: tuple[Expression, ...]) -> None:
+    """Raise if an expression names a column that is neither grouped nor aggregated."""
+    there = columns(node)
+    for expression in expressions:
+        for each in expression.find_all(exp.Column):
+            if each.name not in there:
+                remedy = "Add it to GROUP BY, or put it into an aggregate: any_value(...)."
+                what = f"The column {block.reading.parsed.words(each)} is neither grouped nor aggregated"
+                raise block.reading.refuse("VIEW_NOT_GROUPED", what, each, remedy)
+
+
+def _refuse_correlation(state: _State, *, is_grouped: bool) -> None:
+    """Raise if the row around a block decides more than which of its rows match."""
+    select = state.select
+    if not state.correlated:
+        return
+    over_all = select.find(exp.Window) is not None or select.args.get("qualify")
+    if over_all or (is_grouped and select.args.get("having")):
+        raise correlation(state.block.reading, select)
+
+
+def _window(state: _State) -> _State:
+    """A block with its windows, and its rows that QUALIFY keeps."""
+    expressions = (*(each.expression for each in state.projections), *state.qualify)
+    node, pulled = over_windows(state.block.reading, state.node, expressions)
+    count = len(state.projections)
+    projections = tuple(replace(each, expression=new) for each, new in zip(state.projections, pulled, strict=False))
+    return replace(state, node=Filter(node, pulled[count:]) if state.qualify else node, projections=projections)
+
+
+def _outputs(state: _State) -> tuple[Node, tuple[Output, ...], Mapping[str, Expression]]:
+    """The rows with the columns that SELECT computes, its columns, and what it computes."""
+    reading = state.block.reading
+    outputs: list[Output] = []
+    new: dict[str, Expression] = {}
+    for projection in state.projections:
+        if isinstance(projection.expression, exp.Column):
+            outputs.append(Output(projection.name, projection.expression.name))
+            continue
+        name = reading.unique(projection.name)
+        reading.retype(name, projection.expression)
+        outputs.append(Output(projection.name, name))
+        new[name] = projection.expression
+    return (Extend(state.node, new) if new else state.node), tuple(outputs), new
+
+
+def _of_none(state: _State, new: Mapping[str, Expression], name: str) -> Expression:
+    """What a column of an aggregate of all rows is if there are none."""
+    of_none = state.of_none or {}
+    return substituted(new[name], of_none) if name in new else of_none.get(name, exp.Null())
+
+
+def _own_side(state: _State, condition: Expression, node: Node) -> str:
+    """The column of a block that a column of the query around equals."""
+    pair = sides(condition, columns(node))
+    if pair is None or not isinstance(pair[0], exp.Column):
+        raise correlation(state.block.reading, state.select)
+    return pair[0].name

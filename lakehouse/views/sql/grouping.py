@@ -1,0 +1,198 @@
+"""GROUP BY, HAVING and windows of a block: expressions over rows become expressions over groups and partitions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import Aggregation, Extend, Node, Windows, column, columns
+from lakehouse.views.functions import AGGREGATES
+from lakehouse.views.sql.parsing import CALLED
+from lakehouse.views.sql.scopes import Reading
+from lakehouse.views.sql.subqueries import SAID, correlation, sides
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Projection:
+    """A column of SELECT: its name, and its expression over unique columns."""
+
+    name: str
+    expression: Expression
+
+
+def is_aggregate(node: Expression) -> bool:
+    """Whether a node itself is an aggregate, with what may stand around one."""
+    match node:
+        case exp.Filter() | exp.WithinGroup() | exp.IgnoreNulls() | exp.RespectNulls():
+            return is_aggregate(node.this)
+        case exp.Anonymous():
+            return node.meta.get(CALLED, node.name.lower()) in AGGREGATES
+        case _:
+            return isinstance(node, exp.AggFunc)
+
+
+def has_aggregate(expression: Expression) -> bool:
+    """Whether an expression has an aggregate of rows; that of a window is none."""
+    if isinstance(expression, exp.Window):
+        within = (
+            *_arguments(expression),
+            *(each for each in expression.iter_expressions() if each is not expression.this),
+        )
+        return any(map(has_aggregate, within))
+    if isinstance(expression, exp.Query):
+        return False
+    return is_aggregate(expression) or any(map(has_aggregate, expression.iter_expressions()))
+
+
+def _arguments(window: exp.Window) -> tuple[Expression, ...]:
+    """What the function of a window is called with."""
+    function = window.this
+    while isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        function = function.this
+    return tuple(function.iter_expressions())
+
+
+@dataclass(eq=False)
+class Grouping:
+    """The groups of a block, and the aggregates that its expressions turn out to need.
+
+    Args:
+        reading: The reading of the text.
+        keys: The expressions after GROUP BY, and the columns that they are.
+        computed: The columns that are computed before they group.
+        aggregates: The aggregates, by the columns that they are.
+    """
+
+    reading: Reading
+    keys: list[tuple[Expression, str]] = field(default_factory=list[tuple[Expression, str]])
+    computed: dict[str, Expression] = field(default_factory=dict[str, Expression])
+    aggregates: dict[str, Expression] = field(default_factory=dict[str, Expression])
+
+    def add(self, expression: Expression) -> str:
+        """Group by an expression."""
+        expression = expression.unnest()
+        known = next((name for key, name in self.keys if key == expression), None)
+        if known is not None:
+            return known
+        name = expression.name
+        if not isinstance(expression, exp.Column):
+            name = self.reading.unique("g")
+            self.computed[name] = expression
+            self.reading.retype(name, expression)
+        self.keys.append((expression, name))
+        return name
+
+    def correlate(self, conditions: tuple[Expression, ...], node: Node) -> tuple[Expression, ...]:
+        """The conditions over columns of the query around, with the columns of this one as groups."""
+        new: list[Expression] = []
+        for condition in conditions:
+            pair = sides(condition, columns(node))
+            if pair is None:
+                raise correlation(self.reading, condition)
+            new.append(exp.EQ(this=column(self.add(pair[0])), expression=pair[1].copy()))
+        return tuple(new)
+
+    def over_groups(self, expression: Expression, aliases: Mapping[str, Expression] | None = None) -> Expression:
+        """An expression over the columns of the groups and of the aggregates.
+
+        Args:
+            expression: The expression, over the columns of the rows.
+            aliases: What names mean that are no groups, as in HAVING: expressions over groups, in lower case.
+        """
+        key = next((name for key, name in self.keys if key == expression), None)
+        if key is not None:
+            return _at(expression, column(key))
+        if isinstance(expression, exp.Window):
+            return self._over_window(expression, aliases)
+        if is_aggregate(expression):
+            return _at(expression, column(self._aggregate(expression)))
+        if isinstance(expression, exp.Column) and aliases and (said := expression.meta.get(SAID)) in aliases:
+            return exp.Paren(this=aliases[said].copy())
+        return _with_children(expression, lambda child: self.over_groups(child, aliases))
+
+    def _aggregate(self, expression: Expression) -> str:
+        """The column of an aggregate."""
+        known = next((name for name, each in self.aggregates.items() if each == expression), None)
+        if known is not None:
+            return known
+        innermost = expression
+        while isinstance(innermost, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            innermost = innermost.this
+        name = self.reading.unique(innermost.key)
+        self.aggregates[name] = expression.copy()
+        self.reading.retype(name, expression)
+        return name
+
+    def _over_window(self, window: exp.Window, aliases: Mapping[str, Expression] | None) -> Expression:
+        """A window over groups: its own function is no aggregate of rows, what the function is called with may be."""
+        new = _with_children(
+            window, lambda child: child.copy() if child is window.this else self.over_groups(child, aliases)
+        )
+        function = new.this
+        while isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+            function = function.this
+        for child in list(function.iter_expressions()):
+            child.replace(self.over_groups(child, aliases))
+        return new
+
+    def node(self, rows: Node) -> Aggregation:
+        """The groups as a node."""
+        below = Extend(rows, dict(self.computed)) if self.computed else rows
+        return Aggregation(below, tuple(dict.fromkeys(name for _, name in self.keys)), dict(self.aggregates))
+
+
+def _at(place: Expression, expression: Expression) -> Expression:
+    """An expression that stands where another one does in the text."""
+    expression.meta.update({key: value for key, value in place.meta.items() if key in ("start", "end")})
+    return expression
+
+
+def _with_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """An expression of which the parts are changed."""
+    new = expression.copy()
+    for mine, child in zip(list(new.iter_expressions()), list(expression.iter_expressions()), strict=True):
+        mine.replace(change(child))
+    return new
+
+
+def over_windows(
+    reading: Reading, node: Node, expressions: tuple[Expression, ...]
+) -> tuple[Node, tuple[Expression, ...]]:
+    """A node with the windows that expressions need, and the expressions over their columns."""
+    windows: dict[str, exp.Window] = {}
+
+    def pull(part: Expression) -> Expression:
+        if not isinstance(part, exp.Window):
+            return part
+        known = next((name for name, each in windows.items() if each == part), None)
+        name = known or reading.unique("w")
+        windows[name] = part.copy()
+        return column(name)
+
+    pulled = tuple(expression.copy().transform(pull) for expression in expressions)
+    computed: dict[str, Expression] = {}
+    by_partition: dict[frozenset[str], dict[str, Expression]] = {}
+    for name, window in windows.items():
+        partition = tuple(_partition(reading, part, computed) for part in window.args["partition_by"])
+        window.set("partition_by", [column(part) for part in partition])
+        by_partition.setdefault(frozenset(partition), {})[name] = window
+        reading.retype(name, window)
+    node = Extend(node, computed) if computed else node
+    for partition, same in by_partition.items():
+        node = Windows(node, tuple(sorted(partition)), same)
+    return node, pulled
+
+
+def _partition(reading: Reading, expression: Expression, computed: dict[str, Expression]) -> str:
+    """The column of a partition, which is computed if it is none."""
+    expression = expression.unnest()
+    if isinstance(expression, exp.Column):
+        return expression.name
+    known = next((name for name, each in computed.items() if each == expression), None)
+    if known is not None:
+        return known
+    name = reading.unique("p")
+    computed[name] = expression.copy()
+    reading.retype(name, expression)
+    return name

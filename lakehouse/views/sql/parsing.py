@@ -1,0 +1,285 @@
+"""The text of a view as a tree, with the places of what it says; and what its words alone refuse."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.expressions.core import Expression
+from sqlglot.tokens import Token, TokenType
+
+from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.views.algebra import Place
+from lakehouse.views.functions import AGGREGATES, CALLABLE, OF_THE_RUN
+
+CALLED = "called"
+"""The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text and its words."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    def at(self, node: Expression, word: str = "") -> TextPlace | None:
+        """Where the text says a node: from the last `word` before it, if one is given."""
+        span = span_of(node)
+        before = [
+            token.start
+            for token in self.tokens
+            if token.text.upper().split()[:1] == word.split()[:1] and (span is None or token.start <= span[0])
+        ]
+        if span is None:
+            span = (before[-1], before[-1] + len(word)) if before else None
+        elif word and before:
+            span = (before[-1], span[1])
+        return None if span is None else TextPlace.of(self.text, span[0], self._closed(*span))
+
+    def _closed(self, start: int, end: int) -> int:
+        """The end of some words, with the brackets after them that close what they open."""
+        words = self.text[start:end]
+        unclosed = words.count("(") - words.count(")")
+        while unclosed > 0 and (after := re.compile(r"\s*\)").match(self.text, end)) is not None:
+            unclosed, end = unclosed - 1, after.end()
+        return end
+
+    def of_token(self, first: Token, last: Token | None = None) -> TextPlace:
+        """Where a word is, or several."""
+        return TextPlace.of(self.text, first.start, (last or first).end + 1)
+
+    def of_place(self, place: Place) -> TextPlace:
+        """Where a table is named."""
+        return TextPlace.of(self.text, place.start, place.end)
+
+    def words(self, node: Expression) -> str:
+        """The text of a node, in one line."""
+        span = span_of(node)
+        return "" if span is None else " ".join(self.text[span[0] : span[1]].split())
+
+
+@dataclass(frozen=True, eq=False)
+class Parsed(Text):
+    """A text and its tree, whose functions know the name by which the text calls them."""
+
+    tree: exp.Query
+
+    @cached_property
+    def tables(self) -> Mapping[Place, str]:
+        """The tables that the text names, in its order, by their places; no common table expressions."""
+        places = {place_of(table): name_of(table) for table in _tables(self.tree, frozenset())}
+        return dict(sorted(places.items(), key=lambda each: each[0].start))
+
+
+def parse(text: str) -> Parsed:
+    """The tree of a text.
+
+    Raises:
+        ViewError: The text is not one query, or one of its words is refused.
+    """
+    if "${" in text:
+        start = text.index("${")
+        place = TextPlace.of(text, start, (text.find("}", start) + 1) or start + 2)
+        what = "Spark would put a variable of the session into the text, and another session has another value"
+        raise ViewError(
+            "VIEW_VARIABLE", what, place, "Write a named parameter, :name, and give its value as an argument."
+        )
+    tokens = _tokenize(text)
+    _refuse_words(Text(text, tokens))
+    trees = _parse_all(text)
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        later = [token for token in tokens if token.token_type is TokenType.SEMICOLON]
+        place = Text(text, tokens).of_token(later[0], tokens[-1]) if later else TextPlace.of(text, 0, len(text))
+        raise ViewError(
+            "VIEW_NOT_A_QUERY", "A view is one query", place, "Write one SELECT, without anything after it."
+        )
+    parsed = Parsed(text, tokens, trees[0])
+    _name_functions(parsed)
+    _refuse_calls(parsed)
+    return parsed
+
+
+def define_windows(parsed: Parsed) -> None:
+    """Put the definition of a named window wherever its name stands."""
+    for select in parsed.tree.find_all(exp.Select):
+        named = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
+        for window in [each for part in select.expressions for each in part.find_all(exp.Window)]:
+            name: exp.Identifier | None = window.args.get("alias")
+            if name is None or window.find_ancestor(exp.Select) is not select:
+                continue
+            definition = named.get(name.name.lower())
+            if definition is None or definition.args.get("alias"):
+                remedy = "Define it after WINDOW: WINDOW w AS (PARTITION BY ...)."
+                raise ViewError("VIEW_UNKNOWN_WINDOW", f"No window is called {name.name}", parsed.at(name), remedy)
+            whole = definition.copy()
+            window.set("alias", None)
+            for part in ("partition_by", "order", "spec"):
+                window.set(part, whole.args.get(part))
+
+
+def span_of(node: Expression) -> tuple[int, int] | None:
+    """The offsets between which the words of a node are, as far as its tree tells; the second one excluded."""
+    spans = [(each.meta["start"], each.meta["end"] + 1) for each in node.walk() if "start" in each.meta]
+    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+
+
+def name_of(table: exp.Table) -> str:
+    """The name of a table, in lower case."""
+    return ".".join(part.name for part in table.parts).lower()
+
+
+def place_of(table: exp.Table) -> Place:
+    """Where the text names a table."""
+    metas = [part.meta for part in table.parts]
+    alias: exp.TableAlias | None = table.args.get("alias")
+    return Place(metas[0]["start"], metas[-1]["end"] + 1, alias is not None and "start" in alias.this.meta)
+
+
+def is_table_name(table: exp.Table) -> bool:
+    """Whether a table of the tree is a name: functions in FROM are tables of the tree too."""
+    return all(isinstance(part, exp.Identifier) for part in table.parts)
+
+
+def _tables(node: Expression, ctes: frozenset[str]) -> Iterator[exp.Table]:
+    """The tables that a part of the tree names."""
+    common: exp.With | None = node.args.get("with_")
+    for cte in common.expressions if common else ():
+        yield from _tables(cte.this, ctes)
+        ctes |= {cte.alias.lower()}
+    if isinstance(node, exp.Table) and is_table_name(node) and (node.args.get("db") or node.name.lower() not in ctes):
+        yield node
+    for child in node.iter_expressions():
+        if child is not common and not isinstance(child, exp.Hint):
+            yield from _tables(child, ctes)
+
+
+def _tokenize(text: str) -> tuple[Token, ...]:
+    """The words of a text."""
+    try:
+        return tuple(sqlglot.tokenize(text, dialect="spark"))
+    except TokenError as error:
+        start = max(len(text) - 1, 0)
+        what = "The text ends within a quoted name, a text or a comment"
+        raise ViewError("VIEW_SYNTAX", what, TextPlace.of(text, start, len(text)), "Close the last quote.") from error
+
+
+def _parse_all(text: str) -> list[Expression]:
+    """The trees of a text."""
+    try:
+        return [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
+    except ParseError as error:
+        first = error.errors[0]
+        what = f"The text cannot be read: {first['description']}"
+        words, line = str(first["highlight"]), int(first["line"])
+        place = TextPlace(line, max(int(first["col"]) - len(words) + 1, 1), words)
+        raise ViewError("VIEW_SYNTAX", what, place, "Correct the text: it is a query of Spark SQL.") from error
+
+
+_RUN_TEXT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)(?:\s+\S+)?\s*", re.IGNORECASE)
+"""Texts that Spark takes for the day of the run where it wants a date."""
+
+
+def _refuse_words(text: Text) -> None:
+    """Raise if a word is none that a view can have, wherever it stands."""
+    before: Token | None = None
+    for token in text.tokens:
+        if token.token_type is TokenType.STRING and _RUN_TEXT.fullmatch(token.text):
+            what = f"Spark may take the text '{token.text}' for the time of the run, which no row holds"
+            remedy = "Give the text as a named parameter, or compare with a column."
+            raise ViewError("VIEW_NOT_DETERMINISTIC", what, text.of_token(token), remedy)
+        if token.token_type is TokenType.PIPE_GT:
+            remedy = "Write the same query with SELECT, or make the part before |> an asset of its own."
+            raise ViewError("VIEW_OPERATOR", "A view has no |>", text.of_token(token), remedy)
+        if token.token_type is TokenType.COLON and before is not None and before.token_type in _ENDS:
+            what = "A path with a colon goes into a VARIANT, whose values cannot be compared"
+            remedy = "Take the value out in an asset of its own: variant_get(column, '$.path', 'type')."
+            raise ViewError("VIEW_VARIANT_PATH", what, text.of_token(before, token), remedy)
+        before = token
+
+
+_ENDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET})
+"""What a value may end with."""
+
+
+def _name_functions(parsed: Parsed) -> None:
+    """Note the name of each function as the text has it, because several names have one class."""
+    for node in parsed.tree.walk():
+        if isinstance(node, exp.Func) and "start" in node.meta:
+            node.meta[CALLED] = parsed.text[node.meta["start"] : node.meta["end"] + 1].lower()
+
+
+_BEFORE_ALL = frozenset({"union", "except", "intersect", "minus", "select"})
+"""What ALL stands after if it does not compare."""
+_KEYWORDS = frozenset(
+    {
+        *(
+            "select",
+            "distinct",
+            "all",
+            "from",
+            "join",
+            "on",
+            "using",
+            "where",
+            "group by",
+            "having",
+            "qualify",
+            "window",
+        ),
+        *("order by", "sort by", "cluster by", "distribute by", "partition by", "by", "over", "limit", "offset", "as"),
+        *("with", "recursive", "union", "except", "intersect", "minus", "lateral", "view", "outer", "tablesample"),
+        *("pivot", "unpivot", "values", "and", "or", "not", "in", "exists", "between", "like", "ilike", "rlike"),
+        *("regexp", "is", "escape", "case", "when", "then", "else", "any", "some", "div", "interval", "filter"),
+        *("within group", "within", "group", "grouping sets", "sets", "rollup", "cube", "decimal", "dec", "numeric"),
+        *("varchar", "char", "character", "first", "last", "nulls", "rows", "range", "end", "cross", "semi", "anti"),
+        *("natural", "full", "left", "right", "inner", "matched", "replace", "broadcast", "of", "xor", "null"),
+    }
+)
+"""What may stand before a bracket without being a function; what it then is, the tree says."""
+
+
+def _refuse_calls(parsed: Parsed) -> None:
+    """Raise if the text calls what no list has, as the words tell: the tree gives several functions one name."""
+    named = {each.this.meta.get("start") for each in parsed.tree.find_all(exp.TableAlias) if each.columns}
+    triples = zip(parsed.tokens, parsed.tokens[1:], (*parsed.tokens[2:], None), strict=False)
+    before: Token | None = None
+    for token, bracket, inside in triples:
+        is_call = bracket.token_type is TokenType.L_PAREN and re.match(r"[`\w]", parsed.text[token.start]) is not None
+        if is_call and token.token_type not in _NO_NAMES and token.start not in named:
+            _refuse_call(parsed, before, token, inside)
+        before = token
+
+
+_NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.PARAMETER})
+
+
+def _refuse_call(parsed: Parsed, before: Token | None, token: Token, inside: Token | None) -> None:
+    """Raise if a word before a bracket calls a function that no list has."""
+    name, place = " ".join(token.text.lower().split()), parsed.of_token(token)
+    is_part = before is not None and before.token_type is TokenType.DOT
+    is_quoted = token.token_type is TokenType.IDENTIFIER
+    if name in ("all", "any") and not (before is not None and before.text.lower() in _BEFORE_ALL):
+        remedy = (
+            "Write EXISTS or NOT EXISTS with the condition, a LIKE for each text, or bool_or(...) as the aggregate."
+        )
+        raise ViewError("VIEW_ANY_ALL", f"A view has no {name.upper()} (...)", place, remedy)
+    if not is_part and not is_quoted and name in OF_THE_RUN:
+        raise of_the_run(name, place)
+    ends = inside is not None and inside.token_type is TokenType.R_PAREN
+    if not is_part and not is_quoted and ends and name in ("unix_timestamp", "to_unix_timestamp"):
+        raise of_the_run(name, place)
+    if is_part or is_quoted or name not in CALLABLE | AGGREGATES | _KEYWORDS:
+        what = f"{token.text}() is in none of the lists of functions that a view may call"
+        remedy = "Declaring a function of your own is not yet possible: write the asset in Python."
+        raise ViewError("VIEW_UNKNOWN_FUNCTION", what, place, remedy)
+
+
+def of_the_run(name: str, place: TextPlace | None) -> ViewError:
+    """The refusal of a function that gives another value in each run."""
+    what = f"{name} gives another value in each run, so rows that no change touches would be wrong"
+    remedy = "Keep the moment in a column of a source, or give it as a named parameter, :name."
+    return ViewError("VIEW_NOT_DETERMINISTIC", what, place, remedy)

@@ -1,0 +1,234 @@
+"""What names mean: which columns a FROM offers, under which qualifiers, in Spark's order of looking them up."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.errors.views import ViewError
+from lakehouse.views.algebra import Node, Output, Query, column
+from lakehouse.views.sql.parsing import Parsed, span_of
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Relation:
+    """What an item of FROM offers.
+
+    Args:
+        alias: Its qualifier, in lower case.
+        path: The whole name of a table without an alias, part by part; Spark lets it qualify columns too.
+        columns: Its columns.
+    """
+
+    alias: str
+    columns: tuple[Output, ...]
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scope:
+    """What the items of a FROM offer together.
+
+    Args:
+        relations: What qualified names look into.
+        visible: What names without a qualifier, and `*`, look into; the columns of USING stand there once.
+    """
+
+    relations: tuple[Relation, ...] = ()
+    visible: tuple[Output, ...] = ()
+
+    def beside(self, other: "Scope") -> "Scope":
+        """The scope of both."""
+        return Scope(self.relations + other.relations, self.visible + other.visible)
+
+    def find(self, parts: tuple[str, ...]) -> tuple[tuple[Output, ...], tuple[str, ...]]:
+        """The columns that a name, in lower case, may mean, and the struct fields that follow."""
+        qualified = [
+            output
+            for relation in self.relations
+            if len(parts) > 1 and relation.alias == parts[0]
+            for output in relation.columns
+            if output.name.lower() == parts[1]
+        ]
+        if qualified:
+            return tuple(qualified), parts[2:]
+        return tuple(output for output in self.visible if output.name.lower() == parts[0]), parts[1:]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ReadQuery:
+    """A query of the text as algebra.
+
+    Args:
+        node: Its algebra.
+        outputs: Its columns.
+        correlated: Its conditions over columns of the query around it.
+        is_one_row: Whether it is an aggregate of all rows, which has a row even of none.
+        of_none: Of an aggregate of all rows, what each column is if there are none.
+    """
+
+    node: Node
+    outputs: tuple[Output, ...]
+    correlated: tuple[Expression, ...] = ()
+    is_one_row: bool = False
+    of_none: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Common:
+    """A common table expression, and those in reach within it. Each use reads it again, under names of its own."""
+
+    tree: exp.CTE
+    ctes: "Ctes"
+
+
+Ctes: TypeAlias = Mapping[str, Common]
+"""The common table expressions in reach, by their names in lower case."""
+
+
+@dataclass(eq=False)
+class Reading:
+    """One reading of a text: its schemas, and what is learned on the way.
+
+    Args:
+        parsed: The text.
+        schemas: The columns of each table, under the table's name in lower case, with their types.
+        read_query: Reads a query within the text, with what is in reach around it.
+    """
+
+    parsed: Parsed
+    schemas: Mapping[str, Mapping[str, str]]
+    read_query: "Callable[[Reading, Expression, Ctes, tuple[Scope, ...]], ReadQuery]"
+    types: dict[str, str] = field(default_factory=dict[str, str])
+    notes: list[str] = field(default_factory=list[str])
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def unique(self, name: str, type_: str | None = None) -> str:
+        """A new unique name, after a name of the text."""
+        stem = re.sub(r"^(?=\d)", "c", re.sub(r"[^a-z0-9_]", "_", name.lower()))[:24]
+        column = f"{stem or 'c'}_{next(self._numbers)}"
+        if type_ is not None:
+            self.types[column] = type_
+        return column
+
+    def retype(self, column: str, expression: Expression) -> None:
+        """Keep the type of a computed column, if its expression tells it."""
+        if (type_ := type_of(expression, self.types)) is not None:
+            self.types[column] = type_
+
+    def note(self, sentence: str) -> None:
+        """Keep a sentence once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def refuse(self, code: str, what: str, node: Expression | None, remedy: str, word: str = "") -> ViewError:
+        """The refusal of a part of the text."""
+        return ViewError(code, what, None if node is None else self.parsed.at(node, word), remedy)
+
+    def query(self, root: Node, outputs: tuple[Output, ...]) -> Query:
+        """What the text says."""
+        return Query(self.parsed.text, root, outputs, dict(self.types), tuple(self.notes))
+
+
+def parts_of(name: exp.Column | exp.Dot) -> tuple[str, ...]:
+    """The parts of a dotted name, as the text has them."""
+    if isinstance(name, exp.Dot):
+        below = name.this
+        assert isinstance(below, exp.Column | exp.Dot)
+        return *parts_of(below), name.expression.name
+    return tuple(part.name for part in name.parts)
+
+
+def is_name(node: Expression) -> bool:
+    """Whether an expression is a dotted name, which begins with a column or a qualifier."""
+    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        node = node.this
+    return isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
+
+
+def resolve(reading: Reading, name: exp.Column | exp.Dot, scopes: tuple[Scope, ...]) -> Expression | None:
+    """The column, or the field of a column, that a name means: in the innermost scope that has one.
+
+    Raises:
+        ViewError: It means several, or one that a subquery two levels further in cannot reach.
+    """
+    said = parts_of(name)
+    parts = tuple(part.lower() for part in said)
+    for level, scope in enumerate(scopes):
+        for relation in scope.relations:
+            size = len(relation.path)
+            if size > 1 and len(parts) > size and relation.path == parts[:size]:
+                remedy = f"Give the table an alias, or write {'.'.join(said[size - 1 :])}."
+                raise reading.refuse("VIEW_QUALIFIED_COLUMN", "A table's whole name qualifies a column", name, remedy)
+        columns, fields = scope.find(parts)
+        if len({output.column for output in columns}) > 1:
+            remedy = "Put the alias of its table before it."
+            raise reading.refuse("VIEW_AMBIGUOUS_COLUMN", f"Several tables have a column {said[0]}", name, remedy)
+        if columns and level > 1:
+            what = "A subquery reads a column of a query that is not right around it"
+            remedy = "Carry the column through the query between, or write a join."
+            raise reading.refuse("VIEW_CORRELATION", what, name, remedy)
+        if columns:
+            return _field(reading, name, columns[0], said[len(said) - len(fields) :])
+    return None
+
+
+def _field(reading: Reading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
+    """A column, or a field within it."""
+    type_ = reading.types.get(output.column)
+    if fields and type_ is not None and not type_.startswith(("struct<", "array<", "map<", "variant")):
+        what = f"The column {output.name} is of type {type_}, which has no field {fields[0]}"
+        raise reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, "Correct the name.")
+    value: Expression = column(output.column)
+    span = span_of(name)
+    if span is not None:
+        value.meta.update(start=span[0], end=span[1] - 1)
+    for each in fields:
+        value = exp.Dot(this=value, expression=exp.to_identifier(each))
+    return value
+
+
+def unknown(reading: Reading, name: Expression, scope: Scope) -> ViewError:
+    """The refusal of a name that means nothing."""
+    names = ", ".join(output.name for output in scope.visible)
+    what = f"There is no column {reading.parsed.words(name)}"
+    return reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, f"The columns here are: {names}.")
+
+
+_KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.Lower, exp.Upper)
+"""Functions whose value has the type of what they are called with; of the last two that is a text."""
+
+
+def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:
+    """The type of an expression, as Spark's `simpleString()` has it, where the expression itself tells it."""
+    match expression:
+        case exp.Column():
+            return types.get(expression.name)
+        case exp.Paren():
+            return type_of(expression.this, types)
+        case exp.Cast() | exp.TryCast() if expression.args["to"].this in _SIMPLE:
+            return expression.args["to"].sql(dialect="spark").lower().replace(" ", "")
+        case exp.Count():
+            return "bigint"
+        case exp.Coalesce():
+            every = {type_of(each, types) for each in (expression.this, *expression.expressions)}
+            return every.pop() if len(every) == 1 else None
+        case exp.Window() | exp.Filter():
+            return type_of(expression.this, types)
+        case _ if isinstance(expression, _KEEPING):
+            return type_of(expression.this, types)
+        case _:
+            return None
+
+
+_SIMPLE = frozenset(
+    {
+        *(exp.DType.BIGINT, exp.DType.BOOLEAN, exp.DType.DATE, exp.DType.DECIMAL, exp.DType.DOUBLE, exp.DType.FLOAT),
+        *(exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT, exp.DType.TIMESTAMPTZ),
+    }
+)
+"""Types of casts whose printed name is that of `simpleString()`."""

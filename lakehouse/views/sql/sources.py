@@ -1,0 +1,327 @@
+"""FROM: tables, subqueries, joins and LATERAL VIEW, as items of a join, and what they offer to names."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import (
+    Extend,
+    Filter,
+    FullJoin,
+    Generate,
+    Item,
+    Join,
+    MarkUse,
+    Node,
+    Output,
+    Scan,
+    Side,
+    column,
+    columns,
+    columns_in,
+)
+from lakehouse.views.functions import GENERATORS
+from lakehouse.views.sql.parsing import CALLED, name_of, place_of
+from lakehouse.views.sql.scopes import Common, Ctes, Reading, Relation, Scope, type_of
+from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation, rewrite, rewrite_below
+
+
+def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression, ...]]:
+    """The rows of FROM and WHERE, and the conditions over columns of the query around."""
+    source: exp.From | None = select.args.get("from_")
+    if source is None:
+        remedy = "Put the row into a table and select from that."
+        raise block.reading.refuse("VIEW_VALUES", "A SELECT without FROM is no table", select, remedy, "SELECT")
+    rows = _Rows(block)
+    rows.read(source.this, select.args.get("joins") or ())
+    for lateral in select.args.get("laterals") or ():
+        rows.generate(lateral)
+    where: exp.Where | None = select.args.get("where")
+    rows.filter(conjuncts(where.this if where else None))
+    return rows.close(), tuple(rows.correlated)
+
+
+def with_ctes(query: Expression, ctes: Ctes) -> Ctes:
+    """The common table expressions in reach, with those of a query's WITH."""
+    common: exp.With | None = query.args.get("with_")
+    for cte in common.expressions if common else ():
+        ctes = {**ctes, cte.alias.lower(): Common(cte, ctes)}
+    return ctes
+
+
+@dataclass(eq=False)
+class _Rows:
+    """The rows of a FROM while its items are read: those of the block, and what it filters and marks."""
+
+    block: Block
+    where: list[Expression] = field(default_factory=list[Expression])
+    marked: list[Expression] = field(default_factory=list[Expression])
+    correlated: list[Expression] = field(default_factory=list[Expression])
+
+    def read(self, first: Expression, joins: Iterable[exp.Join]) -> None:
+        """Read the first item, and those that join it."""
+        node, self.block.scope = read_source(self.block, first)
+        self.block.items.append(Item(node))
+        crossed = False
+        for join in joins:
+            if crossed and (join.side in ("RIGHT", "FULL") or join.method):
+                remedy = "Put brackets around the tables that are joined first."
+                what = f"After a comma or CROSS JOIN, it is not plain what a {join.side or join.method} JOIN joins"
+                raise self.block.reading.refuse("VIEW_JOIN", what, join, remedy)
+            crossed = crossed or join.kind == "CROSS"
+            self.join(join)
+
+    def join(self, join: exp.Join) -> None:
+        """Read an item of FROM that joins those before it."""
+        block = self.block
+        node, scope = read_source(block, join.this)
+        block.scope, before = block.scope.beside(scope), block.scope
+        pairs = _pairs(block, join, before, scope)
+        on = [_equal(left, right) for left, right in pairs]
+        marks = len(block.marks)
+        items = len(block.items)
+        on += [rewrite(block, each) for each in conjuncts(join.args.get("on"))]
+        if len(block.marks) > marks or len(block.items) > items:
+            remedy = "Put the condition into WHERE, or join a subquery that has it."
+            raise block.reading.refuse("VIEW_SUBQUERY", "A subquery stands in ON", join, remedy)
+        match join.side, join.kind:
+            case _, "SEMI" | "ANTI":
+                block.scope = before
+                self._mark(Sought(node, tuple(on), block.reading.unique("semi")), positive=join.kind == "SEMI")
+                return
+            case "RIGHT", _:
+                self._no_correlation(on, node)
+                block.items = [Item(node), Item(self.close(), Side.LEFT, tuple(on))]
+                keys = [right for _, right in pairs]
+            case "FULL", _:
+                self._no_correlation(on, node)
+                full, keys = self._full(node, tuple(on), pairs)
+                block.items = [Item(full)]
+            case "LEFT", _:
+                self._no_correlation(on, node)
+                if block.marks:
+                    block.items = [Item(self.close())]
+                block.items.append(Item(node, Side.LEFT, tuple(on)))
+                keys = [left for left, _ in pairs]
+            case _:
+                block.items.append(Item(node))
+                for condition in on:
+                    self.keep(condition)
+                keys = [left for left, _ in pairs]
+        block.scope = Scope(block.scope.relations, _merge(keys, pairs, before, scope))
+
+    def _full(
+        self, node: Node, on: tuple[Expression, ...], pairs: list[tuple[Output, Output]]
+    ) -> tuple[Node, list[Output]]:
+        """A full join, with the columns of USING, each of which is that of the side that has the row."""
+        full: Node = FullJoin(self.close(), node, on)
+        keys: list[Output] = []
+        new: dict[str, Expression] = {}
+        for left, right in pairs:
+            value = exp.Coalesce(this=column(left.column), expressions=[column(right.column)])
+            key = self.block.reading.unique(left.name, type_of(value, self.block.reading.types))
+            keys.append(Output(left.name, key))
+            new[key] = value
+        return (Extend(full, new) if new else full), keys
+
+    def _no_correlation(self, on: list[Expression], node: Node) -> None:
+        """Raise if the condition of an outer join names a column of the query around."""
+        within = self._columns() | columns(node)
+        for condition in on:
+            if columns_in(condition) - within:
+                raise correlation(self.block.reading, condition)
+
+    def _columns(self) -> frozenset[str]:
+        """The columns of the items so far."""
+        return frozenset[str]().union(*(columns(item.node) for item in self.block.items))
+
+    def _mark(self, mark: Sought, *, positive: bool) -> None:
+        """Keep the rows that a semi join keeps, or those that an anti join keeps."""
+        if columns_in(*mark.on) - columns(mark.sub) - self._columns():
+            raise correlation(self.block.reading, mark.on[0])
+        self.block.marks.append(mark)
+        self.marked.append(column(mark.value) if positive else exp.not_(column(mark.value)))
+
+    def filter(self, conditions: Iterable[Expression]) -> None:
+        """Keep the rows for which conditions of the text hold."""
+        for condition in conditions:
+            self.keep(rewrite(self.block, condition))
+
+    def keep(self, condition: Expression) -> None:
+        """Keep the rows for which a condition over unique columns holds."""
+        marks = frozenset(mark.value for mark in self.block.marks)
+        names = columns_in(condition)
+        if not names - self._columns() - marks:
+            (self.marked if names & marks else self.where).append(condition)
+        elif names & marks:
+            raise correlation(self.block.reading, condition)
+        else:
+            self.correlated.append(condition)
+
+    def generate(self, lateral: exp.Lateral) -> None:
+        """Read a LATERAL VIEW."""
+        block, alias = self.block, lateral.args.get("alias")
+        names = tuple(name.name for name in alias.columns) if alias is not None else ()
+        generator, new = read_generator(block, lateral.this, names)
+        is_outer = bool(lateral.args.get("outer")) or is_outer_generator(lateral.this)
+        block.items = [Item(Generate(self.close(), generator, new, is_outer))]
+        outputs = tuple(map(Output, names, new))
+        relation = Relation(alias.name.lower() if alias is not None else "", outputs)
+        block.scope = block.scope.beside(Scope((relation,), outputs))
+
+    def close(self) -> Node:
+        """The rows so far as one node."""
+        block = self.block
+        items, marks = block.take()
+        node = items[0].node if len(items) == 1 and not self.where else Join(items, tuple(self.where))
+        for mark in marks:
+            node = mark.over(node, use_of(mark.value, self.marked))
+        if self.marked:
+            node = Filter(node, tuple(self.marked))
+        self.where, self.marked = [], []
+        return node
+
+
+def use_of(mark: str, conditions: Iterable[Expression]) -> MarkUse:
+    """How conditions use a mark."""
+    uses = {
+        MarkUse.POSITIVE
+        if condition == column(mark)
+        else MarkUse.NEGATIVE
+        if condition == exp.not_(column(mark))
+        else MarkUse.ANY
+        for condition in conditions
+        if mark in columns_in(condition)
+    }
+    return uses.pop() if len(uses) == 1 else MarkUse.ANY
+
+
+def read_generator(block: Block, call: Expression, names: tuple[str, ...]) -> tuple[Expression, tuple[str, ...]]:
+    """A generator over unique columns, and the unique names of what it gives."""
+    reading, name = block.reading, call.meta.get(CALLED, "")
+    if name not in GENERATORS or call.find(exp.Query):
+        what = "What stands after LATERAL VIEW makes no rows of one, or reads another table"
+        raise reading.refuse("VIEW_GENERATOR", what, call, f"Write one of {', '.join(sorted(GENERATORS))}.")
+    if not names:
+        remedy = f"Write {name}(...) AS (a, b), with a name for each column that it gives."
+        raise reading.refuse("VIEW_GENERATOR", f"The columns of {name}() have no names", call, remedy)
+    generator = call.copy()
+    rewrite_below(block, generator)
+    return generator, tuple(reading.unique(each) for each in names)
+
+
+def is_outer_generator(call: Expression) -> bool:
+    """Whether a generator makes a row of NULL where there would be none."""
+    return str(call.meta.get(CALLED, "")).endswith("_outer")
+
+
+def read_source(block: Block, source: Expression) -> tuple[Node, Scope]:
+    """An item of FROM, and what it offers."""
+    joins: list[exp.Join] = source.args.get("joins") or []
+    if joins:
+        alone = source.copy()
+        alone.set("joins", None)
+        return _read_bracket(block, alone, joins)
+    match source:
+        case exp.Table():
+            return _read_table(block, source)
+        case exp.Subquery(this=exp.Table() | exp.Subquery() as within) if _is_bracket(within):
+            node, scope = read_source(block, within)
+            if source.alias:
+                relation = _named(block.reading, source.args["alias"], scope.visible)
+                scope = Scope((relation,), relation.columns)
+            return node, scope
+        case exp.Subquery():
+            query = block.reading.read_query(block.reading, source, block.ctes, ())
+            relation = _named(block.reading, source.args.get("alias"), query.outputs)
+            return query.node, Scope((relation,), relation.columns)
+        case _:
+            remedy = "Name a table or write a subquery there."
+            raise block.reading.refuse("VIEW_OPERATOR", "This is not read in FROM", source, remedy)
+
+
+def _is_bracket(within: Expression) -> bool:
+    """Whether brackets hold tables rather than a query."""
+    while isinstance(within, exp.Subquery) and not within.alias and not within.args.get("joins"):
+        within = within.this
+    return isinstance(within, exp.Table) or bool(within.args.get("joins") and isinstance(within, exp.Subquery))
+
+
+def _read_bracket(block: Block, first: Expression, joins: Iterable[exp.Join]) -> tuple[Node, Scope]:
+    """Tables that are joined before they join others."""
+    within = Block(block.reading, block.ctes, block.outer)
+    rows = _Rows(within)
+    rows.read(first, joins)
+    if rows.correlated:
+        raise correlation(block.reading, rows.correlated[0])
+    return rows.close(), within.scope
+
+
+def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
+    """A table, or a use of a common table expression."""
+    reading, name, alias = block.reading, name_of(table), table.args.get("alias")
+    if not table.args.get("db") and name in block.ctes:
+        common = block.ctes[name]
+        query = reading.read_query(reading, common.tree.this, common.ctes, ())
+        inner = _named(reading, common.tree.args["alias"], query.outputs)
+        relation = _named(reading, alias, inner.columns) if alias is not None else inner
+        return query.node, Scope((relation,), relation.columns)
+    if alias is not None and alias.columns:
+        remedy = "Write a subquery: (SELECT a AS b FROM table)."
+        raise reading.refuse("VIEW_COLUMN_ALIASES", "An alias of a table renames its columns", table, remedy)
+    if name not in reading.schemas:
+        what = f"Nothing is known of a table {name}"
+        raise reading.refuse("VIEW_UNKNOWN_TABLE", what, table, f"The tables are: {', '.join(reading.schemas)}.")
+    schema = reading.schemas[name]
+    names = {reading.unique(column, type_): column for column, type_ in schema.items()}
+    shown = table.alias or table.name
+    outputs = tuple(Output(column, unique) for unique, column in names.items())
+    path = () if table.alias else tuple(name.split("."))
+    return Scan(name, names, shown, place_of(table)), Scope((Relation(shown.lower(), outputs, path),), outputs)
+
+
+def _named(reading: Reading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> Relation:
+    """What a subquery offers under its alias, which may rename the columns."""
+    names: list[exp.Identifier] = alias.columns if alias is not None else []
+    if names and len(names) != len(outputs):
+        what = f"An alias names {len(names)} columns of {len(outputs)}"
+        raise reading.refuse("VIEW_COLUMN_ALIASES", what, alias, "Name each of them.")
+    renamed = (Output(name.name, output.column) for name, output in zip(names, outputs, strict=False))
+    return Relation(alias.name.lower() if alias is not None else "", tuple(renamed) if names else outputs)
+
+
+def _pairs(block: Block, join: exp.Join, left: Scope, right: Scope) -> list[tuple[Output, Output]]:
+    """The columns of both sides that USING, or NATURAL, makes equal."""
+    if join.method and join.method != "NATURAL":
+        raise block.reading.refuse(
+            "VIEW_JOIN", f"A {join.method} JOIN is not read", join, "Write the condition after ON."
+        )
+    names: list[tuple[str, Expression]] = [(name.name.lower(), name) for name in join.args.get("using") or ()]
+    if join.method:
+        of_right = {output.name.lower() for output in right.visible}
+        shared = dict.fromkeys(output.name.lower() for output in left.visible)
+        names = [(name, join) for name in shared if name in of_right]
+    return [(_only(block, left, name, at), _only(block, right, name, at)) for name, at in names]
+
+
+def _only(block: Block, scope: Scope, name: str, at: Expression) -> Output:
+    """The column of one side of a join that USING names."""
+    outputs = [output for output in scope.visible if output.name.lower() == name]
+    if len(outputs) != 1:
+        what = f"One side of the join has {'several' if outputs else 'no'} columns {name}"
+        raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, at, "Write the condition after ON.")
+    return outputs[0]
+
+
+def _equal(left: Output, right: Output) -> Expression:
+    """The condition of USING for one column."""
+    return exp.EQ(this=column(left.column), expression=column(right.column))
+
+
+def _merge(keys: list[Output], pairs: list[tuple[Output, Output]], left: Scope, right: Scope) -> tuple[Output, ...]:
+    """What a join with USING offers without a qualifier: its keys once, and the rest of both sides."""
+    once = {output.column for pair in pairs for output in pair}
+    rest = (output for output in (*left.visible, *right.visible) if output.column not in once)
+    return (*keys, *rest)

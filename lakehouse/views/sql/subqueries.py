@@ -1,0 +1,289 @@
+"""The expressions of a block of SELECT: columns get their unique names; subqueries become joined items and marks."""
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.errors.views import ViewError
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Item,
+    Mark,
+    MarkUse,
+    Node,
+    Side,
+    column,
+    columns,
+    columns_in,
+)
+from lakehouse.views.functions import GENERATORS
+from lakehouse.views.sql.parsing import CALLED
+from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope, is_name, parts_of, resolve, unknown
+
+SAID = "said"
+"""The key in a column's `meta` under which its name stands as the text has it, if nothing qualifies the name there."""
+_FLAT = "Write a join, or make the subquery an asset of its own."
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sought:
+    """A mark whose rows are not known yet: those of the block that its expression stands in."""
+
+    sub: Node
+    on: tuple[Expression, ...]
+    value: str
+    sought: tuple[Expression, ...] = ()
+    among: tuple[str, ...] = ()
+
+    def over(self, node: Node, use: MarkUse = MarkUse.ANY) -> Mark:
+        """The mark of the rows of a node."""
+        return Mark(node, self.sub, self.on, self.value, self.sought, self.among, use)
+
+
+@dataclass(eq=False)
+class Block:
+    """What a block of SELECT is made of while it is read.
+
+    Args:
+        reading: The reading of the text.
+        ctes: The common table expressions in reach.
+        outer: The scopes around the block, the nearest first.
+        scope: What its own FROM offers.
+        aliases: What the names mean that its SELECT has given so far, in lower case.
+        items: What joins its rows: the items of FROM, and then the scalar subqueries of its expressions.
+        marks: The subqueries of its expressions that rows match or not.
+    """
+
+    reading: Reading
+    ctes: Ctes
+    outer: tuple[Scope, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    aliases: dict[str, Expression] = field(default_factory=dict[str, Expression])
+    items: list[Item] = field(default_factory=list[Item])
+    marks: list[Sought] = field(default_factory=list[Sought])
+
+    def read(self, query: Expression) -> ReadQuery:
+        """A subquery of the block, which may name its columns."""
+        return self.reading.read_query(self.reading, query, self.ctes, (self.scope, *self.outer))
+
+    def take(self) -> tuple[tuple[Item, ...], tuple[Sought, ...]]:
+        """What the expressions since the last time have brought."""
+        brought = tuple(self.items), tuple(self.marks)
+        self.items, self.marks = [], []
+        return brought
+
+    def refuse_subqueries(self, where: Expression, what: str) -> None:
+        """Raise if the expressions since the last time have brought a subquery."""
+        items, marks = self.take()
+        if items or marks:
+            raise self.reading.refuse("VIEW_SUBQUERY", f"A subquery stands in {what}", where, _FLAT)
+
+
+def rewrite(block: Block, expression: Expression) -> Expression:
+    """An expression of the text over unique columns; its subqueries are added to the block.
+
+    Raises:
+        ViewError: It names what is not there, or has a subquery that no keys follow.
+    """
+    holder = exp.Paren(this=expression.copy())
+    rewrite_below(block, holder)
+    return holder.this.pop()
+
+
+def rewrite_below(block: Block, node: Expression) -> None:
+    """Put unique columns into a node of a tree that is nobody else's."""
+    for child in list(node.iter_expressions()):
+        new = _rewritten(block, child)
+        if new is None:
+            rewrite_below(block, child)
+        else:
+            child.replace(new)
+
+
+def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
+    """The conditions that all hold if one does; what all branches of an OR have in common is one of them."""
+    match condition:
+        case None:
+            return ()
+        case exp.Paren():
+            return conjuncts(condition.this)
+        case exp.And():
+            return conjuncts(condition.this) + conjuncts(condition.expression)
+        case exp.Or():
+            return _of_or([conjuncts(branch) for branch in _branches(condition)])
+        case _:
+            return (condition,)
+
+
+def _of_or(branches: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
+    """(a and b) or (a and c) is a and (b or c), in three-valued logic too."""
+    shared = tuple(each for each in branches[0] if all(each in branch for branch in branches[1:]))
+    rest = [tuple(each for each in branch if each not in shared) for branch in branches]
+    if not all(rest):
+        return shared
+    return (*shared, exp.or_(*(exp.and_(*branch, copy=True) for branch in rest), copy=True))
+
+
+def _branches(condition: Expression) -> list[Expression]:
+    """The branches of an OR."""
+    match condition:
+        case exp.Paren(this=exp.Or() | exp.Paren()):
+            return _branches(condition.this)
+        case exp.Or():
+            return _branches(condition.this) + _branches(condition.expression)
+        case _:
+            return [condition]
+
+
+def sides(condition: Expression, own: frozenset[str]) -> tuple[Expression, Expression] | None:
+    """Of an equality of an expression over own columns and one over none of them: the former, and the latter."""
+    if not isinstance(condition, exp.EQ):
+        return None
+    for mine, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
+        if columns_in(mine) and columns_in(mine) <= own and not columns_in(other) & own:
+            return mine, other
+    return None
+
+
+def _rewritten(block: Block, node: Expression) -> Expression | None:
+    """What stands for a node; None if only what is below the node changes."""
+    if (name := node.meta.get(CALLED)) in GENERATORS:
+        what = f"{name}() makes several rows of one within an expression"
+        remedy = "Write it as a column of SELECT alone, or as a LATERAL VIEW."
+        raise block.reading.refuse("VIEW_GENERATOR", what, node, remedy)
+    match node:
+        case exp.Column() | exp.Dot() if is_name(node):
+            return _named(block, node)
+        case exp.Star() | exp.Column(this=exp.Star()) if not _is_counted(node):
+            raise block.reading.refuse("VIEW_STAR", "A star stands within an expression", node, "List the columns.")
+        case exp.Exists(this=exp.Query()):
+            return _exists(block, node)
+        case exp.In() if node.args.get("query"):
+            return _in(block, node)
+        case exp.Query():
+            return _scalar(block, node)
+        case _:
+            return None
+
+
+def _is_counted(node: Expression) -> bool:
+    """Whether a star is that of count(*)."""
+    return isinstance(node, exp.Star) and isinstance(node.parent, exp.Count)
+
+
+def _named(block: Block, name: exp.Column | exp.Dot) -> Expression:
+    """What a name means: a column of FROM, else a name that SELECT has given, else a column of the query around."""
+    found = resolve(block.reading, name, (block.scope,))
+    said = parts_of(name)
+    if found is None and (alias := block.aliases.get(said[0].lower())) is not None:
+        found = exp.Paren(this=alias.copy()) if isinstance(alias, exp.Binary | exp.Unary) else alias.copy()
+        for part in said[1:]:
+            found = exp.Dot(this=found, expression=exp.to_identifier(part))
+        return found
+    found = found or resolve(block.reading, name, (Scope(), *block.outer))
+    if found is None:
+        raise unknown(block.reading, name, block.scope)
+    if len(said) == 1:
+        found.meta[SAID] = said[0].lower()
+    return found
+
+
+def _exists(block: Block, node: exp.Exists) -> Expression:
+    """The mark of EXISTS."""
+    query = block.read(node.this)
+    if query.is_one_row:
+        what = "An aggregate without GROUP BY has a row even of none, so EXISTS is always true"
+        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Take the condition out, or add GROUP BY.")
+    mark = Sought(query.node, query.correlated, block.reading.unique("exists"))
+    block.marks.append(mark)
+    return column(mark.value)
+
+
+def _in(block: Block, node: exp.In) -> Expression:
+    """The mark of IN."""
+    of_left = node.this
+    sought = tuple(
+        rewrite(block, each) for each in (of_left.expressions if isinstance(of_left, exp.Tuple) else [of_left])
+    )
+    query = block.read(node.args["query"])
+    if query.is_one_row and query.correlated:
+        what = "IN looks into an aggregate of the rows that belong to each row"
+        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Compare with = instead of IN.")
+    if len(sought) != len(query.outputs):
+        what = f"IN compares {len(sought)} values with {len(query.outputs)} columns"
+        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Select as many columns as there are values.")
+    among = tuple(output.column for output in query.outputs)
+    mark = Sought(query.node, query.correlated, block.reading.unique("in"), sought, among)
+    block.marks.append(mark)
+    return column(mark.value)
+
+
+def _scalar(block: Block, node: exp.Query) -> Expression:
+    """The column of a scalar subquery, which joins the rows of the block."""
+    reading = block.reading
+    if isinstance(node.unnest(), exp.SetOperation):
+        raise reading.refuse("VIEW_SUBQUERY", "A set operation stands for one value", node, _FLAT)
+    query = block.read(node)
+    if len(query.outputs) != 1:
+        raise reading.refuse("VIEW_SUBQUERY", "A subquery with several columns stands for one value", node, _FLAT)
+    rows, value = query.node, query.outputs[0].column
+    if not query.is_one_row:
+        rows, value = _single(block, node, query)
+    if not query.correlated:
+        block.items.append(Item(rows))
+        return column(value)
+    result: Expression = column(value)
+    of_none = query.of_none.get(value)
+    if of_none is not None and not _is_null(of_none):
+        matched = reading.unique("matched", "boolean")
+        rows = Extend(rows, {matched: exp.true()})
+        is_none = exp.Is(this=column(matched), expression=exp.Null())
+        result = exp.Case(ifs=[exp.If(this=is_none, true=of_none.copy())], default=column(value))
+    block.items.append(Item(rows, Side.LEFT, query.correlated))
+    return result
+
+
+def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]:
+    """Any one value of a scalar subquery that may have several, for each value of the columns that it is matched by."""
+    reading, value = block.reading, query.outputs[0].column
+    groups: list[str] = []
+    for condition in query.correlated:
+        pair = sides(condition, columns(query.node))
+        if pair is None or not isinstance(pair[0], exp.Column):
+            raise correlation(block.reading, node)
+        groups.append(pair[0].name)
+    single = reading.unique("scalar", reading.types.get(value))
+    reading.note("A scalar subquery is no aggregate: if it has several rows, the run fails.")
+    return Aggregation(query.node, tuple(dict.fromkeys(groups)), {single: exp.AnyValue(this=column(value))}), single
+
+
+def correlation(reading: Reading, node: Expression) -> ViewError:
+    """The refusal of a subquery that is matched with the row around it otherwise than by equality."""
+    what = "A subquery is computed for each row around it, by a condition that is no equality of columns"
+    return reading.refuse(
+        "VIEW_CORRELATION", what, node, "Write a join and a GROUP BY, or make it an asset of its own."
+    )
+
+
+_PROPAGATING = (
+    exp.Null,
+    exp.Literal,
+    exp.Paren,
+    exp.Neg,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Cast,
+    exp.TryCast,
+    exp.DataType,
+    exp.DataTypeParam,
+)
+
+
+def _is_null(expression: Expression) -> bool:
+    """Whether an expression over no columns is surely NULL."""
+    nodes = list(expression.walk())
+    return any(isinstance(node, exp.Null) for node in nodes) and all(isinstance(node, _PROPAGATING) for node in nodes)

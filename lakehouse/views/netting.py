@@ -19,7 +19,8 @@ _ONE, _MORE = "__one", "__more"
 def moved_rows(read: SourceRead, columns: tuple[str, ...]) -> DataFrame:
     """The distinct rows, of some columns, that the source has more or fewer of than before the range.
 
-    Two changes that cancel are no row. If the values of a column cannot be told apart (MAP, VARIANT), nothing cancels.
+    Two changes that cancel are no row. If the values of a column cannot be told apart (MAP, VARIANT), nothing cancels,
+    and the column is NULL, because Spark knows no DISTINCT of such values.
     """
     match read.content:
         case Feed(rows=Local() as images):
@@ -54,8 +55,9 @@ def _net_by_spark(feed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     names = [quote(name) for name in columns]
     rows = feed.select(*names, F.when(F.col(CHANGE).isin(DELETE, BEFORE), -1).otherwise(1).alias(_ONE))
     schema = feed.select(*names).schema
-    if not all(can_be_told_apart(column.dataType) for column in schema.fields):
-        return rows.drop(_ONE)
+    unknown = [column.name for column in schema.fields if not can_be_told_apart(column.dataType)]
+    if unknown:
+        return rows.drop(_ONE).withColumns({name: F.lit(None).cast("int") for name in unknown})
     by = [F.expr(text).alias(f"__by_{place}") for place, text in enumerate(identities(schema).values())]
     first = [F.first(F.col(quote(column.name))).alias(column.name) for column in schema.fields]
     moved = rows.groupBy(*by).agg(*first, F.sum(_ONE).alias(_MORE)).where(F.col(_MORE) != 0)

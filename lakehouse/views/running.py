@@ -9,13 +9,12 @@ from pyspark.sql import functions as F
 
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NAMES, SourceRead
 from lakehouse.spark.driver_rows import Local, compute_once
-from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.key_conditions import query, restrict
 from lakehouse.views.netting import moved_rows
 from lakehouse.views.plan import Found, Image, Rows, Sql, Step
 
-PinnedTable: TypeAlias = SourceRead | TableVersion
-"""A table of a text: one whose changes are followed, or a snapshot, which has none."""
+PinnedTable: TypeAlias = SourceRead | DataFrame
+"""A table of a text: one whose changes are followed, or the rows of a snapshot, which has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +52,10 @@ class Execution:
     def source(self, table: str) -> DataFrame:
         """The rows of a table, pinned."""
         match self.tables[table]:
-            case TableVersion() as at:
-                return at.rows()
             case SourceRead() as read:
                 return read.source
+            case rows:
+                return rows
 
     def _place(self, place: str | Rows | Found) -> str | DataFrame:
         match place:
@@ -72,8 +71,8 @@ class Execution:
 
     def _image(self, rows: Rows) -> DataFrame:
         table = self.tables[rows.table]
-        if isinstance(table, TableVersion):
-            return table.rows() if rows.image is Image.NOW else table.rows().limit(0)
+        if isinstance(table, DataFrame):
+            return table if rows.image is Image.NOW else table.limit(0)
         match rows.image:
             case Image.NOW:
                 return table.source
@@ -93,7 +92,7 @@ class Execution:
 
     def _is_at_driver(self, rows: Rows) -> bool:
         table = self.tables[rows.table]
-        return isinstance(table, TableVersion) or table.read_no_feed
+        return isinstance(table, DataFrame) or table.read_no_feed
 
 
 def _steps_in(sql: Sql) -> Iterator[str]:

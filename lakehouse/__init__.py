@@ -23,6 +23,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.follow.tick import Pace
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
+    from lakehouse.dagster.view_files import views_from
     from lakehouse.delta.log import VersionRange
     from lakehouse.delta.policy import Policy, Retry
     from lakehouse.delta.read_options import Read
@@ -71,6 +72,7 @@ __all__ = [
     "spark_settings",
     "touched_by",
     "validate",
+    "views_from",
 ]
 
 _HOMES = {
@@ -84,6 +86,7 @@ _HOMES = {
     "dagster.follow.tick": ("Pace",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
+    "dagster.view_files": ("views_from",),
     "delta.log": ("VersionRange",),
     "delta.policy": ("Policy", "Retry"),
     "delta.read_options": ("Read",),

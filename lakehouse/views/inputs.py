@@ -44,7 +44,9 @@ def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) 
         ViewError: Always.
     """
     key = table.replace(".", "/")
-    remedy = f"Correct the name, or add a dg.AssetSpec('{key}') if another code location makes the table."
+    parts = table.split(".")
+    spec = repr(parts if len(parts) > 1 else table)
+    remedy = f"Correct the name, or add a dg.AssetSpec({spec}) if another code location makes the table."
     if alike is not None:
         remedy = f"If {alike} is meant, give its asset or spec to views_from(..., specs=[...])."
     places = (at for at, name in parse(text.text).tables.items() if name == table)

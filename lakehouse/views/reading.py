@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
+from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
@@ -88,13 +88,13 @@ def _refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
 _ORDERS = {"order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}
 
 
-def _top(tree: Expression) -> list[str]:
+def _top(tree: Expr) -> list[str]:
     """The orders of the outermost query."""
     orders = [words for name, words in _ORDERS.items() if tree.args.get(name)]
     return orders + (_top(tree.this) if isinstance(tree, exp.Subquery) else [])
 
 
-def _read_query(reading: Reading, tree: Expression, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+def _read_query(reading: Reading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
     """A query within the text."""
     within = with_ctes(tree, ctes)
     match tree:
@@ -108,7 +108,7 @@ def _read_query(reading: Reading, tree: Expression, ctes: Ctes, outer: tuple[Sco
             raise reading.refuse("VIEW_OPERATOR", "This is not read as a query", tree, "Write a SELECT.")
 
 
-_KINDS: Mapping[tuple[type[Expression], bool], SetKind] = {
+_KINDS: Mapping[tuple[type[Expr], bool], SetKind] = {
     (exp.Union, False): SetKind.UNION_ALL,
     (exp.Union, True): SetKind.UNION_ALL,
     (exp.Except, True): SetKind.EXCEPT,

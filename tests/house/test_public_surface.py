@@ -20,6 +20,7 @@ PUBLIC = {
         "explain",
         "incremental",
         "validate",
+        "views_from",
     },
     "spark": {"ClusterSpark", "LocalSpark", "spark_settings"},
     "errors": {"LakehouseError"},

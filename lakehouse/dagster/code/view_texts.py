@@ -110,7 +110,10 @@ def is_view(expression: ast.expr, namespace: Namespace) -> bool:
             return namespace.get(name) is View
         case ast.Attribute(value=ast.Name(id=name), attr="View"):
             module = namespace_of(namespace.get(name, MISSING))
-            return module is not None and module.get("View", View if name == "lakehouse" else None) is View
+            if module is None:
+                return False
+            # The package loads its names when they are first asked for.
+            return module.get("View", View if module.get("__name__") == "lakehouse" else None) is View
         case _:
             return False
 
@@ -120,16 +123,15 @@ def _is_view_of(expression: ast.expr, namespace: Namespace) -> bool:
 
 
 def _origin_of(constant: ast.Constant, function: FunctionType) -> Origin:
-    """Where a text begins in its file of Python: after its quotes, if its letters stand there as they are."""
+    """Where a text begins in its file of Python, after its quotes; a text with escapes counts its own lines."""
     path = Path(path_of(function))
     file = str(path.relative_to(project_around(function).parent))
-    begin = Origin(file, constant.lineno, constant.col_offset + 1)
     with suppress(OSError, SyntaxError), tokenize.open(path) as lines:
         segment = ast.get_source_segment(lines.read(), constant) or ""
         quotes = _QUOTES.match(segment)
         if quotes is not None and segment[quotes.end() :].startswith(cast("str", constant.value)):
-            return replace(begin, column=begin.column + quotes.end())
-    return begin
+            return Origin(file, constant.lineno, constant.col_offset + 1 + quotes.end())
+    return Origin(f"{file}, line {constant.lineno}")
 
 
 def with_bare_texts(node: ast.AST, namespace: Namespace, path: str) -> ast.AST:

@@ -41,10 +41,10 @@ def read_select(reading: Reading, select: exp.Select, ctes: Ctes, outer: tuple[S
     expressions = [each.expression for each in projections]
     group: exp.Group | None = select.args.get("group")
     is_grouped = group is not None or select.args.get("having") is not None or any(map(has_aggregate, expressions))
-    if any(map(_is_generator, select.expressions)) and (is_grouped or select.find(exp.Window) or correlated):
+    state = _State(block, select, node, projections, correlated)
+    if any(map(_is_generator, select.expressions)) and (is_grouped or _has_windows(state) or correlated):
         what = "A generator stands beside an aggregate or a window, or in a subquery for each row"
         raise reading.refuse("VIEW_GENERATOR", what, select, _APART, "SELECT")
-    state = _State(block, select, node, projections, correlated)
     state = _group(state, group) if is_grouped else _ungrouped(state)
     _refuse_correlation(state, is_grouped=is_grouped and not (group and group.expressions))
     state = _window(state)
@@ -246,9 +246,14 @@ def _refuse_correlation(state: _State, *, is_grouped: bool) -> None:
     select = state.select
     if not state.correlated:
         return
-    over_all = select.find(exp.Window) is not None or select.args.get("qualify")
+    over_all = select.args.get("qualify") or _has_windows(state)
     if over_all or (is_grouped and select.args.get("having")):
         raise correlation(state.block.reading, select)
+
+
+def _has_windows(state: _State) -> bool:
+    """Whether a column of SELECT goes by a window."""
+    return any(each.expression.find(exp.Window) is not None for each in state.projections)
 
 
 def _window(state: _State) -> _State:

@@ -71,7 +71,7 @@ class Grouping:
 
     def add(self, expression: Expression) -> str:
         """Group by an expression."""
-        expression = expression.unnest()
+        expression = _bare(expression)
         known = next((name for key, name in self.keys if key == expression), None)
         if known is not None:
             return known
@@ -107,8 +107,9 @@ class Grouping:
             return self._over_window(expression, aliases)
         if is_aggregate(expression):
             return _at(expression, column(self._aggregate(expression)))
-        if isinstance(expression, exp.Column) and aliases and (said := expression.meta.get(SAID)) in aliases:
-            return exp.Paren(this=aliases[said].copy())
+        alias = (aliases or {}).get(expression.meta.get(SAID, "")) if isinstance(expression, exp.Column) else None
+        if alias is not None:
+            return exp.Paren(this=alias.copy())
         return _with_children(expression, lambda child: self.over_groups(child, aliases))
 
     def _aggregate(self, expression: Expression) -> str:
@@ -140,6 +141,11 @@ class Grouping:
         """The groups as a node."""
         below = Extend(rows, dict(self.computed)) if self.computed else rows
         return Aggregation(below, tuple(dict.fromkeys(name for _, name in self.keys)), dict(self.aggregates))
+
+
+def _bare(expression: Expression) -> Expression:
+    """An expression without brackets around it."""
+    return _bare(expression.this) if isinstance(expression, exp.Paren) else expression
 
 
 def _at(place: Expression, expression: Expression) -> Expression:
@@ -186,7 +192,7 @@ def over_windows(
 
 def _partition(reading: Reading, expression: Expression, computed: dict[str, Expression]) -> str:
     """The column of a partition, which is computed if it is none."""
-    expression = expression.unnest()
+    expression = _bare(expression)
     if isinstance(expression, exp.Column):
         return expression.name
     known = next((name for name, each in computed.items() if each == expression), None)

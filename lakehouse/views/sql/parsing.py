@@ -1,15 +1,16 @@
 """The text of a view as a tree, with the places of what it says; and what its words alone refuse."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
-from sqlglot.expressions.core import Expression
-from sqlglot.tokens import Token, TokenType
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
+from sqlglot.expressions.core import Expr
+from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
@@ -17,6 +18,8 @@ from lakehouse.views.functions import AGGREGATES, CALLABLE, OF_THE_RUN
 
 CALLED = "called"
 """The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
+REWRITTEN = "rewritten"
+"""The key in a function's `meta` that is there if sqlglot would write other texts in it: a format, a unit of time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class Text:
     text: str
     tokens: tuple[Token, ...]
 
-    def at(self, node: Expression, word: str = "") -> TextPlace | None:
+    def at(self, node: Expr, word: str = "") -> TextPlace | None:
         """Where the text says a node: from the last `word` before it, if one is given."""
         span = span_of(node)
         before = [
@@ -56,7 +59,7 @@ class Text:
         """Where a table is named."""
         return TextPlace.of(self.text, place.start, place.end)
 
-    def words(self, node: Expression) -> str:
+    def words(self, node: Expr) -> str:
         """The text of a node, in one line."""
         span = span_of(node)
         return "" if span is None else " ".join(self.text[span[0] : span[1]].split())
@@ -67,6 +70,11 @@ class Parsed(Text):
     """A text and its tree, whose functions know the name by which the text calls them."""
 
     tree: exp.Query
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """The offset of each word."""
+        return tuple(token.start for token in self.tokens)
 
     @cached_property
     def tables(self) -> Mapping[Place, str]:
@@ -121,7 +129,7 @@ def define_windows(parsed: Parsed) -> None:
                 window.set(part, whole.args.get(part))
 
 
-def span_of(node: Expression) -> tuple[int, int] | None:
+def span_of(node: Expr) -> tuple[int, int] | None:
     """The offsets between which the words of a node are, as far as its tree tells; the second one excluded."""
     spans = [(each.meta["start"], each.meta["end"] + 1) for each in node.walk() if "start" in each.meta]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
@@ -144,7 +152,7 @@ def is_table_name(table: exp.Table) -> bool:
     return all(isinstance(part, exp.Identifier) for part in table.parts)
 
 
-def _tables(node: Expression, ctes: frozenset[str]) -> Iterator[exp.Table]:
+def _tables(node: Expr, ctes: frozenset[str]) -> Iterator[exp.Table]:
     """The tables that a part of the tree names."""
     common: exp.With | None = node.args.get("with_")
     for cte in common.expressions if common else ():
@@ -167,7 +175,7 @@ def _tokenize(text: str) -> tuple[Token, ...]:
         raise ViewError("VIEW_SYNTAX", what, TextPlace.of(text, start, len(text)), "Close the last quote.") from error
 
 
-def _parse_all(text: str) -> list[Expression]:
+def _parse_all(text: str) -> list[Expr]:
     """The trees of a text."""
     try:
         return [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
@@ -207,9 +215,36 @@ _ENDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, Token
 
 def _name_functions(parsed: Parsed) -> None:
     """Note the name of each function as the text has it, because several names have one class."""
+    is_cut = any(token.token_type in (TokenType.CHAR, TokenType.VARCHAR) for token in parsed.tokens)
     for node in parsed.tree.walk():
+        if isinstance(node, exp.DataType) and is_cut:  # the tree knows no length, and that there was one
+            node.meta[REWRITTEN] = True
         if isinstance(node, exp.Func) and "start" in node.meta:
             node.meta[CALLED] = parsed.text[node.meta["start"] : node.meta["end"] + 1].lower()
+            if _texts_of(parsed, node) != _texts_written(node):
+                node.meta[REWRITTEN] = True
+
+
+def _texts_of(parsed: Parsed, call: exp.Func) -> list[str]:
+    """The texts in a call, sorted, without regard to case."""
+    depth, texts = 0, list[str]()
+    for token in parsed.tokens[bisect_left(parsed.starts, call.meta["end"] + 1) :]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if token.token_type is TokenType.STRING:
+            texts.append(token.text.casefold())
+        if depth <= 0:
+            break
+    return sorted(texts)
+
+
+def _texts_written(call: exp.Func) -> list[str] | None:
+    """The texts in a call as sqlglot writes it; None if it cannot."""
+    try:
+        written = call.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE)
+    except (SqlglotError, AttributeError, TypeError, ValueError):
+        return None
+    tokens = sqlglot.tokenize(written, dialect="spark")
+    return sorted(token.text.casefold() for token in tokens if token.token_type is TokenType.STRING)
 
 
 _BEFORE_ALL = frozenset({"union", "except", "intersect", "minus", "select"})

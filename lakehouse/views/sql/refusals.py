@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
+from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place
@@ -30,7 +31,7 @@ class Refusal:
     remedy: str
     word: str = ""
 
-    def at(self, parsed: Parsed, node: Expression) -> ViewError:
+    def at(self, parsed: Parsed, node: Expr) -> ViewError:
         """The error at a part of a text."""
         return ViewError(self.code, self.what, parsed.at(node, self.word), self.remedy)
 
@@ -48,7 +49,7 @@ _GROUPING_SETS = Refusal(
     "Write a UNION ALL of one GROUP BY for each set, with a constant column that tells the sets apart.",
     "GROUP",
 )
-_OPERATORS: dict[type[Expression], Refusal] = {
+_OPERATORS: dict[type[Expr], Refusal] = {
     exp.Limit: Refusal("VIEW_LIMIT", f"LIMIT {_LIMIT}", _TOP, "LIMIT"),
     exp.Offset: Refusal("VIEW_LIMIT", f"OFFSET {_LIMIT}", _TOP, "OFFSET"),
     exp.Fetch: Refusal("VIEW_LIMIT", f"FETCH {_LIMIT}", _TOP, "FETCH"),
@@ -83,7 +84,7 @@ _OPERATORS: dict[type[Expression], Refusal] = {
 """Parts of a tree that are refused wherever they stand."""
 
 _QUERY = frozenset({"with_", "order", "sort", "cluster", "distribute"})
-_ALLOWED: dict[type[Expression], frozenset[str]] = {
+_ALLOWED: dict[type[Expr], frozenset[str]] = {
     exp.Select: _QUERY
     | {
         "expressions",
@@ -132,7 +133,7 @@ _BY_ARGUMENT = {
 }
 """Refusals of arguments that have a way out of their own."""
 
-_OF_THE_RUN: dict[type[Expression], str] = {
+_OF_THE_RUN: dict[type[Expr], str] = {
     exp.CurrentDate: "current_date",
     exp.CurrentTimestamp: "current_timestamp",
     exp.CurrentUser: "current_user",
@@ -160,13 +161,13 @@ def refuse(parsed: Parsed) -> None:
     _refuse_unused(parsed)
 
 
-def _refuse_arguments(parsed: Parsed, node: Expression, allowed: frozenset[str]) -> None:
+def _refuse_arguments(parsed: Parsed, node: Expr, allowed: frozenset[str]) -> None:
     """Raise if a part of a query consists of more than it may."""
     for name, value in node.args.items():
         if not value or name in allowed:
             continue
-        inner = value[0] if isinstance(value, list) else value
-        refusal = _OPERATORS.get(type(inner)) or _BY_ARGUMENT.get(name)
+        inner: object = cast("list[object]", value)[0] if isinstance(value, list) else value
+        refusal = (_OPERATORS.get(type(inner)) if isinstance(inner, Expr) else None) or _BY_ARGUMENT.get(name)
         if refusal is None:
             words = name.strip("_").replace("_", " ").upper()
             refusal = Refusal(
@@ -174,17 +175,17 @@ def _refuse_arguments(parsed: Parsed, node: Expression, allowed: frozenset[str])
                 f"{words} of {type(node).__name__.upper()} is not read",
                 f"Take it out, or {OWN_ASSET}.",
             )
-        raise refusal.at(parsed, inner if isinstance(inner, exp.Expression) else node)
+        raise refusal.at(parsed, inner if isinstance(inner, Expr) else node)
 
 
-def _check_placeholder(parsed: Parsed, node: Expression) -> None:
+def _check_placeholder(parsed: Parsed, node: Expr) -> None:
     """Raise if a parameter has no name."""
     if not isinstance(node, exp.Placeholder) or not node.args.get("this"):
         remedy = "Write a named parameter, :name, and give its value as an argument."
         raise ViewError("VIEW_PARAMETER", "A parameter of a view has a name", parsed.at(node), remedy)
 
 
-def _check_table(parsed: Parsed, node: Expression) -> None:
+def _check_table(parsed: Parsed, node: Expr) -> None:
     """Raise if what stands in FROM is no name of a table."""
     if isinstance(node, exp.Table) and not isinstance(node.parent, exp.JoinHint) and not is_table_name(node):
         raise _TABLE_FUNCTION.at(parsed, node)
@@ -193,7 +194,7 @@ def _check_table(parsed: Parsed, node: Expression) -> None:
         _check_placeholder(parsed, alias.this)
 
 
-def _check_lateral(parsed: Parsed, node: Expression) -> None:
+def _check_lateral(parsed: Parsed, node: Expr) -> None:
     """Raise if LATERAL is no LATERAL VIEW."""
     if not node.args.get("view"):
         what = "A LATERAL subquery is computed for each row"
@@ -201,8 +202,8 @@ def _check_lateral(parsed: Parsed, node: Expression) -> None:
         raise ViewError("VIEW_LATERAL", what, parsed.at(node, "LATERAL"), remedy)
 
 
-def _check_window(parsed: Parsed, node: Expression) -> None:
-    """Raise if a window goes over all rows, or over what its function is not."""
+def _check_window(parsed: Parsed, node: Expr) -> None:
+    """Raise if a window goes over all rows."""
     parts = node.args.get("partition_by") or ()
     if not node.args.get("alias") and all(isinstance(part, exp.Literal | exp.Null) for part in parts):
         what = "A window without PARTITION BY goes over all rows, so one change may move every row"
@@ -210,8 +211,8 @@ def _check_window(parsed: Parsed, node: Expression) -> None:
         raise ViewError("VIEW_WINDOW_WITHOUT_PARTITION", what, parsed.at(node), remedy)
 
 
-def _check_function(parsed: Parsed, node: Expression) -> None:
-    """Raise if a function of windows stands alone, or a unit of time is none."""
+def _check_function(parsed: Parsed, node: Expr) -> None:
+    """Raise if a function of windows stands alone."""
     name = node.meta.get(CALLED, "")
     parent = node.parent
     while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls):
@@ -219,19 +220,9 @@ def _check_function(parsed: Parsed, node: Expression) -> None:
     if name in WINDOW_FUNCTIONS and not isinstance(parent, exp.Window):
         remedy = "Write OVER (PARTITION BY ... ORDER BY ...) after it."
         raise ViewError("VIEW_WINDOW_WITHOUT_PARTITION", f"{name}() needs a window", parsed.at(node), remedy)
-    if name in ("date_trunc", "trunc"):
-        words = parsed.text[node.meta["end"] + 1 :]
-        unit = words.lstrip("( \n\t")[:1] if name == "date_trunc" else "'" if "'" in words else ""
-        if unit not in ("'", '"'):
-            remedy = (
-                f"Write it as a text: {name}('month', ...)."
-                if name == "date_trunc"
-                else "Write trunc(column, 'month')."
-            )
-            raise ViewError("VIEW_FUNCTION", f"The unit of {name}() is no text in quotes", parsed.at(node), remedy)
 
 
-_CHECKS: dict[type[Expression], Callable[[Parsed, Expression], None]] = {
+_CHECKS: dict[type[Expr], Callable[[Parsed, Expr], None]] = {
     exp.Placeholder: _check_placeholder,
     exp.Parameter: _check_placeholder,
     exp.SessionParameter: _check_placeholder,
@@ -247,7 +238,7 @@ def _refuse_unused(parsed: Parsed) -> None:
     """Raise if a common table expression is not used, or ORDER BY reads a table: those rows would stay unrestricted."""
     for cte in parsed.tree.find_all(exp.CTE):
         within = cte.find_ancestor(exp.Query)
-        if within is not None and not any(table is not None for table in _uses(within, cte)):
+        if within is not None and next(_uses(within, cte), None) is None:
             what = f"Nothing reads the common table expression {cte.alias}"
             raise ViewError("VIEW_UNUSED_CTE", what, parsed.at(cte.args["alias"]), "Take it out.")
     for order in parsed.tree.find_all(exp.Order, exp.Sort, exp.Cluster, exp.Distribute):
@@ -256,7 +247,7 @@ def _refuse_unused(parsed: Parsed) -> None:
             raise ViewError("VIEW_SUBQUERY", what, parsed.at(query), "Take it out.")
 
 
-def _uses(query: Expression, cte: exp.CTE) -> Iterator[exp.Table]:
+def _uses(query: Expr, cte: exp.CTE) -> Iterator[exp.Table]:
     """Where a query may read a common table expression."""
     for table in query.find_all(exp.Table):
         if is_table_name(table) and name_of(table) == cte.alias.lower() and place_of(table) not in _own(cte):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
+from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Output, Query, column
@@ -50,9 +50,9 @@ class Scope:
         qualified = [
             output
             for relation in self.relations
-            if len(parts) > 1 and relation.alias == parts[0]
+            if relation.alias == parts[0]
             for output in relation.columns
-            if output.name.lower() == parts[1]
+            if (output.name.lower(),) == parts[1:2]
         ]
         if qualified:
             return tuple(qualified), parts[2:]
@@ -102,7 +102,7 @@ class Reading:
 
     parsed: Parsed
     schemas: Mapping[str, Mapping[str, str]]
-    read_query: "Callable[[Reading, Expression, Ctes, tuple[Scope, ...]], ReadQuery]"
+    read_query: "Callable[[Reading, Expr, Ctes, tuple[Scope, ...]], ReadQuery]"
     types: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -125,7 +125,7 @@ class Reading:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def refuse(self, code: str, what: str, node: Expression | None, remedy: str, word: str = "") -> ViewError:
+    def refuse(self, code: str, what: str, node: Expr | None, remedy: str, word: str = "") -> ViewError:
         """The refusal of a part of the text."""
         return ViewError(code, what, None if node is None else self.parsed.at(node, word), remedy)
 

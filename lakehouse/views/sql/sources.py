@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
+from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.views.algebra import (
     Extend,
@@ -43,7 +44,7 @@ def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression,
     return rows.close(), tuple(rows.correlated)
 
 
-def with_ctes(query: Expression, ctes: Ctes) -> Ctes:
+def with_ctes(query: Expr, ctes: Ctes) -> Ctes:
     """The common table expressions in reach, with those of a query's WITH."""
     common: exp.With | None = query.args.get("with_")
     for cte in common.expressions if common else ():
@@ -60,7 +61,7 @@ class _Rows:
     marked: list[Expression] = field(default_factory=list[Expression])
     correlated: list[Expression] = field(default_factory=list[Expression])
 
-    def read(self, first: Expression, joins: Iterable[exp.Join]) -> None:
+    def read(self, first: Expr, joins: Iterable[exp.Join]) -> None:
         """Read the first item, and those that join it."""
         node, self.block.scope = read_source(self.block, first)
         self.block.items.append(Item(node))
@@ -198,7 +199,7 @@ def use_of(mark: str, conditions: Iterable[Expression]) -> MarkUse:
     return uses.pop() if len(uses) == 1 else MarkUse.ANY
 
 
-def read_generator(block: Block, call: Expression, names: tuple[str, ...]) -> tuple[Expression, tuple[str, ...]]:
+def read_generator(block: Block, call: Expr, names: tuple[str, ...]) -> tuple[Expression, tuple[str, ...]]:
     """A generator over unique columns, and the unique names of what it gives."""
     reading, name = block.reading, call.meta.get(CALLED, "")
     if name not in GENERATORS or call.find(exp.Query):
@@ -207,17 +208,17 @@ def read_generator(block: Block, call: Expression, names: tuple[str, ...]) -> tu
     if not names:
         remedy = f"Write {name}(...) AS (a, b), with a name for each column that it gives."
         raise reading.refuse("VIEW_GENERATOR", f"The columns of {name}() have no names", call, remedy)
-    generator = call.copy()
+    generator = cast("Expression", call.copy())
     rewrite_below(block, generator)
     return generator, tuple(reading.unique(each) for each in names)
 
 
-def is_outer_generator(call: Expression) -> bool:
+def is_outer_generator(call: Expr) -> bool:
     """Whether a generator makes a row of NULL where there would be none."""
     return str(call.meta.get(CALLED, "")).endswith("_outer")
 
 
-def read_source(block: Block, source: Expression) -> tuple[Node, Scope]:
+def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
     """An item of FROM, and what it offers."""
     joins: list[exp.Join] = source.args.get("joins") or []
     if joins:
@@ -242,14 +243,14 @@ def read_source(block: Block, source: Expression) -> tuple[Node, Scope]:
             raise block.reading.refuse("VIEW_OPERATOR", "This is not read in FROM", source, remedy)
 
 
-def _is_bracket(within: Expression) -> bool:
+def _is_bracket(within: Expr) -> bool:
     """Whether brackets hold tables rather than a query."""
     while isinstance(within, exp.Subquery) and not within.alias and not within.args.get("joins"):
         within = within.this
     return isinstance(within, exp.Table) or bool(within.args.get("joins") and isinstance(within, exp.Subquery))
 
 
-def _read_bracket(block: Block, first: Expression, joins: Iterable[exp.Join]) -> tuple[Node, Scope]:
+def _read_bracket(block: Block, first: Expr, joins: Iterable[exp.Join]) -> tuple[Node, Scope]:
     """Tables that are joined before they join others."""
     within = Block(block.reading, block.ctes, block.outer)
     rows = _Rows(within)

@@ -1,9 +1,10 @@
 """The expressions of a block of SELECT: columns get their unique names; subqueries become joined items and marks."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
+from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
@@ -64,7 +65,7 @@ class Block:
     items: list[Item] = field(default_factory=list[Item])
     marks: list[Sought] = field(default_factory=list[Sought])
 
-    def read(self, query: Expression) -> ReadQuery:
+    def read(self, query: Expr) -> ReadQuery:
         """A subquery of the block, which may name its columns."""
         return self.reading.read_query(self.reading, query, self.ctes, (self.scope, *self.outer))
 
@@ -74,14 +75,14 @@ class Block:
         self.items, self.marks = [], []
         return brought
 
-    def refuse_subqueries(self, where: Expression, what: str) -> None:
+    def refuse_subqueries(self, where: Expr, what: str) -> None:
         """Raise if the expressions since the last time have brought a subquery."""
         items, marks = self.take()
         if items or marks:
             raise self.reading.refuse("VIEW_SUBQUERY", f"A subquery stands in {what}", where, _FLAT)
 
 
-def rewrite(block: Block, expression: Expression) -> Expression:
+def rewrite(block: Block, expression: Expr) -> Expression:
     """An expression of the text over unique columns; its subqueries are added to the block.
 
     Raises:
@@ -92,7 +93,7 @@ def rewrite(block: Block, expression: Expression) -> Expression:
     return holder.this.pop()
 
 
-def rewrite_below(block: Block, node: Expression) -> None:
+def rewrite_below(block: Block, node: Expr) -> None:
     """Put unique columns into a node of a tree that is nobody else's."""
     for child in list(node.iter_expressions()):
         new = _rewritten(block, child)
@@ -123,7 +124,8 @@ def _of_or(branches: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
     rest = [tuple(each for each in branch if each not in shared) for branch in branches]
     if not all(rest):
         return shared
-    return (*shared, exp.or_(*(exp.and_(*branch, copy=True) for branch in rest), copy=True))
+    either = cast("Expression", exp.or_(*(exp.and_(*branch, copy=True) for branch in rest), copy=True))
+    return (*shared, either)
 
 
 def _branches(condition: Expression) -> list[Expression]:
@@ -147,7 +149,7 @@ def sides(condition: Expression, own: frozenset[str]) -> tuple[Expression, Expre
     return None
 
 
-def _rewritten(block: Block, node: Expression) -> Expression | None:
+def _rewritten(block: Block, node: Expr) -> Expression | None:
     """What stands for a node; None if only what is below the node changes."""
     if (name := node.meta.get(CALLED)) in GENERATORS:
         what = f"{name}() makes several rows of one within an expression"
@@ -168,7 +170,7 @@ def _rewritten(block: Block, node: Expression) -> Expression | None:
             return None
 
 
-def _is_counted(node: Expression) -> bool:
+def _is_counted(node: Expr) -> bool:
     """Whether a star is that of count(*)."""
     return isinstance(node, exp.Star) and isinstance(node.parent, exp.Count)
 
@@ -259,7 +261,7 @@ def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]
     return Aggregation(query.node, tuple(dict.fromkeys(groups)), {single: exp.AnyValue(this=column(value))}), single
 
 
-def correlation(reading: Reading, node: Expression) -> ViewError:
+def correlation(reading: Reading, node: Expr) -> ViewError:
     """The refusal of a subquery that is matched with the row around it otherwise than by equality."""
     what = "A subquery is computed for each row around it, by a condition that is no equality of columns"
     return reading.refuse(

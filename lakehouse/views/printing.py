@@ -1,0 +1,92 @@
+"""Which expressions sqlglot writes as it has read them: only these stand in the SQL of steps."""
+
+import re
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expr
+
+from lakehouse.views.functions import CALLABLE
+from lakehouse.views.sql.parsing import CALLED, REWRITTEN
+
+REWRITTEN_FUNCTIONS = frozenset(
+    {
+        *("approx_percentile", "array_agg", "array_size", "bit_get", "char_length", "character_length", "date_diff"),
+        *("date_sub", "dateadd", "first", "from_utc_timestamp", "instr", "interval", "last", "len", "listagg", "log"),
+        *("log10", "log2", "map", "mod", "named_struct", "overlay", "percentile_cont", "percentile_disc", "position"),
+        *("reduce", "regexp_like", "sequence", "sha1", "space", "str_to_map", "string_agg", "struct", "timestampadd"),
+        *("timestampdiff", "to_char", "to_number", "to_timestamp", "to_unix_timestamp", "to_utc_timestamp"),
+        *("unix_date", "var_samp"),
+    }
+)
+"""Functions that sqlglot writes otherwise, with another result for some values, or with one that nobody has proved."""
+
+SYNONYMS = {
+    "boolean(a)": "CAST(a AS BOOLEAN)",
+    "ceiling(a)": "CEIL(a)",
+    "date(a)": "CAST(a AS DATE)",
+    "double(a)": "CAST(a AS DOUBLE)",
+    "float(a)": "CAST(a AS FLOAT)",
+    "ifnull(a, b)": "COALESCE(a, b)",
+    "int(a)": "CAST(a AS INT)",
+    "lcase(a)": "LOWER(a)",
+    "nvl(a, b)": "COALESCE(a, b)",
+    "pow(a, b)": "POWER(a, b)",
+    "signum(a)": "SIGN(a)",
+    "string(a)": "CAST(a AS STRING)",
+    "substr(a, b)": "SUBSTRING(a, b)",
+    "substr(a, b, c)": "SUBSTRING(a, b, c)",
+    "timestamp(a)": "CAST(a AS TIMESTAMP)",
+    "ucase(a)": "UPPER(a)",
+}
+"""Calls that are written under another name of the same function."""
+
+PRINTABLE_FUNCTIONS = CALLABLE - REWRITTEN_FUNCTIONS
+"""Functions that are written as they are read, or under another name of the same function."""
+
+_CLASSES = (
+    *(exp.Column, exp.Identifier, exp.Null, exp.Boolean, exp.Paren, exp.Tuple, exp.Placeholder, exp.Var),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.DPipe),
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseNot),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape),
+    *(exp.Case, exp.If, exp.Coalesce, exp.Cast, exp.TryCast, exp.DataTypeParam, exp.Interval, exp.Extract),
+    *(exp.Bracket, exp.Lambda, exp.Trim),
+    *(exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.AnyValue),
+    *(exp.ArgMax, exp.ArgMin, exp.ApproxQuantile, exp.Quantile),
+    *(exp.Ceil, exp.Floor, exp.Chr, exp.Initcap, exp.Decode, exp.Substring, exp.Transform),
+    *(exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.TsOrDsToDate, exp.TimeStrToTime),
+    *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered),
+)
+"""Parts of a tree beside the functions of which it keeps the name; the last two stand around arguments, unwritten."""
+
+_TYPES = frozenset(
+    {
+        *(exp.DType.BIGINT, exp.DType.BINARY, exp.DType.BOOLEAN, exp.DType.DATE, exp.DType.DECIMAL, exp.DType.DOUBLE),
+        *(exp.DType.FLOAT, exp.DType.INT, exp.DType.SMALLINT, exp.DType.TEXT, exp.DType.TIMESTAMP),
+        *(exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ, exp.DType.TINYINT),
+    }
+)
+"""Types of casts; the length of CHAR and VARCHAR would be lost."""
+
+_PLAIN_TEXT = re.compile(r"[^\\'\x00-\x1f]*")
+"""Texts without what could be escaped."""
+
+
+def is_printable(expression: Expr) -> bool:
+    """Whether SQL that sqlglot writes of an expression means what the text does."""
+    return all(map(_is_printable, expression.walk()))
+
+
+def _is_printable(node: Expr) -> bool:
+    """Whether a node itself is written as it is read."""
+    match node:
+        case exp.Literal():
+            return not node.is_string or _PLAIN_TEXT.fullmatch(node.name) is not None
+        case exp.DataType():
+            return node.this in _TYPES and REWRITTEN not in node.meta and node.args.get("collate") is None
+        case exp.In():
+            return not node.args.get("query") and not node.args.get("unnest")
+        case exp.Func() if CALLED in node.meta:
+            return node.meta[CALLED] in PRINTABLE_FUNCTIONS and REWRITTEN not in node.meta
+        case _:
+            return isinstance(node, _CLASSES)

@@ -31,6 +31,7 @@ class Breach(Enum):
     GONE = "gone"
     SEVERAL = "several"
     NULL_KEY = "null key"
+    REQUIRED = "required"
     EVENT = "event"
 
 

@@ -1,9 +1,12 @@
-"""What conditions say of columns: which are equal in every row that they keep, and which are not NULL."""
+"""What conditions say of NULL, and which columns they make equal."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import columns_in
+from lakehouse.views.algebra import Join, Side, columns, columns_in
 
 _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like)
 """What is NULL if one of both sides is."""
@@ -45,3 +48,107 @@ def rejects_null(condition: Expression, of: frozenset[str]) -> bool:
 def _is_null_with(expression: Expression, of: frozenset[str]) -> bool:
     """Whether an expression is NULL if all of these columns are."""
     return bool(columns_in(expression) & of) and all(isinstance(node, _PROPAGATING) for node in expression.walk())
+
+
+def equal_columns(condition: Expression, types: Mapping[str, str]) -> tuple[str, str] | None:
+    """The two columns of one type that a condition says are equal; equality of two types is no equivalence."""
+    if not isinstance(condition, exp.EQ):
+        return None
+    one, other = condition.this, condition.expression
+    if not (isinstance(one, exp.Column) and isinstance(other, exp.Column)):
+        return None
+    kind = types.get(one.name)
+    return (one.name, other.name) if kind is not None and kind == types.get(other.name) else None
+
+
+class Classes:
+    """The columns that are equal in every row for which conditions hold."""
+
+    def __init__(self, conditions: Iterable[Expression], types: Mapping[str, str]) -> None:
+        self._parent: dict[str, str] = {}
+        for condition in conditions:
+            if (pair := equal_columns(condition, types)) is not None:
+                self._parent[self.of(pair[0])] = self.of(pair[1])
+
+    def of(self, column: str) -> str:
+        """The column that stands for all that are equal to a column."""
+        while (parent := self._parent.get(column, column)) != column:
+            column = parent
+        return column
+
+    def among(self, column: str, columns: Iterable[str]) -> str | None:
+        """The column itself, or else the first by name of those that are equal to it, if it is among these."""
+        equal = sorted(one for one in columns if self.of(one) == self.of(column))
+        return column if column in equal else next(iter(equal), None)
+
+
+def on_equalities(condition: Iterable[Expression], of: Collection[str], types: Mapping[str, str]) -> dict[str, str]:
+    """The columns of others that ON makes equal to a column of a LEFT item, each with that column."""
+    equal: dict[str, str] = {}
+    for each in condition:
+        if (pair := equal_columns(each, types)) is not None:
+            other, own = pair if pair[1] in of else pair[::-1]
+            if own in of and other not in of:
+                equal[other] = own
+    return equal
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """An equality between an expression over rows that are sought, and one over rows that are there.
+
+    Args:
+        sought: The first expression.
+        given: The second one.
+        null_safe: Whether two NULLs are equal.
+    """
+
+    sought: Expression
+    given: Expression
+    null_safe: bool = False
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether both expressions depend on their rows."""
+        return bool(columns_in(self.sought) and columns_in(self.given))
+
+    @property
+    def equality(self) -> Expression:
+        """The pair as a condition that NULL does not meet."""
+        return exp.EQ(this=self.sought, expression=self.given)
+
+
+def key_pairs(conditions: Iterable[Expression], sought: Collection[str], given: Collection[str]) -> Iterator[KeyPair]:
+    """What equalities between two sets of columns say."""
+    for each in conditions:
+        if isinstance(each, exp.EQ | exp.NullSafeEQ):
+            for one, other in ((each.this, each.expression), (each.expression, each.this)):
+                pair = KeyPair(one, other, isinstance(each, exp.NullSafeEQ))
+                if pair.has_columns and columns_in(one) <= set(sought) and columns_in(other) <= set(given):
+                    yield pair
+
+
+def without_coalesce(join: Join, expression: Expression) -> Expression:
+    """`a` for `coalesce(a, b)`, if every row of the join has a = b, or no b at all."""
+    if not isinstance(expression, exp.Coalesce):
+        return expression
+    all_of = [expression.this, *expression.expressions]
+    if not all(isinstance(one, exp.Column) for one in all_of):
+        return expression
+    first, *others = [one.name for one in all_of]
+    return expression.this if all(_are_equal_if_there(join, first, one) for one in others) else expression
+
+
+def _are_equal_if_there(join: Join, first: str, other: str) -> bool:
+    """Whether two columns are equal in every row of a join in which the item of the second is there."""
+    conditions = [*join.where]
+    for item in join.items:
+        if item.side is Side.LEFT and other in columns(item.node):
+            conditions += item.on
+    return any(
+        isinstance(each, exp.EQ)
+        and isinstance(each.this, exp.Column)
+        and isinstance(each.expression, exp.Column)
+        and {each.this.name, each.expression.name} == {first, other}
+        for each in conditions
+    )

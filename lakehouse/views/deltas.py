@@ -1,0 +1,170 @@
+"""The first reading of a node: a superset of values in the rows that it has more or fewer of than before."""
+
+from typing import assert_never
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    FullJoin,
+    Generate,
+    Item,
+    Join,
+    Mark,
+    MarkUse,
+    Node,
+    Scan,
+    SetOperation,
+    Windows,
+    column,
+    columns,
+)
+from lakehouse.views.hops import Entry, reach
+from lakehouse.views.planning import EVER, Facts, Planning, flag, label
+from lakehouse.views.relations import Limit, Relation, holds, select, text, unite
+from lakehouse.views.supersets import computed, filtered, generated, generator_inputs, inputs, padded
+
+
+def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
+    """A superset of the values of columns in the rows that a node has more or fewer of than before; None for none."""
+    if not planning.facts.changes(node):
+        return None
+    match node:
+        case Scan():
+            return select(planning.moved_rows(node), want)
+        case Extend():
+            rows = planning.delta(node.node, inputs(node, want))
+            return rows and computed(node, want, rows)
+        case Generate():
+            rows = planning.delta(node.node, generator_inputs(node, want))
+            return rows and generated(node, want, rows)
+        case Filter():
+            rows = planning.delta(node.node, want)
+            return rows and filtered(planning.facts, node, rows)
+        case Aggregation():
+            if want <= set(node.groups):
+                return planning.delta(node.node, want)
+            return _moved_values(planning, node, node.groups, want)
+        case Windows():
+            if want <= set(node.partition):
+                return planning.delta(node.node, want)
+            if want & node.windows.keys():
+                return _moved_values(planning, node, node.partition, want)
+            return _rows_of_partitions(planning, node, want)
+        case Mark():
+            return unite(_of_mark(planning, node, want))
+        case SetOperation():
+            return unite(_of_branches(planning, node, want))
+        case FullJoin():
+            return unite(_of_full_join(planning, node, want))
+        case Join():
+            entries = {k: _entry(planning, item.node) for k, item in enumerate(node.items)}
+            return unite(reach(planning, node, _that_change(planning.facts, node, entries), want, EVER))
+        case _:
+            assert_never(node)
+
+
+def _entry(planning: Planning, node: Node) -> Entry:
+    return Entry(lambda need: planning.delta(node, need))
+
+
+def _that_change(facts: Facts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
+    """The entries of those items that may have changed."""
+    return {k: entry for k, entry in entries.items() if facts.changes(join.items[k].node)}
+
+
+def _keys_of(
+    planning: Planning, node: Aggregation | Windows, by: tuple[str, ...], why: str
+) -> tuple[str, tuple[Limit, ...]] | None:
+    """The groups or partitions with a changed row: a step, and the limit that it is."""
+    planning.refuse_values(by)
+    rows = planning.delta(node.node, frozenset(by))
+    if rows is None:
+        return None
+    _, step = planning.step(rows, f"{why} of {label(node)} with a changed row")
+    return step, (Limit(step, tuple((column(name), name) for name in by)),) if by else ()
+
+
+def _moved_values(
+    planning: Planning, node: Aggregation | Windows, by: tuple[str, ...], want: frozenset[str]
+) -> Relation | None:
+    """The rows of an aggregate or of windows that are there now or before alone; they need the values before.
+
+    Every column in use is compared: a row that differs in another column than the wanted ones has changed, too.
+    """
+    planning.refuse_values(want)
+    keys = _keys_of(planning, node, by, "groups" if isinstance(node, Aggregation) else "partitions")
+    if keys is None:
+        return None
+    step, limits = keys
+    planning.say_values_before(node, want - set(by))
+    names = (columns(node) & planning.facts.used) | want | set(by)
+    conditions = [*map(holds, limits)] or [flag(step)]
+    now, before = (
+        select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True)
+    )
+    sql = text(now, " EXCEPT ALL ", before)
+    back = text(before, " EXCEPT ALL ", now)
+    moved = Relation(text("SELECT * FROM (", sql, ") UNION ALL SELECT * FROM (", back, ")"), now.columns)
+    values, _ = planning.step(moved, f"what {label(node)} has or had alone, where a value moved")
+    return select(values, want)
+
+
+def _rows_of_partitions(planning: Planning, node: Windows, want: frozenset[str]) -> Relation | None:
+    """All rows of the partitions with a changed row."""
+    keys = _keys_of(planning, node, node.partition, "partitions")
+    if keys is None:
+        return None
+    step, limits = keys
+    rows = planning.superset(node.node, want | set(node.partition), limits, EVER)
+    return select(rows, want, [*map(holds, limits)] or [flag(step)])
+
+
+def _of_mark(planning: Planning, node: Mark, want: frozenset[str]) -> list[Relation]:
+    """The changed rows, and the rows of which a change of the subquery may move the mark.
+
+    IN is NULL, not false, if what is sought or one of the values is NULL.
+    """
+    rows = [each for each in (planning.delta(node.node, want),) if each is not None]
+    if not planning.facts.changes(node.sub):
+        return rows
+    among: list[Expression] = [column(name) for name in node.among]
+    equal = tuple(
+        exp.EQ(this=sought.copy(), expression=one) for sought, one in zip(node.sought, among, strict=True)
+    )
+    conditions: list[tuple[Expression, ...]] = [equal]
+    if node.sought and node.use is not MarkUse.POSITIVE:
+        for side in (node.sought, among):
+            conditions.append((exp.or_(*(exp.Is(this=each.copy(), expression=exp.null()) for each in side)),))
+    for each in conditions:
+        both = Join((Item(node.node), Item(node.sub)), (*node.on, *each))
+        rows += reach(planning, both, {1: _entry(planning, node.sub)}, want, EVER)
+    return rows
+
+
+def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> list[Relation]:
+    """What changed in a branch, by position: how often a row is there depends on that row alone."""
+    rows: list[Relation] = []
+    for branch, names in zip(node.nodes, node.names, strict=True):
+        moved = planning.delta(branch, frozenset(names[name] for name in want))
+        if moved is not None:
+            rows.append(select(moved, want, computed={name: names[name] for name in want}))
+    return rows
+
+
+def _of_full_join(planning: Planning, node: FullJoin, want: frozenset[str]) -> list[Relation]:
+    """Changed pairs, changed rows beside NULL, and rows of the other side that a changed row matches, beside NULL."""
+    rows: list[Relation] = []
+    pairs = Join((Item(node.left), Item(node.right)), node.on)
+    entries = _that_change(planning.facts, pairs, {0: _entry(planning, node.left), 1: _entry(planning, node.right)})
+    rows += reach(planning, pairs, entries, want, EVER)
+    for k, (side, other) in enumerate(((node.left, node.right), (node.right, node.left))):
+        moved = planning.delta(side, want & columns(side))
+        if moved is not None:
+            rows.append(padded(planning.facts, moved, want))
+            beside = reach(planning, pairs, {k: entries[k]}, want & columns(other), EVER)
+            rows += [padded(planning.facts, each, want) for each in beside]
+    return rows

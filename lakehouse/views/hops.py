@@ -1,0 +1,292 @@
+"""How a change of some items of a join reaches wanted columns: hop by hop, one step for each edge of the join tree.
+
+A hop carries the columns that link two items, and wanted columns that are already there; so the rows of all changed
+items that arrive at an item go on together. A row of a LEFT item is there, or it is missing and NULL: both go on.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import Join, column, columns, columns_in, substituted
+from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
+from lakehouse.views.join_tree import Condition, JoinGraph, Tree, grow
+from lakehouse.views.plan import Image
+from lakehouse.views.planning import Planning, can_be_written, is_one_row, label
+from lakehouse.views.relations import Limit, Relation, combine, printed, select, unite
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Entry:
+    """Rows of an item from which the way starts.
+
+    Args:
+        rows: The rows, by the columns that are needed.
+        are_changes: Whether the rows came or went, so that a LEFT item may be missing where it was there before.
+    """
+
+    rows: Callable[[frozenset[str]], Relation | None]
+    are_changes: bool = True
+
+
+class Match(Enum):
+    """Whether the row of an item is there: FOUND, by its ON where it has one, or MISSING, and then NULL."""
+
+    FOUND = "found"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Rows that have come to an item, and the children whose wanted columns they have."""
+
+    relation: Relation
+    match: Match
+    has: frozenset[int] = frozenset()
+
+
+def reach(
+    planning: Planning,
+    join: Join,
+    entries: Mapping[int, Entry],
+    want: frozenset[str],
+    images: tuple[Image, ...],
+) -> list[Relation]:
+    """The values of wanted columns in the rows of a join that have a row of an entry in them, or had."""
+    direct, others = list[Relation](), dict(entries)
+    graph = JoinGraph(join, planning.facts, planning.facts.of_many - want)
+    for item, entry in entries.items():
+        if (values := _of_left_item(planning, graph, item, entry, want)) is not None:
+            direct += values
+            del others[item]
+    if not others:
+        return direct
+    tree = grow(graph, want, others)
+    if not tree.is_linked:
+        graph = JoinGraph(join, planning.facts, frozenset())
+        tree = grow(graph, want, others)
+    return direct + _Walk(planning, graph, tree, others, want, images).arrive_at_roots()
+
+
+def _of_left_item(
+    planning: Planning, graph: JoinGraph, item: int, entry: Entry, want: frozenset[str]
+) -> list[Relation] | None:
+    """Wanted values that a change of a LEFT item says by itself: its own, NULL, and what its ON makes equal to them."""
+    if not (graph.is_left(item) and entry.are_changes):
+        return None
+    of_item, classes = graph.columns[item], graph.classes
+    equal = on_equalities(graph.join.items[item].on, of_item, planning.facts.query.types)
+    values: dict[str, str] = {}
+    for name in want:
+        others = [own for other, own in sorted(equal.items()) if classes.of(other) == classes.of(name)]
+        value = classes.among(name, of_item) or next(iter(others), None)
+        if value is None:
+            return None
+        values[name] = value
+    local = [each.expression for each in graph.local(item) if each.on == item]
+    rows = entry.rows(columns_in(*local).union(values.values()))
+    if rows is None:
+        return []
+    rows = select(rows, rows.columns, [printed(each) for each in local])
+    of_others = {name: value for name, value in values.items() if name not in of_item}
+    nulls = {name: planning.facts.null(name) for name in values if name in of_item}
+    variants = [values, {**of_others, **nulls}] if nulls else [values]
+    return [select(rows, want, computed=each) for each in variants]
+
+
+class _Walk:
+    """One tree, and the rows that go along it."""
+
+    def __init__(
+        self,
+        planning: Planning,
+        graph: JoinGraph,
+        tree: Tree,
+        entries: Mapping[int, Entry],
+        want: frozenset[str],
+        images: tuple[Image, ...],
+    ) -> None:
+        self._planning, self._graph, self._tree = planning, graph, tree
+        self._entries, self._want, self._images = entries, want, images
+
+    def arrive_at_roots(self) -> list[Relation]:
+        """The wanted values of all rows that come to a root."""
+        computed = {name: _at(name) for name in self._want}
+        arrivals = [each for root in self._tree.roots for each in self._complete(root)]
+        return [select(each.relation, self._want, computed=computed) for each in arrivals]
+
+    # what an item's rows must have
+
+    def _conditions(self, item: int) -> list[Condition]:
+        """The conditions between an item and those to which its rows may have to go."""
+        return [each for other in self._tree.neighbours(item) for each in self._graph.between(item, other)]
+
+    def _linking(self, item: int, *, on: bool) -> frozenset[str]:
+        """The item's columns in these conditions: in those of its own ON, or in all others."""
+        mine = (each.expression for each in self._conditions(item) if (each.on == item) == on)
+        return columns_in(*mine) & self._graph.columns[item]
+
+    def _needed(self, item: int) -> frozenset[str]:
+        """The columns of an item that its rows must have."""
+        provided = self._tree.provides.get(item, {}).values()
+        return self._linking(item, on=True) | self._linking(item, on=False) | set(provided)
+
+    def _said_at(self, item: int, relation: Relation, carried: Iterable[str], *, is_null: bool = False) -> Relation:
+        """Rows of an item as they go on: linking columns, those of its own ON under another name, wanted columns.
+
+        A change of a LEFT item also stands for rows that lack it now, or lacked it: there its columns are NULL, but
+        those of its own ON say which rows these are.
+        """
+        nulls = {name: self._planning.facts.null(name) for name in self._graph.columns[item]}
+        values = {_of_on(name): name for name in self._linking(item, on=True)}
+        for name, own in self._tree.provides.get(item, {}).items():
+            values[_at(name)] = nulls[own] if is_null else own
+        if is_null:
+            values |= {name: nulls[name] for name in self._linking(item, on=False)}
+        return select(relation, {*values, *self._linking(item, on=False), *carried}, computed=values)
+
+    # rows that come to an item
+
+    def _complete(self, item: int) -> list[_Arrival]:
+        """The changed rows of an item and those behind it, with all wanted columns that these provide."""
+        arrivals = self._own(item)
+        for child in self._tree.children(item):
+            has = frozenset({child} if self._tree.wanted(child) else ())
+            for message in self._messages(child, item):
+                arrivals += [
+                    _Arrival(each.relation, each.match, has) for each in self._hop(message, child, item, goes_on=False)
+                ]
+        for child in self._tree.children(item):
+            if self._tree.wanted(child):
+                lacking = _united([each for each in arrivals if child not in each.has])
+                arrivals = [each for each in arrivals if child in each.has]
+                for each in lacking:
+                    arrivals += [_Arrival(r, each.match, each.has | {child}) for r in self._fetch(each, item, child)]
+        return _united([_Arrival(each.relation, each.match) for each in arrivals])
+
+    def _own(self, item: int) -> list[_Arrival]:
+        """The rows from which the way starts, if it starts here."""
+        if (entry := self._entries.get(item)) is None:
+            return []
+        graph, node = self._graph, self._graph.join.items[item].node
+        may_be_missing = entry.are_changes and graph.is_left(item)
+        local = graph.local(item)
+        need = self._needed(item) | columns_in(*(each.expression for each in local))
+        if entry.are_changes and is_one_row(node) and can_be_written(node):
+            need |= columns(node) & self._planning.facts.used
+        rows = entry.rows(need)
+        if rows is None:
+            return []
+        of_on = select(rows, rows.columns, _printed(each for each in local if each.on is not None))
+        there = select(of_on, rows.columns, _printed(each for each in local if each.on is None))
+        arrivals = [_Arrival(self._said_at(item, there, ()), Match.FOUND)]
+        refused = any(rejects_null(each.expression, graph.columns[item]) for each in local if each.on is None)
+        if may_be_missing and not refused and graph.mentions(item, self._want):
+            arrivals.append(_Arrival(self._said_at(item, of_on, (), is_null=True), Match.FOUND))
+        return arrivals
+
+    def _messages(self, child: int, item: int) -> list[_Arrival]:
+        """What a child's rows say to the next item: its linking columns, and wanted columns."""
+        between = self._graph.between(child, item)
+        of_on = columns_in(*(each.expression for each in between if each.on == child)) & self._graph.columns[child]
+        others = columns_in(*(each.expression for each in between if each.on != child)) & self._graph.columns[child]
+        carried = {*map(_at, self._tree.wanted(child)), *others}
+        messages: list[_Arrival] = []
+        for each in self._complete(child):
+            if each.match is Match.MISSING and of_on:
+                messages.append(_Arrival(select(each.relation, carried), Match.MISSING))
+            else:
+                messages.append(_Arrival(select(each.relation, {*carried, *map(_of_on, of_on)}), Match.FOUND))
+        return _united(messages)
+
+    def _fetch(self, arrival: _Arrival, item: int, child: int) -> list[Relation]:
+        """Rows with the wanted columns of a child and of those behind it."""
+        arrivals = self._hop(arrival, item, child, goes_on=True)
+        for further in self._tree.children(child):
+            if self._tree.wanted(further):
+                arrivals = [
+                    _Arrival(relation, each.match)
+                    for each in _united(arrivals)
+                    for relation in self._fetch(each, child, further)
+                ]
+        carried = {*arrival.relation.columns, *map(_at, self._tree.wanted(child))}
+        return [select(each.relation, carried) for each in arrivals]
+
+    def _hop(self, arrival: _Arrival, source: int, item: int, *, goes_on: bool) -> list[_Arrival]:
+        """Rows of one item joined to another item, where that is found and where it is missing."""
+        graph, planning, node = self._graph, self._planning, self._graph.join.items[item].node
+        primes = {name: column(_of_on(name)) for name in graph.columns[source]}
+        conditions = [
+            (substituted(each.expression, primes) if each.on == source else each.expression, each.on)
+            for each in graph.between(source, item)
+            if not (each.on == source and arrival.match is Match.MISSING)
+        ]
+        given = arrival.relation
+        carried = given.columns if goes_on else tuple(c for c in given.columns if c in {*map(_at, self._want)})
+        given, limits = self._keys(given, [each for each, _ in conditions], source, item)
+        local = graph.local(item)
+        need = self._needed(item) | columns_in(*(each.expression for each in local), *(each for each, _ in conditions))
+        rows = planning.superset(node, need & graph.columns[item], limits, self._images)
+        rows = select(rows, rows.columns, _printed(local))
+        joined = combine(given, rows, [printed(each) for each, _ in conditions])
+        arrivals = [_Arrival(self._said_at(item, joined, carried), Match.FOUND)]
+        if graph.is_left(item):
+            of_where = [*(each for each, on in conditions if on != item), *(c.expression for c in local if c.on is None)]
+            if not any(rejects_null(each, graph.columns[item]) for each in of_where):
+                nulls: dict[str, Expression] = {name: exp.null() for name in graph.columns[item]}
+                lacking = select(given, carried, [printed(substituted(each, nulls)) for each in of_where])
+                computed = {name: planning.facts.null(name) for name in self._linking(item, on=False)}
+                for name, own in self._tree.provides.get(item, {}).items():
+                    computed[_at(name)] = planning.facts.null(own)
+                missing = select(lacking, {*carried, *computed}, computed=computed)
+                arrivals.append(_Arrival(missing, Match.MISSING))
+        return arrivals
+
+    def _keys(
+        self, given: Relation, conditions: list[Expression], source: int, item: int
+    ) -> tuple[Relation, tuple[Limit, ...]]:
+        """Rows as a step whose keys limit the next item, unless that is small or nothing links them."""
+        node = self._graph.join.items[item].node
+        pairs = list(key_pairs(conditions, self._graph.columns[item], given.columns))
+        if self._planning.facts.is_small(node):
+            return given, ()
+        if not pairs:
+            self._planning.say_read_whole(
+                node, f"no equality links it to {label(self._graph.join.items[source].node)}"
+            )
+            return given, ()
+        given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
+        computed = {f"key__{k}": printed(expression) for k, expression in given_keys.items()}
+        why = f"on the way from {label(self._graph.join.items[source].node)} to {label(node)}"
+        step, name = self._planning.step(select(given, {*given.columns, *computed}, computed=computed), why)
+        keys = tuple((one.sought, f"key__{k}" if k in given_keys else one.given.name) for k, one in enumerate(pairs))
+        return select(step, given.columns), (Limit(name, keys, any(one.null_safe for one in pairs)),)
+
+
+def _united(arrivals: list[_Arrival]) -> list[_Arrival]:
+    """Arrivals of the same columns as one."""
+    same: dict[tuple[tuple[str, ...], Match, frozenset[int]], list[Relation]] = {}
+    for each in arrivals:
+        same.setdefault((each.relation.columns, each.match, each.has), []).append(each.relation)
+    return [
+        _Arrival(relation, match, has)
+        for (_, match, has), relations in same.items()
+        if (relation := unite(relations)) is not None
+    ]
+
+
+def _printed(conditions: Iterable[Condition]) -> list[str]:
+    return [printed(each.expression) for each in conditions]
+
+
+def _at(name: str) -> str:
+    """The name under which the value of a wanted column goes on."""
+    return f"{name}__at"
+
+
+def _of_on(name: str) -> str:
+    """The name under which a column of a LEFT item's own ON goes on."""
+    return f"{name}__on"

@@ -1,0 +1,238 @@
+"""What the readings of a query share: what is known of its columns, the steps so far, and each other."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.delta.text import quote
+from lakehouse.errors.views import ViewError
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    Generate,
+    Mark,
+    Node,
+    Query,
+    Scan,
+    SetOperation,
+    Windows,
+    children,
+    columns_in,
+    expressions,
+    nodes_of,
+)
+from lakehouse.views.printing import is_printable
+from lakehouse.views.plan import Found, Image, Restriction, Rows, Sql, Step
+from lakehouse.views.relations import NOTHING, Limit, Relation, printed, text
+
+EVER = (Image.NOW, Image.GONE)
+"""The images that hold every row that a source has or had."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Facts:
+    """What is known of a query before it is planned.
+
+    Args:
+        query: The query.
+        changed: The tables that may have changed.
+        small: The tables that are read whole instead of by keys.
+        used: The columns that the query uses.
+        of_many: The columns that are computed of several rows, by group or partition: an old value needs old rows.
+        unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
+            or EXISTS or IN.
+    """
+
+    query: Query
+    changed: frozenset[str]
+    small: frozenset[str]
+    used: frozenset[str]
+    of_many: frozenset[str]
+    unprintable: frozenset[str]
+
+    @classmethod
+    def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "Facts":
+        """The facts of a query, of which some tables changed."""
+        below = tuple(nodes_of(query.root))
+        used = columns_in(*(e for node in below for e in expressions(node)))
+        return cls(
+            query,
+            frozenset(changed),
+            frozenset(small),
+            used.union(output.column for output in query.outputs),
+            _of_many(query.root),
+            _unprintable(query.root),
+        )
+
+    def changes(self, node: Node) -> bool:
+        """Whether a table below a node may have changed."""
+        return any(scan.table in self.changed for scan in scans_of(node))
+
+    def is_small(self, node: Node) -> bool:
+        """Whether all tables below a node are small."""
+        return all(scan.table in self.small for scan in scans_of(node))
+
+    def can_say(self, expression: Expression) -> bool:
+        """Whether a step may compute an expression."""
+        return is_printable(expression) and not columns_in(expression) & self.unprintable
+
+    def null(self, column: str) -> str:
+        """The SQL of NULL in a column."""
+        kind = self.query.types.get(column)
+        return f"CAST(NULL AS {kind})" if kind else "NULL"
+
+
+class Planning(ABC):
+    """One plan in the making: its steps so far, and the three readings of a node, which need each other."""
+
+    def __init__(self, facts: Facts, prefix: str) -> None:
+        self.facts = facts
+        self.steps: list[Step] = []
+        self.values_before: dict[str, None] = {}
+        self.read_whole: dict[tuple[str, str], None] = {}
+        self._prefix = prefix
+        self._moved_rows: dict[int, Relation] = {}
+
+    @abstractmethod
+    def delta(self, node: Node, want: frozenset[str]) -> Relation | None:
+        """A superset of the values of columns in the rows that a node has more or fewer of than before."""
+
+    @abstractmethod
+    def superset(
+        self, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+    ) -> Relation:
+        """A superset of the values of columns in the rows of a node, in the images, that match limits."""
+
+    @abstractmethod
+    def rows(self, node: Node, limits: tuple[Limit, ...], *, before: bool) -> Relation:
+        """The rows of a node, now or before, that match limits, each as often as it is there; and perhaps others."""
+
+    def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
+        """Makes a relation a step, without duplicates: its rows from then on, and its name."""
+        name = f"{self._prefix}{len(self.steps) + 1}"
+        columns = ", ".join(relation.columns)
+        self.steps.append(
+            Step(name, text(f"SELECT DISTINCT {columns or NOTHING} FROM ", relation), relation.columns, why)
+        )
+        return Relation((f"SELECT {columns or NOTHING} FROM ", Found(name)), relation.columns), name
+
+    def scan(self, scan: Scan, columns: Iterable[str], image: Image, any_of: Iterable[tuple[Limit, ...]]) -> Relation:
+        """Columns of an occurrence of a table, under their unique names."""
+        names = tuple(sorted(columns))
+        listed = ", ".join(f"{quote(scan.names[name])} AS {name}" for name in names)
+        return Relation((f"SELECT {listed or NOTHING} FROM ", rows_of(scan, names, image, any_of)), names)
+
+    def moved_rows(self, scan: Scan) -> Relation:
+        """The rows of an occurrence that changed in the columns in use: a step, made once."""
+        if id(scan) not in self._moved_rows:
+            moved = self.scan(scan, self.facts.used & set(scan.names), Image.MOVED, ())
+            why = f"rows of {label(scan)} that changed in a column in use"
+            self._moved_rows[id(scan)] = self.step(moved, why)[0]
+        return self._moved_rows[id(scan)]
+
+    def say_values_before(self, node: Node, want: Iterable[str]) -> None:
+        """Notes columns whose values before the change are computed as well."""
+        outputs = {output.column: output.name for output in self.facts.query.outputs}
+        names = ", ".join(outputs.get(name, name) for name in sorted(want))
+        self.values_before[f"{names} of {label(node)} is computed of many rows, and decides which keys change"] = None
+
+    def say_read_whole(self, node: Node, why: str) -> None:
+        """Notes tables that are read whole."""
+        for scan in scans_of(node):
+            if scan.table not in self.facts.small:
+                self.read_whole[scan.table, why] = None
+
+    def refuse_values(self, columns: Iterable[str]) -> None:
+        """Refuses keys that no step can compute."""
+        if names := sorted(self.facts.unprintable & set(columns)):
+            raise ViewError(
+                "VIEW_KEY_EXPRESSION",
+                f"{', '.join(names)} decides which keys change, and is computed by EXISTS, IN or an expression that is"
+                " not written again",
+                None,
+                "Compute that column in an asset of its own.",
+            )
+
+
+def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[Limit, ...]]) -> Rows:
+    """The place of an occurrence's rows, with limits said of the table's own columns."""
+    own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
+    alternatives = dict.fromkeys(tuple(_restriction(limit, own) for limit in limits) for limits in any_of)
+    columns = tuple(dict.fromkeys(scan.names[name] for name in names))
+    return Rows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
+
+
+def _restriction(limit: Limit, own: dict[str, exp.Column]) -> Restriction:
+    """A limit as a restriction of a table's own columns."""
+    renamed = ((e.copy().transform(lambda n: _renamed(n, own)), key) for e, key in limit.pairs)
+    return Restriction(limit.step, tuple((printed(e), key) for e, key in renamed), limit.null_safe)
+
+
+def _renamed(node: Expression, own: dict[str, exp.Column]) -> Expression:
+    """A column under the table's own name."""
+    return own[node.name].copy() if isinstance(node, exp.Column) else node
+
+
+def scans_of(node: Node) -> tuple[Scan, ...]:
+    """The occurrences of tables below a node."""
+    return tuple(below for below in nodes_of(node) if isinstance(below, Scan))
+
+
+def label(node: Node) -> str:
+    """What people call a node: its tables as the text calls them."""
+    return ", ".join(sorted({scan.alias for scan in scans_of(node)}))
+
+
+def is_one_row(node: Node) -> bool:
+    """Whether a node is an aggregate of all rows."""
+    while isinstance(node, Extend | Filter):
+        node = node.node
+    return isinstance(node, Aggregation) and not node.groups
+
+
+def can_be_written(node: Node) -> bool:
+    """Whether all that a node and those below it compute may be written again."""
+    return all(is_printable(e) for below in nodes_of(node) for e in expressions(below))
+
+
+def _of_many(node: Node) -> frozenset[str]:
+    """The columns of a node and below that are computed of several rows by group or partition."""
+    below = frozenset[str]().union(*map(_of_many, children(node)))
+    match node:
+        case Aggregation(groups=groups, aggregates=aggregates):
+            return below | aggregates.keys() if groups else below
+        case Windows(windows=windows):
+            return below | windows.keys()
+        case Extend(new=new):
+            return below | {name for name, e in new.items() if columns_in(e) & below}
+        case SetOperation(names=names):
+            return below | {name for of_branch in names for name, one in of_branch.items() if one in below}
+        case _:
+            return below
+
+
+def _unprintable(node: Node) -> frozenset[str]:
+    """The columns of a node and below that no step can compute."""
+    below = frozenset[str]().union(*map(_unprintable, children(node)))
+    match node:
+        case Extend(new=new):
+            return below | {name for name, e in new.items() if not is_printable(e) or columns_in(e) & below}
+        case Generate(generator=generator, new=new):
+            return below if is_printable(generator) and not columns_in(generator) & below else below | set(new)
+        case Mark(value=value):
+            return below | {value}
+        case Aggregation(aggregates=computed) | Windows(windows=computed):
+            return below if can_be_written(node) else below | computed.keys()
+        case SetOperation(names=names):
+            return below | {name for of_branch in names for name, one in of_branch.items() if one in below}
+        case _:
+            return below
+
+
+def flag(step: str) -> Sql:
+    """The condition that a step has a row."""
+    return text("EXISTS (SELECT 1 FROM ", (Found(step),), ")")

@@ -1,0 +1,298 @@
+"""Which rows of each occurrence of a table the rows of limited keys need: magic sets.
+
+A row of the result that matches the limits is made of rows that match what is said here of their tables, by the
+equalities that hold in it; and of every table all rows that match are read. So its joins, groups and missing partners
+are complete, and what else comes out does not match the limits.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    FullJoin,
+    Generate,
+    Item,
+    Join,
+    Mark,
+    MarkUse,
+    Node,
+    Scan,
+    SetOperation,
+    Side,
+    Windows,
+    column,
+    columns,
+    columns_in,
+    substituted,
+)
+from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
+from lakehouse.views.plan import Image, KeyFacts
+from lakehouse.views.planning import Planning, label
+from lakehouse.views.relations import Limit, limits_over, printed, select
+from lakehouse.views.supersets import of_join_item, speakable, through
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Restrictions:
+    """The limits of each occurrence of a table, while they are looked for.
+
+    Args:
+        planning: The plan in the making: what items ask each other for becomes steps.
+        images: The images of which the values that are asked for are taken.
+        keys: What is known of the touched keys.
+        null_free: The columns of their step that have no NULL.
+        any_of: The alternatives that limit each occurrence, by its identity.
+    """
+
+    planning: Planning
+    images: tuple[Image, ...]
+    keys: KeyFacts | None = None
+    null_free: frozenset[str] = frozenset()
+    any_of: dict[int, tuple[tuple[Limit, ...], ...]] = field(default_factory=dict[int, tuple[tuple[Limit, ...], ...]])
+
+    def limit(self, node: Node, limits: tuple[Limit, ...]) -> None:
+        """Says of each table below a node which rows are needed for those of the node that match limits."""
+        limits = speakable(self.planning.facts, limits)
+        match node:
+            case Scan():
+                self.any_of[id(node)] = (*self.any_of.get(id(node), ()), limits)
+            case Extend(node=below, new=new):
+                self.limit(below, limits_over(through(limits, new), columns(below)))
+            case Generate(node=below):
+                self.limit(below, limits_over(limits, columns(below)))
+            case Filter(node=below):
+                self.limit(below, limits)
+            case Aggregation(node=below, groups=groups):
+                self.limit(below, limits_over(limits, groups))
+            case Windows():
+                self._limit_partitions(node, limits)
+            case Mark():
+                self._limit_mark(node, limits)
+            case SetOperation(nodes=nodes, names=names):
+                for branch, of_branch in zip(nodes, names, strict=True):
+                    by = {name: column(own) for name, own in of_branch.items()}
+                    self.limit(branch, through(limits, by))
+            case FullJoin():
+                self._limit_full_join(node, limits)
+            case Join():
+                self._limit_join(node, limits)
+            case _:
+                assert_never(node)
+
+    def _limit_partitions(self, node: Windows, limits: tuple[Limit, ...]) -> None:
+        """All rows of the partitions that have a row within the limits."""
+        direct = limits_over(limits, node.partition)
+        of_rows = limits_over(limits, columns(node.node))
+        if not direct and node.partition and of_rows and not self.planning.facts.unprintable & set(node.partition):
+            rows = self.planning.superset(node.node, frozenset(node.partition), of_rows, self.images)
+            _, step = self.planning.step(rows, f"partitions of {label(node)} that have a touched row")
+            direct = (Limit(step, tuple((column(name), name) for name in node.partition)),)
+        self.limit(node.node, direct)
+
+    def _limit_mark(self, node: Mark, limits: tuple[Limit, ...]) -> None:
+        """The rows, and of the subquery the rows that these ask for."""
+        of_rows = limits_over(limits, columns(node.node))
+        self.limit(node.node, of_rows)
+        pairs = list(key_pairs(node.on, columns(node.sub), columns(node.node)))
+        if node.use is MarkUse.POSITIVE:
+            pairs += [KeyPair(column(one), sought) for one, sought in zip(node.among, node.sought, strict=True)]
+        self.limit(node.sub, self._asked_by(node.node, of_rows, pairs, (), node.sub))
+
+    def _asked_by(
+        self,
+        node: Node,
+        limits: tuple[Limit, ...],
+        pairs: Iterable[KeyPair],
+        conditions: tuple[Expression, ...],
+        other: Node,
+    ) -> tuple[Limit, ...]:
+        """What the limited rows of a node ask another node for: a step of the values that equal its expressions."""
+        facts = self.planning.facts
+        spoken = [one for one in pairs if one.has_columns and facts.can_say(one.sought) and facts.can_say(one.given)]
+        if not limits or not spoken or facts.is_small(other):
+            return ()
+        keys = {f"key__{k}": printed(one.given) for k, one in enumerate(spoken)}
+        local = [each for each in conditions if facts.can_say(each)]
+        need = columns_in(*local, *(one.given for one in spoken))
+        rows = self.planning.superset(node, need, limits, self.images)
+        rows = select(rows, keys, [printed(each) for each in local], keys)
+        _, step = self.planning.step(rows, f"which rows of {label(other)} the rows of {label(node)} need")
+        of_step = tuple((one.sought, key) for one, key in zip(spoken, keys, strict=True))
+        return (Limit(step, of_step, null_safe=any(one.null_safe for one in spoken)),)
+
+    # joins
+
+    def _limit_join(self, join: Join, limits: tuple[Limit, ...]) -> None:
+        """Rows with a LEFT item whose columns are limited: those where it is there and those where it is not, apart."""
+        for k, item in enumerate(join.items):
+            own = columns(item.node)
+            if item.side is Side.LEFT and any(
+                columns_in(without_coalesce(join, e)) & own for limit in limits for e, _ in limit.pairs
+            ):
+                found = replace(item, side=Side.INNER, on=())
+                items = tuple(found if one is item else one for one in join.items)
+                parts = [(harden(Join(items, (*join.where, *item.on))), frozenset[str]())]
+                if not self._has_null_free_key(limits, own):
+                    parts.append((_without(join, k), own))
+                self._limit_parts(parts, limits)
+                return
+        for item, of_item in zip(join.items, self._of_items(join, limits), strict=True):
+            self.limit(item.node, of_item)
+
+    def _of_items(self, join: Join, limits: tuple[Limit, ...]) -> list[tuple[Limit, ...]]:
+        """The limits of each item: from those of the join, and then from item to item along its equalities.
+
+        A value of an item that may be missing is asked for only if the equality rejects NULL: otherwise the rows
+        without that item need others.
+        """
+        facts, nodes = self.planning.facts, [item.node for item in join.items]
+        of_items = [
+            tuple(part for limit in limits if (part := of_join_item(facts, join, k, limit, self._null_free(limit))))
+            for k in range(len(nodes))
+        ]
+        while True:
+            todo = [k for k, of_item in enumerate(of_items) if not of_item and not facts.is_small(nodes[k])]
+            asked = next((found for k in todo if (found := self._best_pairs(join, k, of_items)) is not None), None)
+            if asked is None:
+                return of_items
+            k, other, pairs = asked
+            local = tuple(each for each in join.where if columns_in(each) and columns_in(each) <= columns(nodes[other]))
+            of_items[k] = self._asked_by(nodes[other], of_items[other], pairs, local, nodes[k])
+
+    def _best_pairs(
+        self, join: Join, index: int, of_items: list[tuple[Limit, ...]]
+    ) -> tuple[int, int, list[KeyPair]] | None:
+        """The limited item that says most of an item without limits, and what it says."""
+        item, facts = join.items[index], self.planning.facts
+        conditions = [each for each in (item.on if item.side is Side.LEFT else join.where) if facts.can_say(each)]
+        best: tuple[int, int, list[KeyPair]] | None = None
+        for k, other in enumerate(join.items):
+            of_other = columns(other.node)
+            pairs = [
+                pair
+                for pair in key_pairs(conditions, columns(item.node), of_other)
+                if other.side is Side.INNER or (not pair.null_safe and rejects_null(pair.equality, of_other))
+            ]
+            if k != index and of_items[k] and pairs and (best is None or len(pairs) > len(best[2])):
+                best = index, k, pairs
+        return best
+
+    def _limit_full_join(self, node: FullJoin, limits: tuple[Limit, ...]) -> None:
+        """Both sides by what is equal in each pair; else the pairs and the rows without a partner, apart."""
+        left, right = self._of_full_join(node, limits)
+        if limits and not (left and right):
+            pairs = Join((Item(node.left), Item(node.right)), node.on)
+            parts: list[tuple[Node, frozenset[str]]] = [(pairs, frozenset())]
+            for one, other in ((node.left, node.right), (node.right, node.left)):
+                parts.append((_unmatched(one, other, node.on), columns(other)))
+            self._limit_parts(parts, limits)
+            return
+        self.limit(node.left, left)
+        self.limit(node.right, right)
+
+    def _of_full_join(
+        self, node: FullJoin, limits: tuple[Limit, ...]
+    ) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
+        """What limits say of both sides: by coalesce(l.k, r.k) where l.k = r.k, and by columns if no key is NULL."""
+        types, of_left, of_right = self.planning.facts.query.types, columns(node.left), columns(node.right)
+        equal: dict[str, str] = {}
+        for each in node.on:
+            if (pair := equal_columns(each, types)) is not None:
+                one, other = pair if pair[0] in of_left else pair[::-1]
+                if one in of_left and other in of_right:
+                    equal[one] = other
+        sides: tuple[list[Limit], list[Limit]] = ([], [])
+        for limit in limits:
+            of_pairs = [_of_sides(e, equal, of_left, is_free=key in self._null_free(limit)) for e, key in limit.pairs]
+            for k, side in enumerate(sides):
+                said = [(of[k], key) for of, (_, key) in zip(of_pairs, limit.pairs, strict=True)]
+                pairs = tuple((column(name), key) for name, key in said if name is not None)
+                if pairs:
+                    side.append(Limit(limit.step, pairs, limit.null_safe))
+        return tuple(sides[0]), tuple(sides[1])
+
+    # parts of a node
+
+    def _limit_parts(self, parts: Iterable[tuple[Node, frozenset[str]]], limits: tuple[Limit, ...]) -> None:
+        """The parts of a node's rows, each with the columns that are NULL in it; parts without a key are left out."""
+        for node, missing in parts:
+            nulls: dict[str, Expression] = {name: exp.null() for name in missing}
+            of_part = through(limits, nulls)
+            if all(self._may_hold(limit) for limit in of_part):
+                self.limit(node, limits_over(of_part, columns(node)))
+
+    def _may_hold(self, limit: Limit) -> bool:
+        """Whether the keys may have what a limit makes a constant."""
+        constants = [(e, key) for e, key in limit.pairs if not columns_in(e)]
+        if any(isinstance(e, exp.Null) and key in self._null_free(limit) for e, key in constants):
+            return False
+        if self.keys is None or limit.step != self.keys.step:
+            return True
+        names = self._names
+        return all(self.keys.holds(names[key], printed(e)) for e, key in constants if key in names)
+
+    def _has_null_free_key(self, limits: tuple[Limit, ...], own: frozenset[str]) -> bool:
+        """Whether a column of an item is limited by keys of which none is NULL: then the item is there."""
+        return any(
+            isinstance(e, exp.Column) and e.name in own and key in self._null_free(limit)
+            for limit in limits
+            for e, key in limit.pairs
+        )
+
+    def _null_free(self, limit: Limit) -> frozenset[str]:
+        """The columns of a limit's step that have no NULL, as far as is known."""
+        return self.null_free if self.keys is not None and limit.step == self.keys.step else frozenset()
+
+    @property
+    def _names(self) -> Mapping[str, str]:
+        """The names of the touch columns in the result, by those of their step."""
+        return {output.column: output.name for output in self.planning.facts.query.outputs}
+
+
+def harden(join: Join) -> Join:
+    """A join in which LEFT items whose NULLs a condition rejects are INNER ones."""
+    for k, item in enumerate(join.items):
+        if item.side is Side.LEFT and any(rejects_null(each, columns(item.node)) for each in join.where):
+            items = tuple(Item(one.node) if i == k else one for i, one in enumerate(join.items))
+            return harden(Join(items, (*join.where, *item.on)))
+    return join
+
+
+def _without(join: Join, index: int) -> Node:
+    """The rows of a join in which a LEFT item is missing, without its columns."""
+    item = join.items[index]
+    nulls: dict[str, Expression] = {name: exp.null() for name in columns(item.node)}
+    others = tuple(
+        Item(one.node, one.side, tuple(substituted(each, nulls) for each in one.on))
+        for one in join.items
+        if one is not item
+    )
+    return _unmatched(Join(others, tuple(substituted(each, nulls) for each in join.where)), item.node, item.on)
+
+
+def _unmatched(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:
+    """The rows of a node that no row of another one matches."""
+    return Mark(node, other, on, "unmatched__", use=MarkUse.NEGATIVE)
+
+
+def _of_sides(
+    expression: Expression, equal: Mapping[str, str], left: frozenset[str], *, is_free: bool
+) -> tuple[str | None, str | None]:
+    """The columns of both sides of a full join that have an expression's value in every row that has that side."""
+    if isinstance(expression, exp.Coalesce):
+        names = {one.name for one in (expression.this, *expression.expressions) if isinstance(one, exp.Column)}
+        pair = next(((a, b) for a, b in equal.items() if {a, b} == names), None)
+        return pair if pair is not None and len(expression.expressions) == 1 else (None, None)
+    if not isinstance(expression, exp.Column) or not is_free:
+        return None, None
+    name, back = expression.name, {b: a for a, b in equal.items()}
+    if name in equal or name in left:
+        return name, equal.get(name)
+    return back.get(name), name

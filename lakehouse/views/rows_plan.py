@@ -1,0 +1,53 @@
+"""From touched keys to the rows of these keys: the view's own text, over those rows of its tables that they need."""
+
+from collections.abc import Collection
+
+from lakehouse.delta.text import quote
+from lakehouse.views.algebra import Place, Query, Scan, column
+from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, Sql, TouchedPlan
+from lakehouse.views.planning import Facts, rows_of, scans_of
+from lakehouse.views.relations import Limit, text
+from lakehouse.views.restrictions import Restrictions
+from lakehouse.views.touched_plan import Readings, touch_columns
+
+
+def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection[str] = ()) -> RowsPlan:
+    """How the rows of touched keys are computed.
+
+    Args:
+        query: The query.
+        plan: The plan that gave the keys.
+        keys: What is known of them.
+        small: The tables that are read whole instead of by keys.
+    """
+    names = touch_columns(query, plan.touch)
+    planning = Readings(Facts.of(query, (), small), "needed_")
+    null_free = frozenset(own for name, own in zip(plan.touch, names, strict=True) if name in keys.null_free)
+    restrictions = Restrictions(planning, (Image.NOW,), keys, null_free)
+    limit = Limit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
+    restrictions.limit(query.root, (limit,) if names else ())
+    return RowsPlan(tuple(planning.steps), _restricted_text(query, restrictions))
+
+
+def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:
+    """The text with a place for each table: one for all occurrences of which the text has the name once."""
+    places: dict[Place, list[Scan]] = {}
+    for scan in scans_of(query.root):
+        places.setdefault(scan.place, []).append(scan)
+    parts: list[str | Rows] = []
+    end = 0
+    for place, scans in sorted(places.items(), key=lambda each: each[0].start):
+        parts += [query.text[end : place.start], _rows_of_place(scans, restrictions)]
+        parts += [] if place.has_alias else [f" AS {quote(scans[0].alias)}"]
+        end = place.end
+    return text(*(part if isinstance(part, str) else (part,) for part in (*parts, query.text[end:])))
+
+
+def _rows_of_place(scans: list[Scan], restrictions: Restrictions) -> Rows:
+    """The rows that any occurrence needs; all rows if one needs all."""
+    of_scans = [
+        rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans
+    ]
+    any_of = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
+    is_whole = any(not rows.any_of for rows in of_scans)
+    return Rows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else any_of)

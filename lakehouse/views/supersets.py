@@ -1,0 +1,292 @@
+"""The second reading of a node: a superset of values in the rows that it has or had, and that match limits."""
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    FullJoin,
+    Generate,
+    Item,
+    Join,
+    Mark,
+    Node,
+    Scan,
+    SetKind,
+    SetOperation,
+    Side,
+    Windows,
+    column,
+    columns,
+    columns_in,
+    substituted,
+)
+from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
+from lakehouse.views.hops import Entry, reach
+from lakehouse.views.plan import Image
+from lakehouse.views.planning import Facts, Planning
+from lakehouse.views.relations import Limit, Relation, holds, limits_over, printed, select, text, unite
+
+
+def superset(
+    planning: Planning, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+) -> Relation:
+    """A superset of the values of columns in the rows of a node, in the images, that match limits."""
+    limits = speakable(planning.facts, limits)
+    match node:
+        case Scan():
+            return _of_scan(planning, node, want, limits, images)
+        case Extend(new=new):
+            down = limits_over(through(limits, new), columns(node.node))
+            return computed(node, want, planning.superset(node.node, inputs(node, want), down, images))
+        case Generate():
+            down = limits_over(limits, columns(node.node))
+            return generated(node, want, planning.superset(node.node, generator_inputs(node, want), down, images))
+        case Filter():
+            rows = planning.superset(node.node, want, limits, images)
+            return filtered(planning.facts, node, rows)
+        case Aggregation():
+            groups = frozenset(node.groups)
+            down = limits_over(limits, groups)
+            if want <= groups and (down or not limits or not _has_values(planning.facts, node)):
+                return planning.superset(node.node, want, down, images)
+            return _values(planning, node, want, limits, images)
+        case Windows():
+            if not want & node.windows.keys():
+                return planning.superset(node.node, want, limits_over(limits, columns(node.node)), images)
+            return _values(planning, node, want, limits, images)
+        case Mark():
+            return planning.superset(node.node, want, limits_over(limits, columns(node.node)), images)
+        case SetOperation():
+            return _of_branches(planning, node, want, limits, images)
+        case FullJoin():
+            return _of_full_join(planning, node, want, limits, images)
+        case Join():
+            return _of_join(planning, node, want, limits, images)
+        case _:
+            assert_never(node)
+
+
+def _of_scan(
+    planning: Planning, scan: Scan, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+) -> Relation:
+    """What a table has; what it had beside that are the rows that went."""
+    of_table = [image for image in images if image is Image.NOW or scan.table in planning.facts.changed]
+    rows = unite([planning.scan(scan, want, image, (limits,)) for image in of_table])
+    assert rows is not None
+    return rows
+
+
+def _has_values(facts: Facts, node: Aggregation | Windows) -> bool:
+    values = node.aggregates if isinstance(node, Aggregation) else node.windows
+    return not facts.unprintable & values.keys()
+
+
+def _values(
+    planning: Planning,
+    node: Aggregation | Windows,
+    want: frozenset[str],
+    limits: tuple[Limit, ...],
+    images: tuple[Image, ...],
+) -> Relation:
+    """Values that are computed of many rows: those of now, and those of before if a row below may have changed."""
+    planning.refuse_values(want)
+    before = Image.GONE in images and planning.facts.changes(node)
+    if before:
+        planning.say_values_before(node, want)
+    states = (False, True) if before else (False,)
+    rows = [
+        select(planning.rows(node, limits, before=state), want, [holds(limit) for limit in limits]) for state in states
+    ]
+    united = unite(rows)
+    assert united is not None
+    return united
+
+
+def _of_branches(
+    planning: Planning, node: SetOperation, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+) -> Relation:
+    """Of EXCEPT and INTERSECT every row is one of the first branch."""
+    branches = list(zip(node.nodes, node.names, strict=True))
+    rows: list[Relation] = []
+    for branch, names in branches if node.kind is SetKind.UNION_ALL else branches[:1]:
+        down = through(limits, {name: column(own) for name, own in names.items()})
+        of_branch = planning.superset(branch, frozenset(names[name] for name in want), down, images)
+        rows.append(select(of_branch, want, computed={name: names[name] for name in want}))
+    united = unite(rows)
+    assert united is not None
+    return united
+
+
+def _of_full_join(
+    planning: Planning, node: FullJoin, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+) -> Relation:
+    """The pairs, and the rows of each side, with or without a match, beside NULL."""
+    left, right = columns(node.left), columns(node.right)
+    pairs = Join((Item(node.left), Item(node.right)), node.on)
+    rows = [planning.superset(pairs, want, limits, images)]
+    for side, own, others in ((node.left, left, right), (node.right, right, left)):
+        nulls: dict[str, Expression] = {name: exp.null() for name in others}
+        beside = through(limits, nulls)
+        needed = frozenset().union(*(limit.columns for limit in beside))
+        of_side = planning.superset(side, (want & own) | needed, limits_over(beside, own), images)
+        rows.append(padded(planning.facts, of_side, want, beside))
+    united = unite(rows)
+    assert united is not None
+    return united
+
+
+def _of_join(
+    planning: Planning, join: Join, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+) -> Relation:
+    """From the item that the limits say most of, to the wanted columns."""
+    best: tuple[tuple[int, bool], int, tuple[Limit, ...]] | None = None
+    for k, item in enumerate(join.items):
+        of_item = tuple(part for limit in limits if (part := of_join_item(planning.facts, join, k, limit)) is not None)
+        score = (sum(len(limit.pairs) for limit in of_item), item.side is Side.INNER)
+        if of_item and (best is None or score > best[0]):
+            best = score, k, of_item
+    if best is not None:
+        _, start, of_start = best
+    else:
+        start = max(
+            range(len(join.items)),
+            key=lambda k: (len(want & columns(join.items[k].node)), join.items[k].side is Side.INNER, -k),
+        )
+        of_start = ()
+        planning.say_read_whole(join.items[start].node, "nothing limits it")
+    node = join.items[start].node
+    entry = Entry(lambda need: planning.superset(node, need, of_start, images), are_changes=False)
+    rows = reach(planning, join, {start: entry}, want, images)
+    if join.items[start].side is Side.LEFT:
+        rows += _without_item(planning, join, start, want, limits, images)
+    united = unite(rows)
+    return united if united is not None else none_of(planning.facts, want)
+
+
+def _without_item(
+    planning: Planning,
+    join: Join,
+    start: int,
+    want: frozenset[str],
+    limits: tuple[Limit, ...],
+    images: tuple[Image, ...],
+) -> list[Relation]:
+    """The rows of a join in which a LEFT item is missing."""
+    nulls: dict[str, Expression] = {name: exp.null() for name in columns(join.items[start].node)}
+    beside = through(limits, nulls)
+    if any(not limit.null_safe and any(isinstance(e, exp.Null) for e, _ in limit.pairs) for limit in beside):
+        return []
+    items = tuple(
+        Item(item.node, item.side, tuple(substituted(each, nulls) for each in item.on))
+        for k, item in enumerate(join.items)
+        if k != start
+    )
+    others = Join(items, tuple(substituted(each, nulls) for each in join.where))
+    needed = frozenset().union(*(limit.columns for limit in beside))
+    rows = planning.superset(others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
+    return [padded(planning.facts, rows, want, beside)]
+
+
+# what limits say further down
+
+
+def speakable(facts: Facts, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    """The pairs of limits that a step may compute."""
+    parts = (Limit(x.step, tuple(pair for pair in x.pairs if facts.can_say(pair[0])), x.null_safe) for x in limits)
+    return tuple(limit for limit in parts if limit.pairs)
+
+
+def through(limits: tuple[Limit, ...], by: Mapping[str, Expression]) -> tuple[Limit, ...]:
+    """Limits with expressions in the place of columns; some may have no column left."""
+    return tuple(
+        Limit(limit.step, tuple((substituted(e, by), key) for e, key in limit.pairs), limit.null_safe)
+        for limit in limits
+    )
+
+
+def of_join_item(
+    facts: Facts, join: Join, index: int, limit: Limit, null_free: frozenset[str] = frozenset()
+) -> Limit | None:
+    """What a limit of a join's rows says of the rows of one item: by columns that are equal in all rows of the join.
+
+    A LEFT item is limited through its ON alone, or by its own columns if no key is NULL.
+    """
+    item = join.items[index]
+    own, types = columns(item.node), facts.query.types
+    classes = Classes(join.where, types)
+    of_on = {classes.of(other): one for other, one in on_equalities(item.on, own, types).items()}
+    pairs: list[tuple[Expression, str]] = []
+    for written, key in limit.pairs:
+        expression = without_coalesce(join, written)
+        names: dict[str, str | None] = {}
+        for name in columns_in(expression):
+            if item.side is Side.INNER:
+                names[name] = classes.among(name, own)
+            elif name in own:
+                is_plain = isinstance(expression, exp.Column) and key in null_free
+                names[name] = name if is_plain else None
+            else:
+                names[name] = of_on.get(classes.of(name))
+        known = {name: column(one) for name, one in names.items() if one is not None}
+        if known and len(known) == len(names):
+            pairs.append((substituted(expression, known), key))
+    return Limit(limit.step, tuple(pairs), limit.null_safe) if pairs else None
+
+
+# rows with other columns
+
+
+def inputs(node: Extend, want: frozenset[str]) -> frozenset[str]:
+    """The columns below that wanted columns are computed of."""
+    return (want - node.new.keys()) | columns_in(*(node.new[name] for name in want & node.new.keys()))
+
+
+def computed(node: Extend, want: frozenset[str], rows: Relation) -> Relation:
+    """Rows with the wanted columns that a node computes."""
+    return select(rows, want, computed={name: printed(node.new[name]) for name in want & node.new.keys()})
+
+
+def generator_inputs(node: Generate, want: frozenset[str]) -> frozenset[str]:
+    """The columns below that wanted columns are generated of."""
+    new = frozenset(node.new)
+    return (want - new) | (columns_in(node.generator) if want & new else frozenset[str]())
+
+
+def generated(node: Generate, want: frozenset[str], rows: Relation) -> Relation:
+    """Rows with the wanted columns that a generator makes; without one of these, each row once."""
+    if not want & set(node.new):
+        return rows
+    outer = "OUTER " if node.outer else ""
+    view = f" LATERAL VIEW {outer}{printed(node.generator)} generated AS {', '.join(node.new)}"
+    names = tuple(sorted(want))
+    return Relation(text(f"SELECT {', '.join(names)} FROM ", rows, view), names)
+
+
+def filtered(facts: Facts, node: Filter, rows: Relation) -> Relation:
+    """Rows under those conditions of a filter whose columns are at hand."""
+    conditions = [
+        printed(each)
+        for each in node.where
+        if facts.can_say(each) and columns_in(each) and columns_in(each) <= set(rows.columns)
+    ]
+    return select(rows, rows.columns, conditions) if conditions else rows
+
+
+def padded(facts: Facts, rows: Relation, want: frozenset[str], limits: tuple[Limit, ...] = ()) -> Relation:
+    """Rows with NULL in the wanted columns that they lack, under limits."""
+    nulls = {name: facts.null(name) for name in want if name not in rows.columns}
+    return select(rows, want, [holds(limit) for limit in limits], nulls)
+
+
+def none_of(facts: Facts, want: frozenset[str]) -> Relation:
+    """No row with these columns."""
+    names = tuple(sorted(want))
+    listed = ", ".join(f"{facts.null(name)} AS {name}" for name in names)
+    return Relation((f"SELECT {listed or '1 AS one_'} WHERE FALSE",), names)
+

@@ -1,0 +1,253 @@
+"""A view in DuckDB: its tables with what changed, its plans carried out, and what the query itself says."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import Any, TypeAlias
+
+import duckdb
+import sqlglot
+
+from lakehouse.delta.text import quote
+from lakehouse.views.algebra import Query
+from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, Rows, RowsPlan, Sql, Step, TouchedPlan
+from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.touched_plan import touch_columns, touched_plan
+
+Row: TypeAlias = tuple[Any, ...]
+Schemas: TypeAlias = Mapping[str, Mapping[str, str]]
+
+
+class Searching(Enum):
+    """How rows are searched by keys: by literals, by the range of the keys (more rows than asked for), by a join."""
+
+    LITERALS = "literals"
+    RANGES = "ranges"
+    JOIN = "join"
+
+
+@dataclass
+class Tables:
+    """Tables as they are now, and the rows that went and came since the last round."""
+
+    schemas: Schemas
+    connection: duckdb.DuckDBPyConnection = field(default_factory=duckdb.connect)
+
+    def __post_init__(self) -> None:
+        self.run("SET threads = 1")
+        for table, columns in self.schemas.items():
+            types = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+            for image in (Image.NOW, Image.GONE, Image.CAME):
+                self.run(f"CREATE TABLE {table}__{image.value} ({types})")
+            self.run(f"CREATE VIEW {table} AS SELECT * FROM {table}__now")
+
+    def run(self, sql: str, *values: Any) -> list[Row]:
+        return self.connection.execute(sql, values or None).fetchall()
+
+    def insert(self, table: str, image: Image, rows: list[Row]) -> None:
+        if rows:
+            places = ", ".join("?" * len(self.schemas[table]))
+            self.connection.executemany(f"INSERT INTO {table}__{image.value} VALUES ({places})", rows)
+
+    def fill(self, table: str, rows: list[Row]) -> None:
+        """Makes these the rows of a table."""
+        self.run(f"DELETE FROM {table}__now")
+        self.insert(table, Image.NOW, rows)
+
+    def change(self, table: str, gone: list[Row], came: list[Row], through: list[Row]) -> None:
+        """Takes rows away and brings others; rows that came and went again are in both images."""
+        for image, rows in ((Image.GONE, [*gone, *through]), (Image.CAME, [*came, *through])):
+            self.run(f"DELETE FROM {table}__{image.value}")
+            self.insert(table, image, rows)
+        for row in gone:
+            same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in self.schemas[table])
+            self.run(
+                f"DELETE FROM {table}__now WHERE rowid = (SELECT min(rowid) FROM {table}__now WHERE {same})", *row
+            )
+        self.insert(table, Image.NOW, came)
+
+    def changed(self) -> set[str]:
+        return {table for table in self.schemas if self.run(f"FROM {table}__gone UNION ALL FROM {table}__came")}
+
+
+def edit(tables: Tables, random: Random, new_row: "NewRow", most: int) -> None:
+    """Random inserts, updates (also of keys, also twice, also back) and deletes, on most tables at once."""
+    for table in tables.schemas:
+        if random.random() < 0.25:
+            tables.change(table, [], [], [])
+            continue
+        rows = tables.run(f"FROM {table}__now")
+        gone = random.sample(rows, min(random.randint(0, most), len(rows)))
+        came = [new_row(table) for _ in range(random.randint(0, most))]
+        through: list[Row] = []
+        for row in gone:
+            chance, other = random.random(), new_row(table)
+            if chance < 0.3:
+                continue
+            changed = set(random.sample(range(len(row)), random.randint(1, min(2, len(row)))))
+            came.append(tuple(other[k] if k in changed else value for k, value in enumerate(row)))
+            if chance < 0.5:
+                through.append(new_row(table))
+        tables.change(table, gone, came, through)
+
+
+class NewRow:
+    """Random rows: few values, so that they meet; some NULL."""
+
+    def __init__(self, schemas: Schemas, random: Random) -> None:
+        self.schemas, self.random = schemas, random
+
+    def __call__(self, table: str) -> Row:
+        return tuple(self.value(name, kind) for name, kind in self.schemas[table].items())
+
+    def value(self, name: str, kind: str) -> Any:
+        if self.random.random() < 0.12:
+            return None
+        if kind == "int":
+            return self.random.randint(0, 5)
+        return self.random.choice(["x", "y"] if name == "st" else ["a", "b", "x", "r9"])
+
+
+class WrongRowsError(AssertionError):
+    """The table is not what the query says."""
+
+
+@dataclass
+class ViewTable:
+    """The table of a view, which follows its sources by touched keys."""
+
+    tables: Tables
+    query: Query
+    searching: Searching = Searching.LITERALS
+    small: frozenset[str] = frozenset()
+    approximate: bool = False
+
+    def __post_init__(self) -> None:
+        self.names = [f"c{k}" for k in range(len(self.query.outputs))]
+        self.plans: list[TouchedPlan | RowsPlan] = []
+
+    def compute(self, name: str = "stored") -> None:
+        """Makes a table of what the query says."""
+        sql = in_duckdb(self.query.text)
+        self.tables.run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT * FROM ({sql}) AS q({', '.join(self.names)})")
+
+    def step(self, touch: tuple[str, ...], changed: set[str]) -> int:
+        """Replaces the rows of the touched keys; how many keys they are."""
+        plan = touched_plan(self.query, touch, changed, self.small)
+        self.plans = [plan]
+        for one in plan.steps:
+            self.take(one)
+        if plan.touched is None or not (count := self.tables.run(f"SELECT count(*) FROM {plan.touched}")[0][0]):
+            return 0
+        rows = rows_plan(self.query, plan, self.facts(plan), self.small)
+        self.plans.append(rows)
+        for one in rows.steps:
+            self.take(one)
+        columns = dict(zip(touch, touch_columns(self.query, touch), strict=True))
+        own = {output.name: name for output, name in zip(self.query.outputs, self.names, strict=True)}
+        same = " AND ".join(f"{own[name]} IS NOT DISTINCT FROM t.{key}" for name, key in columns.items()) or "TRUE"
+        among = f"EXISTS (SELECT 1 FROM {plan.touched} AS t WHERE {same})"
+        text = in_duckdb(self.text_of(rows.text))
+        self.tables.run(f"DELETE FROM stored WHERE {among}")
+        self.tables.run(f"INSERT INTO stored SELECT * FROM ({text}) AS q({', '.join(self.names)}) WHERE {among}")
+        return count
+
+    def facts(self, plan: TouchedPlan) -> KeyFacts:
+        columns = dict(zip(plan.touch, touch_columns(self.query, plan.touch), strict=True))
+        assert plan.touched is not None
+        free = {
+            name for name, key in columns.items() if not self.tables.run(f"FROM {plan.touched} WHERE {key} IS NULL")
+        }
+
+        def holds(name: str, constant: str) -> bool:
+            sql = f"SELECT 1 FROM {plan.touched} WHERE {columns[name]} IS NOT DISTINCT FROM ({constant})"
+            return bool(self.tables.run(in_duckdb(sql)))
+
+        return KeyFacts(plan.touched, frozenset(free), holds)
+
+    def take(self, step: Step) -> None:
+        sql = in_duckdb(self.text_of(step.sql))
+        self.tables.run(f"CREATE OR REPLACE TEMP TABLE {step.name} AS {sql}")
+        columns = [row[0] for row in self.tables.run(f"DESCRIBE {step.name}")]
+        assert columns == list(step.columns or ("one_",)), (step.name, columns, step.columns)
+
+    def check(self) -> None:
+        """Raises if the table is not what the query says."""
+        self.compute("recomputed")
+        columns = ", ".join(self.comparable())
+        differences = [
+            self.tables.run(f"SELECT {columns} FROM {one} EXCEPT ALL SELECT {columns} FROM {other}")
+            for one, other in (("recomputed", "stored"), ("stored", "recomputed"))
+        ]
+        if any(differences):
+            raise WrongRowsError(f"missing {differences[0][:3]}, too many {differences[1][:3]}")
+
+    def comparable(self) -> Iterator[str]:
+        """The columns; sums of numbers that are not whole to two digits."""
+        for name, kind, *_ in self.tables.run("DESCRIBE recomputed"):
+            rounds = self.approximate and ("DOUBLE" in kind or "DECIMAL" in kind)
+            yield f"round({name}::DOUBLE, 2) AS {name}" if rounds else name
+
+    # places
+
+    def text_of(self, sql: Sql) -> str:
+        return "".join(self.place(part) for part in sql)
+
+    def place(self, part: str | Rows | Found) -> str:
+        match part:
+            case str():
+                return part
+            case Found(step=step):
+                return step
+            case Rows(image=Image.MOVED):
+                columns = ", ".join(map(quote, part.columns))
+                listed = f"{columns}, " if columns else ""
+                group = f" GROUP BY {columns}" if columns else ""
+                images = (
+                    f"SELECT {listed}{sign} AS sign__ FROM {part.table}__{image}"
+                    for sign, image in (("-1", "gone"), ("1", "came"))
+                )
+                return (
+                    f"(SELECT {columns or '1 AS one_'} FROM ({' UNION ALL '.join(images)}){group}"
+                    " HAVING SUM(sign__) <> 0)"
+                )
+            case Rows():
+                where = " OR ".join(
+                    f"({' AND '.join(self.condition(one) for one in together)})" for together in part.any_of
+                )
+                columns = ", ".join(map(quote, part.columns)) or "1 AS one_"
+                return f"(SELECT {columns} FROM {part.table}__{part.image.value}{f' WHERE {where}' if where else ''})"
+
+    def condition(self, one: Restriction) -> str:
+        sign = "IS NOT DISTINCT FROM" if one.null_safe else "="
+        keys = ", ".join(f"{key} AS k{k}__" for k, (_, key) in enumerate(one.pairs))
+        same = " AND ".join(f"({sql}) {sign} k{k}__" for k, (sql, _) in enumerate(one.pairs))
+        joined = f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM {one.step}) WHERE {same})"
+        match self.searching:
+            case Searching.JOIN:
+                return joined
+            case Searching.LITERALS:
+                return " AND ".join([*(self.literals(one, *pair) for pair in one.pairs), joined])
+            case Searching.RANGES:
+                return " AND ".join(self.ranges(one, *pair) for pair in one.pairs)
+
+    def literals(self, one: Restriction, sql: str, key: str) -> str:
+        values = [row[0] for row in self.tables.run(f"SELECT DISTINCT {key} FROM {one.step}")]
+        listed = ", ".join(
+            str(value) if isinstance(value, int) else f"'{value}'" for value in values if value is not None
+        )
+        found = f"({sql}) IN ({listed})" if listed else "FALSE"
+        return f"({found} OR ({sql}) IS NULL)" if one.null_safe and None in values else found
+
+    def ranges(self, one: Restriction, sql: str, key: str) -> str:
+        low, high, nulls = (f"(SELECT {function} FROM {one.step})" for function in _bounds(key))
+        return f"(({sql}) BETWEEN {low} AND {high} OR ({sql}) IS NULL AND {nulls})"
+
+
+def _bounds(key: str) -> tuple[str, str, str]:
+    return f"min({key})", f"max({key})", f"count(*) > count({key})"
+
+
+def in_duckdb(sql: str) -> str:
+    return sqlglot.transpile(sql, read="spark", write="duckdb")[0]

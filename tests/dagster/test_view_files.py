@@ -58,6 +58,11 @@ def house_of(lake: Lake, views: Sequence[Any], instance: dg.DagsterInstance) -> 
     return House(lake, list(complete.assets or []), instance)
 
 
+def change(lake: Lake, statement: str) -> None:
+    names = [spec.key.to_user_string() for spec in SPECS]
+    lake.sql(statement, **{name: lake.ref(name).identifier for name in names})
+
+
 def cents(value: int) -> Decimal:
     return Decimal(value).quantize(Decimal("0.01"))
 
@@ -72,10 +77,10 @@ def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, ins
     assert tables.frame("gold/cities").schema.simpleString() == "struct<city:string,orders:int,revenue:decimal(10,2)>"
     assert tables.frame("gold/active").schema["city"].metadata["comment"] == "Where they live"
 
-    tables.sql("UPDATE {silver/customers} SET status = 'active' WHERE id = 3")
-    tables.sql("UPDATE {silver/orders} SET amount = 21 WHERE id = 2")
-    tables.sql("DELETE FROM {silver/orders} WHERE id = 3")
-    tables.sql("UPDATE {dim/rates} SET rate = 3")
+    change(tables, "UPDATE {silver/customers} SET status = 'active' WHERE id = 3")
+    change(tables, "UPDATE {silver/orders} SET amount = 21 WHERE id = 2")
+    change(tables, "DELETE FROM {silver/orders} WHERE id = 3")
+    change(tables, "UPDATE {dim/rates} SET rate = 3")
     result = house.run(*VIEWS)
     assert tables.rows("gold/active") == [(1, "Bonn"), (2, "Köln"), (3, "Bonn")]
     assert tables.rows("gold/cities") == [("Bonn", 3, cents(71))]

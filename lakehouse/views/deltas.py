@@ -103,9 +103,7 @@ def _moved_values(
     planning.say_values_before(node, want - set(by))
     names = (columns(node) & planning.facts.used) | want | set(by)
     conditions = [*map(holds, limits)] or [flag(step)]
-    now, before = (
-        select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True)
-    )
+    now, before = (select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True))
     sql = text(now, " EXCEPT ALL ", before)
     back = text(before, " EXCEPT ALL ", now)
     moved = Relation(text("SELECT * FROM (", sql, ") UNION ALL SELECT * FROM (", back, ")"), now.columns)
@@ -132,9 +130,7 @@ def _of_mark(planning: Planning, node: Mark, want: frozenset[str]) -> list[Relat
     if not planning.facts.changes(node.sub):
         return rows
     among: list[Expression] = [column(name) for name in node.among]
-    equal = tuple(
-        exp.EQ(this=sought.copy(), expression=one) for sought, one in zip(node.sought, among, strict=True)
-    )
+    equal = tuple(exp.EQ(this=sought.copy(), expression=one) for sought, one in zip(node.sought, among, strict=True))
     conditions: list[tuple[Expression, ...]] = [equal]
     if node.sought and node.use is not MarkUse.POSITIVE:
         for side in (node.sought, among):

@@ -171,5 +171,3 @@ def _listed(*relations: Relation) -> str:
 
 def _all_of(conditions: tuple[Expression, ...]) -> str:
     return " AND ".join(map(printed, conditions)) or "TRUE"
-
-

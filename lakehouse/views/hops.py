@@ -234,7 +234,10 @@ class _Walk:
         joined = combine(given, rows, [printed(each) for each, _ in conditions])
         arrivals = [_Arrival(self._said_at(item, joined, carried), Match.FOUND)]
         if graph.is_left(item):
-            of_where = [*(each for each, on in conditions if on != item), *(c.expression for c in local if c.on is None)]
+            of_where = [
+                *(each for each, on in conditions if on != item),
+                *(c.expression for c in local if c.on is None),
+            ]
             if not any(rejects_null(each, graph.columns[item]) for each in of_where):
                 nulls: dict[str, Expression] = {name: exp.null() for name in graph.columns[item]}
                 lacking = select(given, carried, [printed(substituted(each, nulls)) for each in of_where])
@@ -254,9 +257,7 @@ class _Walk:
         if self._planning.facts.is_small(node):
             return given, ()
         if not pairs:
-            self._planning.say_read_whole(
-                node, f"no equality links it to {label(self._graph.join.items[source].node)}"
-            )
+            self._planning.say_read_whole(node, f"no equality links it to {label(self._graph.join.items[source].node)}")
             return given, ()
         given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
         computed = {f"key__{k}": printed(expression) for k, expression in given_keys.items()}

@@ -25,8 +25,8 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.printing import is_printable
 from lakehouse.views.plan import Found, Image, Restriction, Rows, Sql, Step
+from lakehouse.views.printing import is_printable
 from lakehouse.views.relations import NOTHING, Limit, Relation, printed, text
 
 EVER = (Image.NOW, Image.GONE)

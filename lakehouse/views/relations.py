@@ -93,6 +93,8 @@ def select(
     """Columns of a relation's rows, some of them computed, under conditions."""
     names = tuple(sorted(columns))
     values = computed or {}
+    if names == relation.columns and not conditions and not values:
+        return relation
     listed = ", ".join(f"{values[name]} AS {name}" if name in values else name for name in names)
     return Relation(text(f"SELECT {listed or NOTHING} FROM ", relation, where(conditions)), names)
 

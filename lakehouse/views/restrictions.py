@@ -197,9 +197,7 @@ class Restrictions:
         self.limit(node.left, left)
         self.limit(node.right, right)
 
-    def _of_full_join(
-        self, node: FullJoin, limits: tuple[Limit, ...]
-    ) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
+    def _of_full_join(self, node: FullJoin, limits: tuple[Limit, ...]) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
         """What limits say of both sides: by coalesce(l.k, r.k) where l.k = r.k, and by columns if no key is NULL."""
         types, of_left, of_right = self.planning.facts.query.types, columns(node.left), columns(node.right)
         equal: dict[str, str] = {}

@@ -45,9 +45,7 @@ def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:
 
 def _rows_of_place(scans: list[Scan], restrictions: Restrictions) -> Rows:
     """The rows that any occurrence needs; all rows if one needs all."""
-    of_scans = [
-        rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans
-    ]
+    of_scans = [rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans]
     any_of = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
     is_whole = any(not rows.any_of for rows in of_scans)
     return Rows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else any_of)

@@ -289,4 +289,3 @@ def none_of(facts: Facts, want: frozenset[str]) -> Relation:
     names = tuple(sorted(want))
     listed = ", ".join(f"{facts.null(name)} AS {name}" for name in names)
     return Relation((f"SELECT {listed or '1 AS one_'} WHERE FALSE",), names)
-

@@ -52,9 +52,7 @@ def touched_plan(
     if rows is not None:
         distinct = tuple(dict.fromkeys(keys))
         _, touched = planning.step(Relation(select(rows, distinct).sql, distinct), "the touched keys")
-    return TouchedPlan(
-        tuple(planning.steps), touched, touch, tuple(planning.values_before), tuple(planning.read_whole)
-    )
+    return TouchedPlan(tuple(planning.steps), touched, touch, tuple(planning.values_before), tuple(planning.read_whole))
 
 
 def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ class Tables:
 
     schemas: Schemas
     connection: duckdb.DuckDBPyConnection = field(default_factory=duckdb.connect)
+    rows: dict[str, list[Row]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.run("SET threads = 1")
@@ -45,29 +46,30 @@ class Tables:
     def run(self, sql: str, *values: Any) -> list[Row]:
         return self.connection.execute(sql, values or None).fetchall()
 
-    def insert(self, table: str, image: Image, rows: list[Row]) -> None:
+    def put(self, table: str, image: Image, rows: list[Row]) -> None:
+        """Makes these the rows of an image."""
+        self.run(f"DELETE FROM {table}__{image.value}")
         if rows:
-            places = ", ".join("?" * len(self.schemas[table]))
-            self.connection.executemany(f"INSERT INTO {table}__{image.value} VALUES ({places})", rows)
+            row = f"({', '.join('?' * len(self.schemas[table]))})"
+            listed = ", ".join([row] * len(rows))
+            self.run(f"INSERT INTO {table}__{image.value} VALUES {listed}", *(value for row in rows for value in row))
 
     def fill(self, table: str, rows: list[Row]) -> None:
         """Makes these the rows of a table."""
-        self.run(f"DELETE FROM {table}__now")
-        self.insert(table, Image.NOW, rows)
+        self.rows[table] = list(rows)
+        self.put(table, Image.NOW, rows)
 
     def change(self, table: str, gone: list[Row], came: list[Row], through: list[Row]) -> None:
         """Takes rows away and brings others; rows that came and went again are in both images."""
-        for image, rows in ((Image.GONE, [*gone, *through]), (Image.CAME, [*came, *through])):
-            self.run(f"DELETE FROM {table}__{image.value}")
-            self.insert(table, image, rows)
+        self.put(table, Image.GONE, [*gone, *through])
+        self.put(table, Image.CAME, [*came, *through])
         for row in gone:
-            same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in self.schemas[table])
-            self.run(
-                f"DELETE FROM {table}__now WHERE rowid = (SELECT min(rowid) FROM {table}__now WHERE {same})", *row
-            )
-        self.insert(table, Image.NOW, came)
+            self.rows[table].remove(row)
+        if gone or came:
+            self.fill(table, [*self.rows[table], *came])
 
     def changed(self) -> set[str]:
+        """The tables that have changed since the last round."""
         return {table for table in self.schemas if self.run(f"FROM {table}__gone UNION ALL FROM {table}__came")}
 
 
@@ -77,7 +79,7 @@ def edit(tables: Tables, random: Random, new_row: "NewRow", most: int) -> None:
         if random.random() < 0.25:
             tables.change(table, [], [], [])
             continue
-        rows = tables.run(f"FROM {table}__now")
+        rows = tables.rows[table]
         gone = random.sample(rows, min(random.randint(0, most), len(rows)))
         came = [new_row(table) for _ in range(random.randint(0, most))]
         through: list[Row] = []

@@ -23,7 +23,7 @@ from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, over_windows
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope
-from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator, use_of
+from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
 
 _APART = "Write it in a query of its own, around this one or in its FROM."
@@ -163,7 +163,7 @@ def _ungrouped(state: _State) -> _State:
     if items:
         node = Join((Item(node), *items))
     for mark in marks:
-        node = mark.over(node, use_of(mark.value, [each.expression for each in state.projections]))
+        node = mark.over(node)
     qualify = _qualify(state)
     block.refuse_subqueries(state.select, "QUALIFY")
     return replace(state, node=node, qualify=qualify)

@@ -29,6 +29,7 @@ from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Declaration, Pinned, Write, rest_of
 
 if TYPE_CHECKING:
+    from lakehouse.views.checked import CheckedView
     from lakehouse.views.computing import BoundText
 
 
@@ -89,6 +90,22 @@ class View(Write):
         text = self.query if isinstance(self.query, ViewText) else ViewText(self.query)
         touch = (self.touch,) if isinstance(self.touch, str) else tuple(self.touch or text.touch)
         return replace(text, args={**text.args, **(self.args or {})}, touch=touch)
+
+    def check(
+        self, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]] | None = None
+    ) -> "CheckedView":
+        """How the view would follow tables of these columns: for a test, without Spark.
+
+        Args:
+            schemas: For each table of the text, its columns, and their types as Spark's `simpleString()` has them.
+            keys: The keys of tables, where they have one.
+
+        Raises:
+            ViewError: A view cannot be kept of the text.
+        """
+        from lakehouse.views.checked import check_text
+
+        return check_text(self.text, schemas, keys or {})
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:

@@ -11,7 +11,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.fitting import Breach, breach_text
 from lakehouse.spark.types import widens
-from lakehouse.views.text import OutputColumn
+from lakehouse.views.view_text import OutputColumn
 
 
 def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> DataFrame:

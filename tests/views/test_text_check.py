@@ -3,7 +3,7 @@
 import pytest
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.text import Origin, OutputColumn, ViewText
+from lakehouse.views.view_text import Origin, OutputColumn, ViewText
 from lakehouse.writes.view import View
 
 TABLES = {"orders": {"id": "int", "customer": "int", "amount": "int"}, "customers": {"id": "int", "city": "string"}}

@@ -7,9 +7,9 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.reading import read
-from lakehouse.views.text import ViewText, placed
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
+from lakehouse.views.view_text import ViewText, with_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ def check_text(
         ViewError: A view cannot be kept of the text.
     """
     try:
-        query = _named(text, read(text.text, schemas, tuple(text.args)))
+        query = _with_declared_names(text, read(text.text, schemas, tuple(text.args)))
         touch = Touch(text.touch, 0) if text.touch else choose_touch(query, ())
         plan = touched_plan(query, touch.columns, tuple(schemas))
     except ViewError as error:
-        raise placed(error, text.origin) from error.__cause__
+        raise with_place(error, text.origin) from error.__cause__
     columns = tuple(output.name for output in query.outputs)
     return CheckedView(columns, table_key(query, keys), touch, plan, query.notes)
 
 
-def _named(text: ViewText, query: Query) -> Query:
+def _with_declared_names(text: ViewText, query: Query) -> Query:
     """The query whose columns have the names that a head declares."""
     if not text.columns:
         return query

@@ -129,7 +129,10 @@ class BoundText:
 
     def result(self, sql: Sql) -> DataFrame:
         """The result of the text over the rows at its places, under the columns of the view."""
-        return with_declared_columns(self.execution.frame(sql), self.text.columns)
+        try:
+            return with_declared_columns(self.execution.frame(sql), self.text.columns)
+        except ViewError as error:
+            raise with_place(error, self.text.origin) from error.__cause__
 
     def plan(self, touch: tuple[str, ...]) -> TouchedPlan:
         """How the keys of some columns of the query's result are found.

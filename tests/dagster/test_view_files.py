@@ -95,8 +95,13 @@ def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, ins
     [
         (lambda text: text.replace("orders INT", "orders TINYINT").replace("count(*)", "count(*) + 200"), "TINYINT"),
         (lambda text: text.replace("'unknown'), count", "NULL), count").replace("'unknown')", "NULL)"), "city"),
+        (lambda text: text.replace("city STRING", "city INT"), "head declares city as INT, and the query gives STRING"),
+        (
+            lambda text: text.replace("orders INT,", ""),
+            "sql/cities.sql: The head declares 2 columns, and the query gives 3",
+        ),
     ],
-    ids=["a value that does not fit", "NULL in the key"],
+    ids=["a value that does not fit", "NULL in the key", "a type to which INSERT casts nothing", "a column too few"],
 )
 def test_a_value_that_the_head_forbids_fails_the_run(
     tables: Lake, sql: Path, instance: dg.DagsterInstance, change: Callable[[str], str], words: str

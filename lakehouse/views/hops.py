@@ -14,9 +14,10 @@ from sqlglot.expressions.core import Expression
 from lakehouse.views.algebra import Join, column, columns, columns_in, substituted
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.join_tree import Condition, JoinGraph, Tree, grow
+from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image
 from lakehouse.views.planning import Planning, can_be_written, is_one_row, label
-from lakehouse.views.relations import Limit, Relation, combine, printed, select, unite
+from lakehouse.views.relations import Relation, combine, printed, select, unite
 
 
 @dataclass(frozen=True, eq=False, slots=True)

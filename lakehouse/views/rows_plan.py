@@ -4,9 +4,10 @@ from collections.abc import Collection
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Place, Query, Scan, column
+from lakehouse.views.limits import Limit, rows_of
 from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, Sql, TouchedPlan
-from lakehouse.views.planning import Facts, rows_of, scans_of
-from lakehouse.views.relations import Limit, text
+from lakehouse.views.planning import Facts, scans_of
+from lakehouse.views.relations import text
 from lakehouse.views.restrictions import Restrictions
 from lakehouse.views.touched_plan import Readings, touch_columns
 

@@ -7,7 +7,7 @@ from typing import assert_never
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.delta.text import quote
+from lakehouse.delta.text import fold, quote
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
@@ -33,9 +33,12 @@ from lakehouse.views.planning import is_one_row
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touched_plan import touched_plan
 
-READ_WHOLE, VALUES_BEFORE, BY_EXPRESSION = 10, 5, 3
-"""What a plan costs beside its steps: for each table read whole, for each value before, for each filter that is no
-column, so that no file is left out."""
+READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION = 10, 8, 5, 3
+"""What a plan costs beside its steps: for each table read whole; for columns of which none is in the declared key,
+because many rows may have each of their values; for each value before; for each filter by no column, which leaves out
+no file."""
+MOST_CANDIDATES = 40
+"""So many columns are planned by; each takes some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,10 @@ def choose_touch(query: Query, declared: tuple[str, ...], small: Collection[str]
         candidates.insert(0, tuple(of_result[name.lower()] for name in declared))
     costs: dict[tuple[str, ...], int] = {}
     refusal: ViewError | None = None
-    for each in dict.fromkeys(candidates):
+    key = fold(declared)
+    for each in tuple(dict.fromkeys(candidates))[:MOST_CANDIDATES]:
         try:
-            costs[each] = _cost_of(query, each, small)
+            costs[each] = _cost_of(query, each, small) + (WITHOUT_KEY if key and not key & fold(each) else 0)
         except ViewError as error:
             refusal = refusal or error
     if not costs:
@@ -113,9 +117,9 @@ def _is_no_column(limits: tuple[object, ...]) -> bool:
 
 
 def _candidates(query: Query) -> Iterator[tuple[str, ...]]:
-    """Columns by which changes may be followed, by lineage: groups, partitions, plain columns, all of them."""
+    """Columns by which changes may be followed: groups, partitions and columns of tables; all outputs, and each."""
     outputs = tuple(dict.fromkeys(output.column for output in query.outputs))
-    for each in (*_lines(query.root, outputs), outputs):
+    for each in (*_lines(query.root, outputs), outputs, *((name,) for name in outputs)):
         if each is None:
             yield ()
         elif among := tuple(name for name in each if name in outputs):

@@ -6,9 +6,10 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Query
 from lakehouse.views.deltas import delta
 from lakehouse.views.exact_rows import ExactRows
+from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image, TouchedPlan
 from lakehouse.views.planning import EVER, Facts, Planning
-from lakehouse.views.relations import Limit, Relation, select
+from lakehouse.views.relations import Relation, select
 from lakehouse.views.restrictions import Restrictions
 from lakehouse.views.supersets import superset
 

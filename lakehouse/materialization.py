@@ -186,8 +186,8 @@ class Materialization:
     def pin(self, source: Source) -> None:
         """Records the version of a snapshot input, without reading a row of it."""
         self._sizes.append(source.log.size())
-        at = Position(source.head.table_id, source.head.version, is_snapshot=True, mapped=source.at.mapped)
-        self.run = replace(self.run, snapshot_inputs={**self.run.snapshot_inputs, source.at.ref.name: at})
+        name, run = source.at.ref.name, self.run
+        self.run = replace(run, snapshots={**run.snapshots, name: source.at}, sources={**run.sources, name: source})
 
     def facts(self, source: Source, read: Read, archive: Archive | None) -> InputFacts:
         """What is known of an input before a row of it is read.
@@ -229,7 +229,8 @@ class Materialization:
             changes = read_changes(plan, facts, self.feeds, self._prefetch)
         # A long history may hold more changes than the source has rows.
         self._sizes.append(source.log.size() if changes.read_no_feed else None)
-        self.run = replace(self.run, changes=(*self.run.changes, changes))
+        sources = {**self.run.sources, source.at.ref.name: source}
+        self.run = replace(self.run, changes=(*self.run.changes, changes), sources=sources)
         if changes.refusal is not None:
             self.run = replace(
                 self.run, continued_from=f"went on from {self.run.request.go_on_from}: {changes.refusal}"[:200]
@@ -295,7 +296,7 @@ class Materialization:
     def _complete(self, write: Write) -> tuple[Run, Write]:
         with as_explained(self.run):
             run, write = complete(self.spark, self.pinned_run(), write, self._partial)
-        if run.extract is not None:  # the asset's page shows it
+        if run.extract is not None or run.view is not None:  # the asset's page shows it
             self.run = run
         return run, write
 

@@ -22,12 +22,13 @@ from lakehouse.writes.history import History
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.snapshot import Snapshot
+from lakehouse.writes.view import View
 from lakehouse.writes.write import Declaration, Write
 
 InputKind: TypeAlias = type[Changes] | type[DataFrame]
 
 _READS = ("Changes", "pyspark.sql.DataFrame")
-KINDS: tuple[type[Write], ...] = (Append, Overwrite, Merge, Aggregate, History, Snapshot)
+KINDS: tuple[type[Write], ...] = (Append, Overwrite, Merge, Aggregate, History, Snapshot, View)
 _WRITES = (*(kind.__name__ for kind in KINDS), "pyspark.sql.DataFrame")
 
 

@@ -232,7 +232,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             ref=table_ref(self.location, key, table),
             past=kind.past,
             incremental=bool(changes_of(definition)),
-            inputs=frozenset(source.to_user_string() for source in definition.keys_by_input_name.values()),
+            inputs={name: source.to_user_string() for name, source in definition.keys_by_input_name.items()},
             code_version=spec.code_version,
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),

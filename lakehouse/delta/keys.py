@@ -78,9 +78,12 @@ class KeySet:
 
     def predicate(self, prefix: str = "") -> KeyPredicate:
         """The condition that a row has one of the keys; two NULLs are the same key."""
+        return self.predicate_on([prefix + quote(column) for column in self.columns])
+
+    def predicate_on(self, names: Sequence[str]) -> KeyPredicate:
+        """The condition that values, as SQL, are one of the keys; two NULLs are the same key."""
         if not self.keys:
             return KeyPredicate("FALSE", is_exact=True)
-        names = [prefix + quote(column) for column in self.columns]
         if len(names) == 1:
             return self.values[0].predicate(names[0])
         near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))

@@ -52,6 +52,10 @@ class Limits:
     interpreted_bytes: int = 16_000_000
     """Bytes in all tables of a step that Spark interprets."""
 
+    whole_rows: int = 10_000
+    """Rows of a table that a step of a view reads whole, instead of by keys that have to come to the driver first. Not
+    measured alone."""
+
     broadcast_rows: int = 1_000_000
     """Rows that are sent to every task to be joined there. Half a million touched keys of ten million rows took 21
     CPU s; if Spark shuffled both sides, 34."""

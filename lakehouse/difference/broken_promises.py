@@ -81,6 +81,20 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> WriteError
                 "Leave such rows out, or give them a key. If the extract is a CSV file, Spark has perhaps read a text "
                 "as NULL: read the file with enforceSchema=False and mode='FAILFAST'.",
             )
+        case Breach.REQUIRED:
+            return WriteError.broken_promise(
+                asset,
+                f"has a row with NULL in column {details['column']}, which its statement declares NOT NULL, or a part "
+                f"of the PRIMARY KEY",
+                "Leave such rows out in the query, or give them a value there. A table that takes NULL as a key is one "
+                "of Table(key=...), which a function in Python declares.",
+            )
+        case Breach.UNFIT:
+            return WriteError.broken_promise(
+                asset,
+                f"has a value in column {details['column']} that its declared type {details['type']} cannot hold",
+                "Declare a wider type in the head of the statement, or leave such rows out in the query.",
+            )
         case Breach.EVENT:
             return WriteError.bad_event(asset, details["rule"], details["key"], details["at"], details["columns"])
         case _:

@@ -31,6 +31,8 @@ class Breach(Enum):
     GONE = "gone"
     SEVERAL = "several"
     NULL_KEY = "null key"
+    REQUIRED = "required"
+    UNFIT = "unfit"
     EVENT = "event"
 
 

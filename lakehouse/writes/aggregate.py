@@ -163,7 +163,7 @@ class Aggregate(Write):
     def count_outside(self, run: Run) -> None:
         """Nothing: the rows of other partitions are no loss, because each partition has sums of its own."""
 
-    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+    def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         return self.computation.rows, table
 
 

@@ -14,6 +14,7 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
@@ -34,7 +35,7 @@ class Stated(Write, Protocol):
     def count_outside(self, run: Run) -> int | None:
         return count_outside(run, self.rows)
 
-    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+    def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         return self.rows, table
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -115,8 +115,8 @@ class Write(Protocol):
         """The run as its mark would describe it, if no row is needed to know that the write changes nothing."""
         ...
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        """The run with what the write adds to its mark, and the write with what its plan needs.
+    def complete(self, pinned: Pinned) -> "tuple[Run, Write]":
+        """The run with what the write adds to its mark, and the write that is planned, with what its plan needs.
 
         Raises:
             LakehouseError: The write cannot be made of what was read.
@@ -135,8 +135,13 @@ class Write(Protocol):
         """How many rows of the result the run's partitions leave out; None if nobody counts them."""
         ...
 
-    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
-        """The rows that the result must have, and the rows of the table that must equal them, if all is recomputed."""
+    def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
+        """The rows that the result must have, and the rows of the table that must equal them, if all is recomputed.
+
+        Args:
+            table: The rows of the table.
+            inputs: What was read of the source of each input, by the name of the input: all of its rows.
+        """
         ...
 
 

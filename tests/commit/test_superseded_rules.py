@@ -21,6 +21,12 @@ from tests.support.commits import History, cursor, known, read_to
 from tests.support.raises import raises_code
 
 AS_OF = 8
+RATES = Position("r", 5, is_snapshot=True)
+
+
+def table_at(name: str, table_id: str, version: int) -> TableVersion:
+    """A table at one version, of which no row is read."""
+    return TableVersion(None, TableRef.at_path(name, f"/{name}"), table_id, version)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[s
     """A run of p that reads what came after version 5, up to version 8."""
     head = history.head()
     assert head is not None
-    source = TableVersion(None, TableRef.at_path("src", "/src"), "s", upto)  # type: ignore[arg-type]
+    source = table_at("src", "s", upto)
     nothing = Feed(Local(None, None, None))  # type: ignore[arg-type]
     keys = tuple(PartitionKey(partition, {"g": partition}, {}) for partition in partitions)
     return Run(
@@ -145,7 +151,7 @@ def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(
 
 
 def test_one_that_came_unseen_is_nothing_to_refuse_where_the_whole_result_is_compared(history: History):
-    ours = replace(run(history), changes=(), snapshot_inputs={"src": Position("s", AS_OF, is_snapshot=True)})
+    ours = replace(run(history), changes=(), snapshots={"src": table_at("src", "s", AS_OF)})
     refuse(history, ours, landed_unseen(history, ours, AS_OF))
 
 
@@ -259,14 +265,12 @@ def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(
     assert isinstance(cursor(history), Lost)
 
 
-@pytest.mark.parametrize(
-    "reads", [{}, {"rates": Position("r", 5, is_snapshot=True)}], ids=["no inputs", "a snapshot input"]
-)
-def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(reads: dict[str, Position]):
+@pytest.mark.parametrize("snapshots", [{}, {"rates": table_at("rates", "r", 5)}], ids=["no inputs", "a snapshot input"])
+def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(snapshots: dict[str, TableVersion]):
     """It was killed, or gave up, before it could write the rival's rows again."""
     history = History()
-    history.own(reads=reads, compared=True)
-    ours = replace(run(history, partitions=()), changes=(), snapshot_inputs=reads)
+    history.own(reads=dict.fromkeys(snapshots, RATES), compared=True)
+    ours = replace(run(history, partitions=()), changes=(), snapshots=snapshots)
     history.append()
     landed(history, ours, ours.began_at)
     again = replace(ours, run_id="again", aliases=frozenset({"ours"}), cursor=known(history))
@@ -275,17 +279,15 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(rea
 
 def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
     """It may have listed files, say, of which there are more by now."""
-    reads = {"rates": Position("r", 5, is_snapshot=True)}
-    ours = replace(run(history, partitions=("p",)), changes=(), snapshot_inputs=reads)
-    history.own(partitions=("p",), reads=reads, epoch=2)
+    ours = replace(run(history, partitions=("p",)), changes=(), snapshots={"rates": table_at("rates", "r", 5)})
+    history.own(partitions=("p",), reads={"rates": RATES}, epoch=2)
     with raises_code("OVERTAKEN"):
         superseded_by(history, history.head(), ours, None)
 
 
 def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(history: History):
-    reads = {"rates": Position("r", 5, is_snapshot=True)}
-    ours = replace(run(history, partitions=("p",)), changes=(), snapshot_inputs=reads)
-    history.own(partitions=("p", "q"), reads=reads, epoch=2)
+    ours = replace(run(history, partitions=("p",)), changes=(), snapshots={"rates": table_at("rates", "r", 5)})
+    history.own(partitions=("p", "q"), reads={"rates": RATES}, epoch=2)
     assert superseded_by(history, history.head(), ours, None) is None
 
 

@@ -151,7 +151,7 @@ class Lake:
             ref=self.ref(name),
             past=write_kind(name, kinds["return"]).past,
             incremental=Changes in kinds.values(),
-            inputs=frozenset(kinds) - {"return"},
+            inputs={name: name for name in kinds if name != "return"},
             code_version=options.pop("code_version", None),
             policy=table.policy,
         )

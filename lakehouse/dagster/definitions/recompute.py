@@ -21,7 +21,7 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold, quote
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -239,7 +239,8 @@ def rows_to_compare(
     """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them."""
     result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
     value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    return (Overwrite(value) if isinstance(value, DataFrame) else value).rows_to_compare(table)
+    write: Write = Overwrite(value) if isinstance(value, DataFrame) else value
+    return write.rows_to_compare(table, {name: read_of(changes) for name, changes in inputs.items()})
 
 
 def _last_alike(log: Log, source: str, version: int, concerning: Concerning | None) -> int:

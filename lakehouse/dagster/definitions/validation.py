@@ -5,7 +5,15 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import AssetTable, CodeLocation, input_kind, is_function, table_ref
+from lakehouse.dagster.code.view_texts import texts_of
+from lakehouse.dagster.code_location import (
+    AssetTable,
+    CodeLocation,
+    function_of,
+    input_kind,
+    is_function,
+    table_ref,
+)
 from lakehouse.dagster.definitions.pools import with_pools, written_ref
 from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
@@ -17,6 +25,7 @@ from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.view import View
 
 
 def refuse_lost_archives(code_location: CodeLocation) -> None:
@@ -83,6 +92,8 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
             _refuse_changes(table, table.asset)
         else:
             _check(table, table.asset)
+            if table.kind is View:
+                _refuse_view(table, table.asset, code_location)
             refs.append(ref)
     of_specs = (table.ref for table in code_location.tables.values() if table.is_spec)
     _refuse_nested([*refs, *filter(None, of_specs)])
@@ -188,3 +199,26 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
+
+
+def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
+    """Refuses a view whose text shows that no run could follow it. A text that is not constant waits for the run."""
+    from lakehouse.views.input_refusals import (  # only where there is a view, because it imports sqlglot
+        refuse_computed_columns,
+        refuse_other_inputs,
+        refuse_other_parameters,
+        refuse_undefined,
+    )
+
+    inputs = [input_.name for input_ in asset.op.input_defs if not input_.dagster_type.is_nothing]
+    for known_text in texts_of(function_of(asset)):
+        refuse_other_inputs(known_text.text, inputs, table.name)
+        if known_text.has_known_args:
+            refuse_other_parameters(known_text.text, table.name)
+        if table.partitions_def is not None:
+            refuse_computed_columns(known_text.text, table.declared.partition_columns, table.name)
+        for name, input_name in known_text.text.inputs.items():
+            if table.inputs[input_name] not in code_location.tables:
+                others = (key for key in code_location.tables if ".".join(key.path).lower() == name)
+                alike = next(others, None)
+                refuse_undefined(known_text.text, name, table.name, None if alike is None else alike.to_user_string())

@@ -62,9 +62,7 @@ class Tables:
             self.insert(table, image, rows)
         for row in gone:
             same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in self.schemas[table])
-            self.run(
-                f"DELETE FROM {table}__now WHERE rowid = (SELECT min(rowid) FROM {table}__now WHERE {same})", *row
-            )
+            self.run(f"DELETE FROM {table}__now WHERE rowid = (SELECT min(rowid) FROM {table}__now WHERE {same})", *row)
         self.insert(table, Image.NOW, came)
 
     def changed(self) -> set[str]:

@@ -70,7 +70,9 @@ def _sql(node: Node) -> str:
             joined = " ".join(_item(item, first=number == 0) for number, item in enumerate(items))
             return f"SELECT {', '.join(sorted(columns(node)))} FROM {joined} WHERE {_all(where)}"
         case FullJoin(left=left, right=right, on=on):
-            return f"SELECT {', '.join(sorted(columns(node)))} FROM {_below(left)} FULL JOIN {_below(right)} ON {_all(on)}"
+            return (
+                f"SELECT {', '.join(sorted(columns(node)))} FROM {_below(left)} FULL JOIN {_below(right)} ON {_all(on)}"
+            )
         case Mark(node=below, sub=sub, on=on, value=value, sought=sought, among=among):
             inside = f"FROM {_below(sub)} WHERE {_all(on)}"
             left = exp.Tuple(expressions=[each.copy() for each in sought]).sql(dialect="duckdb")

@@ -1,5 +1,6 @@
 """The first reading of a node: a superset of values in the rows that it has more or fewer of than before."""
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from sqlglot import exp
@@ -23,8 +24,9 @@ from lakehouse.views.algebra import (
     columns,
 )
 from lakehouse.views.hops import Entry, reach
-from lakehouse.views.planning import EVER, Facts, Planning, flag, label
-from lakehouse.views.relations import Limit, Relation, holds, select, text, unite
+from lakehouse.views.limits import Limit, flag, holds
+from lakehouse.views.planning import EVER, Facts, Planning, label
+from lakehouse.views.relations import Relation, select, text, unite
 from lakehouse.views.supersets import computed, filtered, generated, generator_inputs, inputs, padded
 
 
@@ -103,9 +105,7 @@ def _moved_values(
     planning.say_values_before(node, want - set(by))
     names = (columns(node) & planning.facts.used) | want | set(by)
     conditions = [*map(holds, limits)] or [flag(step)]
-    now, before = (
-        select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True)
-    )
+    now, before = (select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True))
     sql = text(now, " EXCEPT ALL ", before)
     back = text(before, " EXCEPT ALL ", now)
     moved = Relation(text("SELECT * FROM (", sql, ") UNION ALL SELECT * FROM (", back, ")"), now.columns)
@@ -132,17 +132,23 @@ def _of_mark(planning: Planning, node: Mark, want: frozenset[str]) -> list[Relat
     if not planning.facts.changes(node.sub):
         return rows
     among: list[Expression] = [column(name) for name in node.among]
-    equal = tuple(
-        exp.EQ(this=sought.copy(), expression=one) for sought, one in zip(node.sought, among, strict=True)
-    )
+    equal = tuple(exp.EQ(this=sought.copy(), expression=one) for sought, one in zip(node.sought, among, strict=True))
     conditions: list[tuple[Expression, ...]] = [equal]
     if node.sought and node.use is not MarkUse.POSITIVE:
-        for side in (node.sought, among):
-            conditions.append((exp.or_(*(exp.Is(this=each.copy(), expression=exp.null()) for each in side)),))
+        conditions += [(_is_any_null(node.sought),), (_is_any_null(among),)]
     for each in conditions:
         both = Join((Item(node.node), Item(node.sub)), (*node.on, *each))
         rows += reach(planning, both, {1: _entry(planning, node.sub)}, want, EVER)
     return rows
+
+
+def _is_any_null(of: Iterable[Expression]) -> Expression:
+    """The condition that one of several expressions is NULL."""
+    nulls: list[Expression] = [exp.Is(this=each.copy(), expression=exp.null()) for each in of]
+    condition = nulls[0]
+    for each in nulls[1:]:
+        condition = exp.Or(this=condition, expression=each)
+    return condition
 
 
 def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> list[Relation]:

@@ -26,9 +26,10 @@ from lakehouse.views.algebra import (
     Side,
     Windows,
 )
+from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image, Sql
 from lakehouse.views.planning import Planning
-from lakehouse.views.relations import NOTHING, Limit, Relation, printed, select, separate, text, where
+from lakehouse.views.relations import NOTHING, Relation, printed, replaced, select, separate, text, where
 from lakehouse.views.supersets import computed, generated
 
 _MARK = "\0"
@@ -98,13 +99,13 @@ class ExactRows:
         return Relation(sql, now.columns)
 
     def _of_filter(self, node: Filter) -> Relation:
-        """Where EXISTS and IN stand in conditions, they are written there: NOT IN is more than the negation of a value."""
+        """EXISTS and IN are written where conditions have them: NOT IN is more than the negation of a value."""
         if not isinstance(node.node, Mark):
             rows = self.of(node.node)
             return select(rows, rows.columns, [printed(each) for each in node.where])
         base, marks = self._marks(node.node)
         shown = {name: exp.Var(this=f"{_MARK}{name}{_MARK}") for name in marks}
-        conditions = [_with_marks(printed(_replaced(each, shown)), marks) for each in node.where]
+        conditions = [_with_marks(printed(replaced(each, shown)), marks) for each in node.where]
         return select(base, base.columns, conditions)
 
     def _marks(self, node: Mark) -> tuple[Relation, dict[str, Sql]]:
@@ -158,18 +159,9 @@ def _with_marks(sql: str, marks: Mapping[str, Sql]) -> Sql:
     return text(*(marks[part] if k % 2 else part for k, part in enumerate(sql.split(_MARK))))
 
 
-def _replaced(expression: Expression, by: Mapping[str, Expression]) -> Expression:
-    """An expression with others in the place of columns, as they are."""
-    return expression.copy().transform(
-        lambda node: by[node.name].copy() if isinstance(node, exp.Column) and node.name in by else node
-    )
-
-
 def _listed(*relations: Relation) -> str:
     return ", ".join(name for each in relations for name in each.columns) or NOTHING
 
 
 def _all_of(conditions: tuple[Expression, ...]) -> str:
     return " AND ".join(map(printed, conditions)) or "TRUE"
-
-

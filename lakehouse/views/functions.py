@@ -56,7 +56,7 @@ ROW_FUNCTIONS = frozenset(
 )
 """Functions of Spark whose value follows from their arguments alone, and from the session's time zone."""
 
-FORMS = frozenset({"array", "cast", "exists", "if", "interval", "map", "some", "struct", "try_cast"})
+FORMS = frozenset({"array", "cast", "exists", "if", "interval", "map", "struct", "try_cast"})
 """Functions that Spark's parser reads in ways of their own."""
 
 AGGREGATES = frozenset(

@@ -14,9 +14,10 @@ from sqlglot.expressions.core import Expression
 from lakehouse.views.algebra import Join, column, columns, columns_in, substituted
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.join_tree import Condition, JoinGraph, Tree, grow
+from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image
 from lakehouse.views.planning import Planning, can_be_written, is_one_row, label
-from lakehouse.views.relations import Limit, Relation, combine, printed, select, unite
+from lakehouse.views.relations import Relation, combine, printed, select, unite
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -234,7 +235,10 @@ class _Walk:
         joined = combine(given, rows, [printed(each) for each, _ in conditions])
         arrivals = [_Arrival(self._said_at(item, joined, carried), Match.FOUND)]
         if graph.is_left(item):
-            of_where = [*(each for each, on in conditions if on != item), *(c.expression for c in local if c.on is None)]
+            of_where = [
+                *(each for each, on in conditions if on != item),
+                *(c.expression for c in local if c.on is None),
+            ]
             if not any(rejects_null(each, graph.columns[item]) for each in of_where):
                 nulls: dict[str, Expression] = {name: exp.null() for name in graph.columns[item]}
                 lacking = select(given, carried, [printed(substituted(each, nulls)) for each in of_where])
@@ -254,9 +258,7 @@ class _Walk:
         if self._planning.facts.is_small(node):
             return given, ()
         if not pairs:
-            self._planning.say_read_whole(
-                node, f"no equality links it to {label(self._graph.join.items[source].node)}"
-            )
+            self._planning.say_read_whole(node, f"no equality links it to {label(self._graph.join.items[source].node)}")
             return given, ()
         given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
         computed = {f"key__{k}": printed(expression) for k, expression in given_keys.items()}

@@ -45,7 +45,7 @@ class JoinGraph:
             *((each, k) for k, item in enumerate(join.items) for each in item.on),
         ]
         self._conditions = [
-            Condition(each, self._items(each) | ({on} if on is not None else set()), on)
+            Condition(each, self._items(each).union(() if on is None else (on,)), on)
             for each, on in conjuncts
             if facts.can_say(each) and not columns_in(each) & set(without)
         ]
@@ -56,11 +56,11 @@ class JoinGraph:
 
     def local(self, item: int) -> list[Condition]:
         """The conditions on one item alone, of WHERE and of its own ON."""
-        return [each for each in self._conditions if each.items == {item} and columns_in(each.expression)]
+        return [each for each in self._conditions if each.items == frozenset((item,)) and columns_in(each.expression)]
 
     def between(self, one: int, other: int) -> list[Condition]:
         """The conditions on two items; if no equality is among them, one that follows from several."""
-        direct = [each for each in self._conditions if each.items == {one, other}]
+        direct = [each for each in self._conditions if each.items == frozenset((one, other))]
         if any(self._is_equality(each) for each in direct):
             return direct
         for name in sorted(self.columns[one]):

@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from lakehouse.delta.text import quote
@@ -25,9 +24,10 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
+from lakehouse.views.limits import Limit, rows_of
+from lakehouse.views.plan import Found, Image, Step
 from lakehouse.views.printing import is_printable
-from lakehouse.views.plan import Found, Image, Restriction, Rows, Sql, Step
-from lakehouse.views.relations import NOTHING, Limit, Relation, printed, text
+from lakehouse.views.relations import NOTHING, Relation, text
 
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
@@ -79,6 +79,11 @@ class Facts:
     def can_say(self, expression: Expression) -> bool:
         """Whether a step may compute an expression."""
         return is_printable(expression) and not columns_in(expression) & self.unprintable
+
+    def speakable(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        """The pairs of limits that a step may compute."""
+        parts = (Limit(x.step, tuple(pair for pair in x.pairs if self.can_say(pair[0])), x.null_safe) for x in limits)
+        return tuple(limit for limit in parts if limit.pairs)
 
     def null(self, column: str) -> str:
         """The SQL of NULL in a column."""
@@ -158,25 +163,6 @@ class Planning(ABC):
             )
 
 
-def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[Limit, ...]]) -> Rows:
-    """The place of an occurrence's rows, with limits said of the table's own columns."""
-    own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
-    alternatives = dict.fromkeys(tuple(_restriction(limit, own) for limit in limits) for limits in any_of)
-    columns = tuple(dict.fromkeys(scan.names[name] for name in names))
-    return Rows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
-
-
-def _restriction(limit: Limit, own: dict[str, exp.Column]) -> Restriction:
-    """A limit as a restriction of a table's own columns."""
-    renamed = ((e.copy().transform(lambda n: _renamed(n, own)), key) for e, key in limit.pairs)
-    return Restriction(limit.step, tuple((printed(e), key) for e, key in renamed), limit.null_safe)
-
-
-def _renamed(node: Expression, own: dict[str, exp.Column]) -> Expression:
-    """A column under the table's own name."""
-    return own[node.name].copy() if isinstance(node, exp.Column) else node
-
-
 def scans_of(node: Node) -> tuple[Scan, ...]:
     """The occurrences of tables below a node."""
     return tuple(below for below in nodes_of(node) if isinstance(below, Scan))
@@ -231,8 +217,3 @@ def _unprintable(node: Node) -> frozenset[str]:
             return below | {name for of_branch in names for name, one in of_branch.items() if one in below}
         case _:
             return below
-
-
-def flag(step: str) -> Sql:
-    """The condition that a step has a row."""
-    return text("EXISTS (SELECT 1 FROM ", (Found(step),), ")")

@@ -10,9 +10,9 @@ from lakehouse.views.sql.parsing import CALLED, REWRITTEN
 
 REWRITTEN_FUNCTIONS = frozenset(
     {
-        *("approx_percentile", "array_agg", "array_size", "bit_get", "char_length", "character_length", "date_diff"),
+        *("array_agg", "array_size", "bit_get", "char_length", "character_length", "date_diff"),
         *("date_sub", "dateadd", "first", "from_utc_timestamp", "instr", "interval", "last", "len", "listagg", "log"),
-        *("log10", "log2", "map", "mod", "named_struct", "overlay", "percentile_cont", "percentile_disc", "position"),
+        *("log10", "log2", "map", "named_struct", "overlay", "percentile_cont", "percentile_disc", "position"),
         *("reduce", "regexp_like", "sequence", "sha1", "space", "str_to_map", "string_agg", "struct", "timestampadd"),
         *("timestampdiff", "to_char", "to_number", "to_timestamp", "to_unix_timestamp", "to_utc_timestamp"),
         *("unix_date", "var_samp"),
@@ -21,6 +21,7 @@ REWRITTEN_FUNCTIONS = frozenset(
 """Functions that sqlglot writes otherwise, with another result for some values, or with one that nobody has proved."""
 
 SYNONYMS = {
+    "approx_percentile(a, b)": "PERCENTILE_APPROX(a, b)",
     "boolean(a)": "CAST(a AS BOOLEAN)",
     "ceiling(a)": "CEIL(a)",
     "date(a)": "CAST(a AS DATE)",
@@ -29,6 +30,7 @@ SYNONYMS = {
     "ifnull(a, b)": "COALESCE(a, b)",
     "int(a)": "CAST(a AS INT)",
     "lcase(a)": "LOWER(a)",
+    "mod(a + 1, b)": "(a + 1) % b",
     "nvl(a, b)": "COALESCE(a, b)",
     "pow(a, b)": "POWER(a, b)",
     "signum(a)": "SIGN(a)",

@@ -24,7 +24,7 @@ from lakehouse.views.algebra import (
 from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.parsing import Parsed, define_windows, parse
 from lakehouse.views.sql.refusals import refuse
-from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope
+from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import with_ctes
 from lakehouse.views.sql.subqueries import correlation
@@ -52,7 +52,7 @@ def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[s
     """
     parsed = _look_through(text)
     _refuse_parameters(parsed, args)
-    reading = Reading(parsed, {table.lower(): columns for table, columns in schemas.items()}, _read_query)
+    reading = TextReading(parsed, {table.lower(): columns for table, columns in schemas.items()}, _read_query)
     for order in _top(parsed.tree):
         reading.note(f"{order} is dropped: a table has no order.")
     query = _read_query(reading, parsed.tree, {}, ())
@@ -74,11 +74,11 @@ def _look_through(text: str) -> Parsed:
 
 def _refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
     """Raise if a parameter has no value, or a value no parameter."""
-    named = {str(each.this): each for each in parsed.tree.find_all(exp.Placeholder)}
-    for name, node in named.items():
+    named = dict.fromkeys(str(each.this) for each in parsed.tree.find_all(exp.Placeholder))
+    for name in named:
         if name not in args:
             remedy = f"Give it: args={{'{name}': ...}}."
-            raise ViewError("VIEW_PARAMETER", f"The parameter :{name} has no value", parsed.at(node, ":"), remedy)
+            raise ViewError("VIEW_PARAMETER", f"The parameter :{name} has no value", parsed.of_parameter(name), remedy)
     unused = [name for name in args if name not in named]
     if unused:
         what = f"The text has no parameter :{unused[0]}, which is given a value"
@@ -94,7 +94,7 @@ def _top(tree: Expr) -> list[str]:
     return orders + (_top(tree.this) if isinstance(tree, exp.Subquery) else [])
 
 
-def _read_query(reading: Reading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
     """A query within the text."""
     within = with_ctes(tree, ctes)
     match tree:
@@ -118,7 +118,7 @@ _KINDS: Mapping[tuple[type[Expr], bool], SetKind] = {
 }
 
 
-def _read_sets(reading: Reading, tree: exp.SetOperation, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+def _read_sets(reading: TextReading, tree: exp.SetOperation, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
     """A set operation."""
     branches = [_read_query(reading, each, ctes, outer) for each in (tree.this, tree.expression)]
     if any(branch.correlated for branch in branches):
@@ -141,7 +141,7 @@ def _read_sets(reading: Reading, tree: exp.SetOperation, ctes: Ctes, outer: tupl
     return ReadQuery(node, tuple(outputs))
 
 
-def _refuse_names(reading: Reading, outputs: tuple[Output, ...]) -> None:
+def _refuse_names(reading: TextReading, outputs: tuple[Output, ...]) -> None:
     """Raise if two columns of the result have one name."""
     names = [output.name.lower() for output in outputs]
     twice = next((output.name for output in outputs if names.count(output.name.lower()) > 1), None)
@@ -155,7 +155,7 @@ def _refuse_names(reading: Reading, outputs: tuple[Output, ...]) -> None:
         )
 
 
-def _require_whole(reading: Reading, root: Node) -> None:
+def _require_whole(reading: TextReading, root: Node) -> None:
     """Raise if the algebra does not say all that the text does: a table is left out, or a column is out of reach."""
     scans = {node.place for node in nodes_of(root) if isinstance(node, Scan)}
     for place, table in reading.parsed.tables.items():

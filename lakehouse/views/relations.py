@@ -1,17 +1,15 @@
 """Relations as SQL with places, of which steps are put together. Column names are unique, so nothing needs an alias."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import columns_in
-from lakehouse.views.plan import Found, Sql
+from lakehouse.views.plan import Sql
 
 NOTHING = "1 AS one_"
 """What a relation without columns selects: whether it has a row is all that it says."""
-_SOUGHT = "sought__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +20,19 @@ class Relation:
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """The condition that values of a row are among the keys of a step.
-
-    Args:
-        step: The step.
-        pairs: An expression over the columns of a node, and the column of the step that equals it.
-        null_safe: Whether two NULLs are equal.
-    """
-
-    step: str
-    pairs: tuple[tuple[Expression, str], ...]
-    null_safe: bool = True
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns of the node that are limited."""
-        return columns_in(*(expression for expression, _ in self.pairs))
-
-    def over(self, columns: Collection[str]) -> "Limit | None":
-        """What the limit says of rows that have no columns but these; None if nothing."""
-        pairs = [(e, key) for e, key in self.pairs if columns_in(e) and columns_in(e) <= set(columns)]
-        return Limit(self.step, tuple(pairs), self.null_safe) if pairs else None
-
-
-def limits_over(limits: Iterable[Limit], columns: Collection[str]) -> tuple[Limit, ...]:
-    """What limits say of rows that have no columns but these."""
-    return tuple(part for limit in limits if (part := limit.over(columns)) is not None)
-
-
 def printed(expression: Expression) -> str:
     """SQL of an expression that may stand beside AND: sqlglot writes no parentheses around OR by itself."""
     sql = expression.sql(dialect="spark")
     return f"({sql})" if isinstance(expression, exp.Connector | exp.Not) else sql
+
+
+def replaced(expression: Expression, by: Mapping[str, Expression]) -> Expression:
+    """An expression with others in the place of columns, as they are."""
+
+    def replace(node: Expression) -> Expression:
+        return by[node.name].copy() if isinstance(node, exp.Column) and node.name in by else node
+
+    return expression.copy().transform(replace)
 
 
 def text(*parts: str | Sql | Relation) -> Sql:
@@ -93,6 +70,8 @@ def select(
     """Columns of a relation's rows, some of them computed, under conditions."""
     names = tuple(sorted(columns))
     values = computed or {}
+    if names == relation.columns and not conditions and not values:
+        return relation
     listed = ", ".join(f"{values[name]} AS {name}" if name in values else name for name in names)
     return Relation(text(f"SELECT {listed or NOTHING} FROM ", relation, where(conditions)), names)
 
@@ -106,20 +85,10 @@ def unite(relations: Sequence[Relation]) -> Relation | None:
 
 
 def combine(one: Relation, other: Relation, conditions: Sequence[Sql | str]) -> Relation:
-    """The pairs of rows of two relations for which conditions hold; of one without columns it counts whether it has any."""
+    """The pairs of rows of two relations for which conditions hold; of one without columns: whether it has any."""
     if not other.columns:
         return select(one, one.columns, [*conditions, text("EXISTS ", other)])
     names = tuple(sorted({*one.columns, *other.columns}))
     return Relation(
         text(f"SELECT {', '.join(names) or NOTHING} FROM ", one, " CROSS JOIN ", other, where(conditions)), names
     )
-
-
-def holds(limit: Limit) -> Sql:
-    """The SQL condition that a row has one of the keys; of a limit without columns: that there is a key."""
-    if not limit.pairs:
-        return text("EXISTS (SELECT 1 FROM ", (Found(limit.step),), ")")
-    keys = ", ".join(f"{key} AS {_SOUGHT}{k}" for k, (_, key) in enumerate(limit.pairs))
-    sign = "IS NOT DISTINCT FROM" if limit.null_safe else "="
-    equal = " AND ".join(f"({printed(e)}) {sign} {_SOUGHT}{k}" for k, (e, _) in enumerate(limit.pairs))
-    return text(f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM ", (Found(limit.step),), f") WHERE {equal})")

@@ -33,10 +33,11 @@ from lakehouse.views.algebra import (
     substituted,
 )
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
+from lakehouse.views.limits import Limit, limits_over, of_join_item, through
 from lakehouse.views.plan import Image, KeyFacts
 from lakehouse.views.planning import Planning, label
-from lakehouse.views.relations import Limit, limits_over, printed, select
-from lakehouse.views.supersets import of_join_item, speakable, through
+from lakehouse.views.relations import printed, select
+from lakehouse.views.sql.simplify import harden
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,7 +60,7 @@ class Restrictions:
 
     def limit(self, node: Node, limits: tuple[Limit, ...]) -> None:
         """Says of each table below a node which rows are needed for those of the node that match limits."""
-        limits = speakable(self.planning.facts, limits)
+        limits = self.planning.facts.speakable(limits)
         match node:
             case Scan():
                 self.any_of[id(node)] = (*self.any_of.get(id(node), ()), limits)
@@ -138,7 +139,9 @@ class Restrictions:
             ):
                 found = replace(item, side=Side.INNER, on=())
                 items = tuple(found if one is item else one for one in join.items)
-                parts = [(harden(Join(items, (*join.where, *item.on))), frozenset[str]())]
+                parts: list[tuple[Node, frozenset[str]]] = [
+                    (harden(Join(items, (*join.where, *item.on))), frozenset[str]())
+                ]
                 if not self._has_null_free_key(limits, own):
                     parts.append((_without(join, k), own))
                 self._limit_parts(parts, limits)
@@ -154,7 +157,11 @@ class Restrictions:
         """
         facts, nodes = self.planning.facts, [item.node for item in join.items]
         of_items = [
-            tuple(part for limit in limits if (part := of_join_item(facts, join, k, limit, self._null_free(limit))))
+            tuple(
+                part
+                for limit in limits
+                if (part := of_join_item(join, k, limit, facts.query.types, self._null_free(limit)))
+            )
             for k in range(len(nodes))
         ]
         while True:
@@ -197,9 +204,7 @@ class Restrictions:
         self.limit(node.left, left)
         self.limit(node.right, right)
 
-    def _of_full_join(
-        self, node: FullJoin, limits: tuple[Limit, ...]
-    ) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
+    def _of_full_join(self, node: FullJoin, limits: tuple[Limit, ...]) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
         """What limits say of both sides: by coalesce(l.k, r.k) where l.k = r.k, and by columns if no key is NULL."""
         types, of_left, of_right = self.planning.facts.query.types, columns(node.left), columns(node.right)
         equal: dict[str, str] = {}
@@ -230,7 +235,7 @@ class Restrictions:
 
     def _may_hold(self, limit: Limit) -> bool:
         """Whether the keys may have what a limit makes a constant."""
-        constants = [(e, key) for e, key in limit.pairs if not columns_in(e)]
+        constants = [(_without_null(e), key) for e, key in limit.pairs if not columns_in(e)]
         if any(isinstance(e, exp.Null) and key in self._null_free(limit) for e, key in constants):
             return False
         if self.keys is None or limit.step != self.keys.step:
@@ -256,15 +261,6 @@ class Restrictions:
         return {output.column: output.name for output in self.planning.facts.query.outputs}
 
 
-def harden(join: Join) -> Join:
-    """A join in which LEFT items whose NULLs a condition rejects are INNER ones."""
-    for k, item in enumerate(join.items):
-        if item.side is Side.LEFT and any(rejects_null(each, columns(item.node)) for each in join.where):
-            items = tuple(Item(one.node) if i == k else one for i, one in enumerate(join.items))
-            return harden(Join(items, (*join.where, *item.on)))
-    return join
-
-
 def _without(join: Join, index: int) -> Node:
     """The rows of a join in which a LEFT item is missing, without its columns."""
     item = join.items[index]
@@ -280,6 +276,13 @@ def _without(join: Join, index: int) -> Node:
 def _unmatched(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:
     """The rows of a node that no row of another one matches."""
     return Mark(node, other, on, "unmatched__", use=MarkUse.NEGATIVE)
+
+
+def _without_null(constant: Expression) -> Expression:
+    """A constant, of coalesce with NULL in front what is behind."""
+    if isinstance(constant, exp.Coalesce) and isinstance(constant.this, exp.Null) and len(constant.expressions) == 1:
+        return constant.expressions[0]
+    return constant
 
 
 def _of_sides(

@@ -4,9 +4,10 @@ from collections.abc import Collection
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Place, Query, Scan, column
+from lakehouse.views.limits import Limit, rows_of
 from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, Sql, TouchedPlan
-from lakehouse.views.planning import Facts, rows_of, scans_of
-from lakehouse.views.relations import Limit, text
+from lakehouse.views.planning import Facts, scans_of
+from lakehouse.views.relations import text
 from lakehouse.views.restrictions import Restrictions
 from lakehouse.views.touched_plan import Readings, touch_columns
 
@@ -45,9 +46,7 @@ def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:
 
 def _rows_of_place(scans: list[Scan], restrictions: Restrictions) -> Rows:
     """The rows that any occurrence needs; all rows if one needs all."""
-    of_scans = [
-        rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans
-    ]
+    of_scans = [rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans]
     any_of = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
     is_whole = any(not rows.any_of for rows in of_scans)
     return Rows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else any_of)

@@ -1,6 +1,5 @@
 """The second reading of a node: a superset of values in the rows that it has or had, and that match limits."""
 
-from collections.abc import Mapping
 from typing import assert_never
 
 from sqlglot import exp
@@ -26,18 +25,18 @@ from lakehouse.views.algebra import (
     columns_in,
     substituted,
 )
-from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
 from lakehouse.views.hops import Entry, reach
+from lakehouse.views.limits import Limit, holds, limits_over, of_join_item, through
 from lakehouse.views.plan import Image
 from lakehouse.views.planning import Facts, Planning
-from lakehouse.views.relations import Limit, Relation, holds, limits_over, printed, select, text, unite
+from lakehouse.views.relations import Relation, printed, select, text, unite
 
 
 def superset(
     planning: Planning, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """A superset of the values of columns in the rows of a node, in the images, that match limits."""
-    limits = speakable(planning.facts, limits)
+    limits = planning.facts.speakable(limits)
     match node:
         case Scan():
             return _of_scan(planning, node, want, limits, images)
@@ -133,7 +132,7 @@ def _of_full_join(
     for side, own, others in ((node.left, left, right), (node.right, right, left)):
         nulls: dict[str, Expression] = {name: exp.null() for name in others}
         beside = through(limits, nulls)
-        needed = frozenset().union(*(limit.columns for limit in beside))
+        needed = frozenset[str]().union(*(limit.columns for limit in beside))
         of_side = planning.superset(side, (want & own) | needed, limits_over(beside, own), images)
         rows.append(padded(planning.facts, of_side, want, beside))
     united = unite(rows)
@@ -145,20 +144,20 @@ def _of_join(
     planning: Planning, join: Join, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """From the item that the limits say most of, to the wanted columns."""
-    best: tuple[tuple[int, bool], int, tuple[Limit, ...]] | None = None
-    for k, item in enumerate(join.items):
-        of_item = tuple(part for limit in limits if (part := of_join_item(planning.facts, join, k, limit)) is not None)
-        score = (sum(len(limit.pairs) for limit in of_item), item.side is Side.INNER)
-        if of_item and (best is None or score > best[0]):
-            best = score, k, of_item
-    if best is not None:
-        _, start, of_start = best
-    else:
-        start = max(
-            range(len(join.items)),
-            key=lambda k: (len(want & columns(join.items[k].node)), join.items[k].side is Side.INNER, -k),
-        )
-        of_start = ()
+    types = planning.facts.query.types
+    of_items = [
+        tuple(part for limit in limits if (part := of_join_item(join, k, limit, types)) is not None)
+        for k in range(len(join.items))
+    ]
+
+    def score(k: int) -> tuple[int, int, bool, int]:
+        """How much the limits say of an item, and how many wanted columns it has."""
+        item, said = join.items[k], sum(len(limit.pairs) for limit in of_items[k])
+        return said, 0 if said else len(want & columns(item.node)), item.side is Side.INNER, -k
+
+    start = max(range(len(join.items)), key=score)
+    of_start = of_items[start]
+    if not of_start:
         planning.say_read_whole(join.items[start].node, "nothing limits it")
     node = join.items[start].node
     entry = Entry(lambda need: planning.superset(node, need, of_start, images), are_changes=False)
@@ -188,55 +187,9 @@ def _without_item(
         if k != start
     )
     others = Join(items, tuple(substituted(each, nulls) for each in join.where))
-    needed = frozenset().union(*(limit.columns for limit in beside))
+    needed = frozenset[str]().union(*(limit.columns for limit in beside))
     rows = planning.superset(others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
     return [padded(planning.facts, rows, want, beside)]
-
-
-# what limits say further down
-
-
-def speakable(facts: Facts, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
-    """The pairs of limits that a step may compute."""
-    parts = (Limit(x.step, tuple(pair for pair in x.pairs if facts.can_say(pair[0])), x.null_safe) for x in limits)
-    return tuple(limit for limit in parts if limit.pairs)
-
-
-def through(limits: tuple[Limit, ...], by: Mapping[str, Expression]) -> tuple[Limit, ...]:
-    """Limits with expressions in the place of columns; some may have no column left."""
-    return tuple(
-        Limit(limit.step, tuple((substituted(e, by), key) for e, key in limit.pairs), limit.null_safe)
-        for limit in limits
-    )
-
-
-def of_join_item(
-    facts: Facts, join: Join, index: int, limit: Limit, null_free: frozenset[str] = frozenset()
-) -> Limit | None:
-    """What a limit of a join's rows says of the rows of one item: by columns that are equal in all rows of the join.
-
-    A LEFT item is limited through its ON alone, or by its own columns if no key is NULL.
-    """
-    item = join.items[index]
-    own, types = columns(item.node), facts.query.types
-    classes = Classes(join.where, types)
-    of_on = {classes.of(other): one for other, one in on_equalities(item.on, own, types).items()}
-    pairs: list[tuple[Expression, str]] = []
-    for written, key in limit.pairs:
-        expression = without_coalesce(join, written)
-        names: dict[str, str | None] = {}
-        for name in columns_in(expression):
-            if item.side is Side.INNER:
-                names[name] = classes.among(name, own)
-            elif name in own:
-                is_plain = isinstance(expression, exp.Column) and key in null_free
-                names[name] = name if is_plain else None
-            else:
-                names[name] = of_on.get(classes.of(name))
-        known = {name: column(one) for name, one in names.items() if one is not None}
-        if known and len(known) == len(names):
-            pairs.append((substituted(expression, known), key))
-    return Limit(limit.step, tuple(pairs), limit.null_safe) if pairs else None
 
 
 # rows with other columns
@@ -289,4 +242,3 @@ def none_of(facts: Facts, want: frozenset[str]) -> Relation:
     names = tuple(sorted(want))
     listed = ", ".join(f"{facts.null(name)} AS {name}" for name in names)
     return Relation((f"SELECT {listed or '1 AS one_'} WHERE FALSE",), names)
-

@@ -6,9 +6,10 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Query
 from lakehouse.views.deltas import delta
 from lakehouse.views.exact_rows import ExactRows
+from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image, TouchedPlan
 from lakehouse.views.planning import EVER, Facts, Planning
-from lakehouse.views.relations import Limit, Relation, select
+from lakehouse.views.relations import Relation, select
 from lakehouse.views.restrictions import Restrictions
 from lakehouse.views.supersets import superset
 
@@ -52,9 +53,7 @@ def touched_plan(
     if rows is not None:
         distinct = tuple(dict.fromkeys(keys))
         _, touched = planning.step(Relation(select(rows, distinct).sql, distinct), "the touched keys")
-    return TouchedPlan(
-        tuple(planning.steps), touched, touch, tuple(planning.values_before), tuple(planning.read_whole)
-    )
+    return TouchedPlan(tuple(planning.steps), touched, touch, tuple(planning.values_before), tuple(planning.read_whole))
 
 
 def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:

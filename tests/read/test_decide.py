@@ -18,7 +18,7 @@ from lakehouse.read.decide import Reconcile, Refuse, decision_for_all, warning_o
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import FirstRead, InputFacts, ReadFeed, read_plan
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, History, run_of, source_of
+from tests.support.commits import FEED, History, source_of
 
 MERGES = Asset(
     "totals",
@@ -214,7 +214,7 @@ def test_an_input_has_one_plan(
 ) -> None:
     """A position stands for the feed after it."""
     together = decision_for_all(asset, cursor, parts(asset, read), asked)
-    plan = read_plan(InputFacts(run_of(asset, cursor, together), read, found, cursor.reads.get("src")))
+    plan = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), together))
     match expected:
         case Position():
             assert isinstance(plan, ReadFeed) and plan.batch.position == expected
@@ -278,7 +278,7 @@ def test_new_code_compares_or_warns(
     warning = warning_of_new_code(asset, cursor, definition, together)
     assert (warning is None) is (warns is None) and (warns or "") in (warning or "")
     position = cursor.reads.get("src")
-    plan = read_plan(InputFacts(run_of(asset, cursor, together), read, HERE, position))
+    plan = read_plan(InputFacts(asset, read, HERE, cursor, position, together))
     if together is None and position is not None:
         assert isinstance(plan, ReadFeed) and plan.batch.position == position
     else:

@@ -1,7 +1,10 @@
 """A view in DuckDB: its tables with what changed, its plans carried out, and what the query itself says."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
 from enum import Enum
 from random import Random
 from typing import Any, TypeAlias
@@ -10,9 +13,11 @@ import duckdb
 import sqlglot
 
 from lakehouse.delta.text import quote
+from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Query
 from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, Rows, RowsPlan, Sql, Step, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.touch import choose_touch
 from lakehouse.views.touched_plan import touch_columns, touched_plan
 
 Row: TypeAlias = tuple[Any, ...]
@@ -33,6 +38,7 @@ class Tables:
 
     schemas: Schemas
     connection: duckdb.DuckDBPyConnection = field(default_factory=duckdb.connect)
+    rows: dict[str, list[Row]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.run("SET threads = 1")
@@ -45,27 +51,36 @@ class Tables:
     def run(self, sql: str, *values: Any) -> list[Row]:
         return self.connection.execute(sql, values or None).fetchall()
 
-    def insert(self, table: str, image: Image, rows: list[Row]) -> None:
+    def put(self, table: str, image: Image, rows: list[Row]) -> None:
+        """Makes these the rows of an image."""
+        self.run(f"DELETE FROM {table}__{image.value}")
         if rows:
-            places = ", ".join("?" * len(self.schemas[table]))
-            self.connection.executemany(f"INSERT INTO {table}__{image.value} VALUES ({places})", rows)
+            row = f"({', '.join('?' * len(self.schemas[table]))})"
+            listed = ", ".join([row] * len(rows))
+            self.run(f"INSERT INTO {table}__{image.value} VALUES {listed}", *(value for row in rows for value in row))
 
     def fill(self, table: str, rows: list[Row]) -> None:
         """Makes these the rows of a table."""
-        self.run(f"DELETE FROM {table}__now")
-        self.insert(table, Image.NOW, rows)
+        self.rows[table] = list(rows)
+        self.put(table, Image.NOW, rows)
 
     def change(self, table: str, gone: list[Row], came: list[Row], through: list[Row]) -> None:
         """Takes rows away and brings others; rows that came and went again are in both images."""
-        for image, rows in ((Image.GONE, [*gone, *through]), (Image.CAME, [*came, *through])):
-            self.run(f"DELETE FROM {table}__{image.value}")
-            self.insert(table, image, rows)
+        self.put(table, Image.GONE, [*gone, *through])
+        self.put(table, Image.CAME, [*came, *through])
         for row in gone:
+<<<<<<< HEAD
             same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in self.schemas[table])
             self.run(f"DELETE FROM {table}__now WHERE rowid = (SELECT min(rowid) FROM {table}__now WHERE {same})", *row)
         self.insert(table, Image.NOW, came)
+=======
+            self.rows[table].remove(row)
+        if gone or came:
+            self.fill(table, [*self.rows[table], *came])
+>>>>>>> vplan
 
     def changed(self) -> set[str]:
+        """The tables that have changed since the last round."""
         return {table for table in self.schemas if self.run(f"FROM {table}__gone UNION ALL FROM {table}__came")}
 
 
@@ -75,7 +90,7 @@ def edit(tables: Tables, random: Random, new_row: "NewRow", most: int) -> None:
         if random.random() < 0.25:
             tables.change(table, [], [], [])
             continue
-        rows = tables.run(f"FROM {table}__now")
+        rows = tables.rows[table]
         gone = random.sample(rows, min(random.randint(0, most), len(rows)))
         came = [new_row(table) for _ in range(random.randint(0, most))]
         through: list[Row] = []
@@ -105,6 +120,37 @@ class NewRow:
         if kind == "int":
             return self.random.randint(0, 5)
         return self.random.choice(["x", "y"] if name == "st" else ["a", "b", "x", "r9"])
+
+
+class NewRowOfWarehouse(NewRow):
+    """Random rows of TPC-H's tables, of values that its queries look for; no NULL."""
+
+    NUMBERS: Mapping[str, tuple[float, ...]] = {
+        "l_quantity": (3, 8, 15, 20, 151),
+        "l_discount": (0.05, 0.06, 0.07),
+        "l_extendedprice": (100, 250, 999),
+        "ps_availqty": (1, 40, 9999),
+        "c_acctbal": (-10, 100, 900),
+        "p_size": (3, 9, 14, 15, 49),
+    }
+
+    def __init__(self, schemas: Schemas, random: Random, queries: Iterable[str]) -> None:
+        super().__init__(schemas, random)
+        self.texts: dict[str, list[str]] = {}
+        compared = re.compile(r"(\w+)(?: FROM 1 FOR 2\))?(?: NOT)? (?:=|<>|LIKE|IN) \(?((?:'[^']*'(?:, )?)+)")
+        for query in queries:
+            for name, listed in compared.findall(query):
+                texts = (text.replace("%", "") for text in re.findall(r"'([^']*)'", listed))
+                self.texts.setdefault(name, []).extend(texts)
+
+    def value(self, name: str, kind: str) -> Any:
+        match kind:
+            case "string":
+                return self.random.choice([*self.texts.get(name, ["one", "two"]), "none of these"])
+            case "date":
+                return date(self.random.randint(1993, 1998), self.random.choice([1, 3, 8, 10]), 15)
+            case _:
+                return self.random.choice(self.NUMBERS.get(name, (1, 2, 3, 4, 5)))
 
 
 class WrongRowsError(AssertionError):
@@ -233,7 +279,9 @@ class ViewTable:
     def literals(self, one: Restriction, sql: str, key: str) -> str:
         values = [row[0] for row in self.tables.run(f"SELECT DISTINCT {key} FROM {one.step}")]
         listed = ", ".join(
-            str(value) if isinstance(value, int) else f"'{value}'" for value in values if value is not None
+            str(value) if isinstance(value, int | float | Decimal) else f"'{value}'"
+            for value in values
+            if value is not None
         )
         found = f"({sql}) IN ({listed})" if listed else "FALSE"
         return f"({found} OR ({sql}) IS NULL)" if one.null_safe and None in values else found
@@ -241,6 +289,35 @@ class ViewTable:
     def ranges(self, one: Restriction, sql: str, key: str) -> str:
         low, high, nulls = (f"(SELECT {function} FROM {one.step})" for function in _bounds(key))
         return f"(({sql}) BETWEEN {low} AND {high} OR ({sql}) IS NULL AND {nulls})"
+
+
+def follow(table: ViewTable, random: Random, new_row: NewRow, rounds: int, *, most: int = 2) -> int:
+    """Lets a table follow random changes by columns of chance; how many steps it took, each of them right.
+
+    In half of the rounds the plan is not told which tables have changed. Columns that no step can compute are refused.
+    """
+    names = [output.name for output in table.query.outputs]
+    chosen = choose_touch(table.query, (), table.small).columns
+    table.compute()
+    right = 0
+    for number in range(rounds):
+        edit(table.tables, random, new_row, most)
+        changed = table.tables.changed() if random.random() < 0.5 else set(table.tables.schemas)
+        some = tuple(random.sample(names, random.randint(1, min(3, len(names)))))
+        touch = chosen if random.random() < 0.5 else some
+        try:
+            table.step(touch, changed)
+        except ViewError:
+            assert touch != chosen
+            table.compute()
+            continue
+        try:
+            table.check()
+        except WrongRowsError as error:
+            by = f"round {number} by {touch}, {table.searching}, small {sorted(table.small)}, changed {sorted(changed)}"
+            raise WrongRowsError(f"{by}: {error}") from None
+        right += 1
+    return right
 
 
 def _bounds(key: str) -> tuple[str, str, str]:

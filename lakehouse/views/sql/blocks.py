@@ -22,14 +22,14 @@ from lakehouse.views.algebra import (
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, over_windows
 from lakehouse.views.sql.parsing import CALLED
-from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope
-from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator, use_of
+from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
+from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
 
 _APART = "Write it in a query of its own, around this one or in its FROM."
 
 
-def read_select(reading: Reading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
+def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
     """A block of SELECT.
 
     Raises:
@@ -45,7 +45,7 @@ def read_select(reading: Reading, select: exp.Select, ctes: Ctes, outer: tuple[S
     if any(map(_is_generator, select.expressions)) and (is_grouped or _has_windows(state) or correlated):
         what = "A generator stands beside an aggregate or a window, or in a subquery for each row"
         raise reading.refuse("VIEW_GENERATOR", what, select, _APART, "SELECT")
-    state = _group(state, group) if is_grouped else _ungrouped(state)
+    state = _group(state, group) if is_grouped else _without_groups(state)
     _refuse_correlation(state, is_grouped=is_grouped and not (group and group.expressions))
     state = _window(state)
     node, outputs, new = _outputs(state)
@@ -103,7 +103,7 @@ def _is_generator(item: Expression) -> bool:
     return isinstance(item, exp.Aliases) or item.unalias().meta.get(CALLED) in GENERATORS
 
 
-def _name(reading: Reading, item: Expression) -> str:
+def _name(reading: TextReading, item: Expression) -> str:
     """The name of a column of SELECT: as the text gives it, or the words of an expression that has none."""
     match item:
         case exp.Alias():
@@ -135,8 +135,8 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
     if unknown:
         what = f"EXCEPT names {', '.join(sorted(unknown))}, which the star does not have"
         raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the names after EXCEPT.")
-    kept = (output for output in outputs if output.name.lower() not in without)
-    return [Projection(output.name, column(output.column)) for output in kept]
+    remaining = (output for output in outputs if output.name.lower() not in without)
+    return [Projection(output.name, column(output.column)) for output in remaining]
 
 
 def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Projection]]:
@@ -156,14 +156,14 @@ def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Pr
     return Generate(node, generator, new, is_outer_generator(call)), made
 
 
-def _ungrouped(state: _State) -> _State:
+def _without_groups(state: _State) -> _State:
     """A block without groups: its scalar subqueries join it, its marks are marked."""
     block, node = state.block, state.node
     items, marks = block.take()
     if items:
         node = Join((Item(node), *items))
     for mark in marks:
-        node = mark.over(node, use_of(mark.value, [each.expression for each in state.projections]))
+        node = mark.over(node)
     qualify = _qualify(state)
     block.refuse_subqueries(state.select, "QUALIFY")
     return replace(state, node=node, qualify=qualify)
@@ -196,7 +196,7 @@ def _group(state: _State, group: exp.Group | None) -> _State:
     where = tuple(grouping.over_groups(each, given) for each in conditions)
     qualify = tuple(grouping.over_groups(each, given) for each in qualify)
     node: Node = grouping.node(state.node)
-    of_none = None if group is not None and group.expressions else _empty(grouping)
+    of_none = None if group is not None and group.expressions else _empty(grouping, correlated)
     if where or items or more:
         node = Join((Item(node), *items, *more), where)
     _refuse_ungrouped(block, node, (*where, *qualify, *(each.expression for each in projections)))
@@ -217,25 +217,36 @@ def _key(state: _State, key: Expression) -> Expression:
     return expression
 
 
-def _empty(grouping: Grouping) -> dict[str, Expression]:
-    """What aggregates are if there are no rows."""
-    return {
-        name: exp.Literal.number(0) if isinstance(_bare(each), exp.Count | exp.CountIf) else exp.Null()
-        for name, each in grouping.aggregates.items()
-    }
+_ZERO_OF_NONE = (exp.Count, exp.CountIf, exp.ApproxDistinct)
+_NULL_OF_NONE = (
+    *(exp.Sum, exp.Avg, exp.Min, exp.Max, exp.AnyValue, exp.First, exp.Last, exp.ArgMax, exp.ArgMin, exp.Median),
+    *(exp.LogicalAnd, exp.LogicalOr, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop),
+)
 
 
-def _bare(aggregate: Expression) -> Expression:
-    """An aggregate without FILTER."""
-    return _bare(aggregate.this) if isinstance(aggregate, exp.Filter) else aggregate
+def _empty(grouping: Grouping, correlated: tuple[Expression, ...]) -> dict[str, Expression]:
+    """What aggregates are if there are no rows; that matters where the rows are those that belong to a row."""
+    of_none: dict[str, Expression] = {}
+    for name, aggregate in grouping.aggregates.items():
+        bare = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+        if isinstance(bare, _ZERO_OF_NONE):
+            of_none[name] = exp.Literal.number(0)
+        elif isinstance(bare, _NULL_OF_NONE) or not correlated:
+            of_none[name] = exp.Null()
+        else:
+            what = "It is not known what this aggregate is of no rows"
+            raise grouping.reading.refuse(
+                "VIEW_CORRELATION", what, aggregate, "Write a LEFT JOIN of a grouped subquery."
+            )
+    return of_none
 
 
 def _refuse_ungrouped(block: Block, node: Node, expressions: tuple[Expression, ...]) -> None:
     """Raise if an expression names a column that is neither grouped nor aggregated."""
-    there = columns(node)
+    names = columns(node)
     for expression in expressions:
         for each in expression.find_all(exp.Column):
-            if each.name not in there:
+            if each.name not in names:
                 remedy = "Add it to GROUP BY, or put it into an aggregate: any_value(...)."
                 what = f"The column {block.reading.parsed.words(each)} is neither grouped nor aggregated"
                 raise block.reading.refuse("VIEW_NOT_GROUPED", what, each, remedy)

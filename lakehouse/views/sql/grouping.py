@@ -9,7 +9,7 @@ from sqlglot.expressions.core import Expression
 from lakehouse.views.algebra import Aggregation, Extend, Node, Windows, column, columns
 from lakehouse.views.functions import AGGREGATES
 from lakehouse.views.sql.parsing import CALLED
-from lakehouse.views.sql.scopes import Reading
+from lakehouse.views.sql.scopes import TextReading
 from lakehouse.views.sql.subqueries import SAID, correlation, sides
 
 
@@ -64,7 +64,7 @@ class Grouping:
         aggregates: The aggregates, by the columns that they are.
     """
 
-    reading: Reading
+    reading: TextReading
     keys: list[tuple[Expression, str]] = field(default_factory=list[tuple[Expression, str]])
     computed: dict[str, Expression] = field(default_factory=dict[str, Expression])
     aggregates: dict[str, Expression] = field(default_factory=dict[str, Expression])
@@ -72,9 +72,9 @@ class Grouping:
     def add(self, expression: Expression) -> str:
         """Group by an expression."""
         expression = _bare(expression)
-        known = next((name for key, name in self.keys if key == expression), None)
-        if known is not None:
-            return known
+        existing = next((name for key, name in self.keys if key == expression), None)
+        if existing is not None:
+            return existing
         name = expression.name
         if not isinstance(expression, exp.Column):
             name = self.reading.unique("g")
@@ -114,9 +114,9 @@ class Grouping:
 
     def _aggregate(self, expression: Expression) -> str:
         """The column of an aggregate."""
-        known = next((name for name, each in self.aggregates.items() if each == expression), None)
-        if known is not None:
-            return known
+        existing = next((name for name, each in self.aggregates.items() if each == expression), None)
+        if existing is not None:
+            return existing
         innermost = expression
         while isinstance(innermost, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
             innermost = innermost.this
@@ -157,13 +157,13 @@ def _at(place: Expression, expression: Expression) -> Expression:
 def _with_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """An expression of which the parts are changed."""
     new = expression.copy()
-    for mine, child in zip(list(new.iter_expressions()), list(expression.iter_expressions()), strict=True):
-        mine.replace(change(child))
+    for part, child in zip(list(new.iter_expressions()), list(expression.iter_expressions()), strict=True):
+        part.replace(change(child))
     return new
 
 
 def over_windows(
-    reading: Reading, node: Node, expressions: tuple[Expression, ...]
+    reading: TextReading, node: Node, expressions: tuple[Expression, ...]
 ) -> tuple[Node, tuple[Expression, ...]]:
     """A node with the windows that expressions need, and the expressions over their columns."""
     windows: dict[str, exp.Window] = {}
@@ -171,8 +171,8 @@ def over_windows(
     def pull(part: Expression) -> Expression:
         if not isinstance(part, exp.Window):
             return part
-        known = next((name for name, each in windows.items() if each == part), None)
-        name = known or reading.unique("w")
+        existing = next((name for name, each in windows.items() if each == part), None)
+        name = existing or reading.unique("w")
         windows[name] = part.copy()
         return column(name)
 
@@ -190,14 +190,14 @@ def over_windows(
     return node, pulled
 
 
-def _partition(reading: Reading, expression: Expression, computed: dict[str, Expression]) -> str:
+def _partition(reading: TextReading, expression: Expression, computed: dict[str, Expression]) -> str:
     """The column of a partition, which is computed if it is none."""
     expression = _bare(expression)
     if isinstance(expression, exp.Column):
         return expression.name
-    known = next((name for name, each in computed.items() if each == expression), None)
-    if known is not None:
-        return known
+    existing = next((name for name, each in computed.items() if each == expression), None)
+    if existing is not None:
+        return existing
     name = reading.unique("p")
     computed[name] = expression.copy()
     reading.retype(name, expression)

@@ -1,5 +1,6 @@
 """The text of a view as a tree, with the places of what it says; and what its words alone refuse."""
 
+import itertools
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -41,15 +42,29 @@ class Text:
             span = (before[-1], before[-1] + len(word)) if before else None
         elif word and before:
             span = (before[-1], span[1])
-        return None if span is None else TextPlace.of(self.text, span[0], self._closed(*span))
+        return None if span is None else TextPlace.of(self.text, *self._whole(*span))
 
-    def _closed(self, start: int, end: int) -> int:
-        """The end of some words, with the brackets after them that close what they open."""
-        words = self.text[start:end]
-        unclosed = words.count("(") - words.count(")")
-        while unclosed > 0 and (after := re.compile(r"\s*\)").match(self.text, end)) is not None:
-            unclosed, end = unclosed - 1, after.end()
-        return end
+    def of_parameter(self, name: str) -> TextPlace | None:
+        """Where the text first names a parameter; one without a name is a question mark."""
+        for token, after in itertools.pairwise(self.tokens):
+            if token.token_type is TokenType.COLON and after.text == name:
+                return self.of_token(token, after)
+        unnamed = (token for token in self.tokens if token.token_type is TokenType.PLACEHOLDER)
+        return next(map(self.of_token, unnamed), None)
+
+    def _whole(self, start: int, end: int) -> tuple[int, int]:
+        """The offsets of some words, with the brackets around them that belong to brackets in them."""
+        depth = lowest = 0
+        for character in self.text[start:end]:
+            depth += {"(": 1, ")": -1}.get(character, 0)
+            lowest = min(lowest, depth)
+        for _ in range(-lowest):
+            if (before := re.search(r"\(\s*$", self.text[:start])) is not None:
+                start = before.start()
+        for _ in range(depth - lowest):
+            if (after := re.compile(r"\s*\)").match(self.text, end)) is not None:
+                end = after.end()
+        return start, end
 
     def of_token(self, first: Token, last: Token | None = None) -> TextPlace:
         """Where a word is, or several."""
@@ -62,7 +77,10 @@ class Text:
     def words(self, node: Expr) -> str:
         """The text of a node, in one line."""
         span = span_of(node)
-        return "" if span is None else " ".join(self.text[span[0] : span[1]].split())
+        if span is None:
+            return ""
+        start, end = self._whole(*span)
+        return " ".join(self.text[start:end].split())
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +259,7 @@ def _texts_written(call: exp.Func) -> list[str] | None:
     """The texts in a call as sqlglot writes it; None if it cannot."""
     try:
         written = call.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE)
-    except (SqlglotError, AttributeError, TypeError, ValueError):
+    except (SqlglotError, AttributeError, LookupError, TypeError, ValueError):
         return None
     tokens = sqlglot.tokenize(written, dialect="spark")
     return sorted(token.text.casefold() for token in tokens if token.token_type is TokenType.STRING)

@@ -10,13 +10,13 @@ from sqlglot.expressions.core import Expr
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import WINDOW_FUNCTIONS
-from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, name_of, of_the_run, place_of
+from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, name_of, of_the_run, place_of, span_of
 
 OWN_ASSET = "make this part an asset of its own, in Python, and name that asset here"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedPart:
     """Why a part of a text is refused.
 
     Args:
@@ -38,48 +38,50 @@ class Refusal:
 
 _LIMIT = "takes its rows from all rows, so one change may move every row"
 _TOP = "Leave the limit to those who read the table, or filter by row_number() OVER (PARTITION BY ... ORDER BY ...)."
-_TABLE_FUNCTION = Refusal(
+_TABLE_FUNCTION = RefusedPart(
     "VIEW_TABLE_FUNCTION",
     "A view reads tables, and a function in FROM is none",
     f"Name a table; or {OWN_ASSET}.",
 )
-_GROUPING_SETS = Refusal(
+_GROUPING_SETS = RefusedPart(
     "VIEW_GROUPING_SETS",
     "ROLLUP, CUBE and GROUPING SETS are not read yet",
     "Write a UNION ALL of one GROUP BY for each set, with a constant column that tells the sets apart.",
     "GROUP",
 )
-_OPERATORS: dict[type[Expr], Refusal] = {
-    exp.Limit: Refusal("VIEW_LIMIT", f"LIMIT {_LIMIT}", _TOP, "LIMIT"),
-    exp.Offset: Refusal("VIEW_LIMIT", f"OFFSET {_LIMIT}", _TOP, "OFFSET"),
-    exp.Fetch: Refusal("VIEW_LIMIT", f"FETCH {_LIMIT}", _TOP, "FETCH"),
-    exp.TableSample: Refusal(
+_OPERATORS: dict[type[Expr], RefusedPart] = {
+    exp.Limit: RefusedPart("VIEW_LIMIT", f"LIMIT {_LIMIT}", _TOP, "LIMIT"),
+    exp.Offset: RefusedPart("VIEW_LIMIT", f"OFFSET {_LIMIT}", _TOP, "OFFSET"),
+    exp.Fetch: RefusedPart("VIEW_LIMIT", f"FETCH {_LIMIT}", _TOP, "FETCH"),
+    exp.TableSample: RefusedPart(
         "VIEW_TABLESAMPLE",
         "TABLESAMPLE takes other rows in each run",
         "Filter by a hash of a column: WHERE pmod(xxhash64(id), 10) = 0.",
         "TABLESAMPLE",
     ),
-    exp.Version: Refusal(
+    exp.Version: RefusedPart(
         "VIEW_VERSION",
         "A view reads each table at the version that the run has pinned",
         "Take VERSION AS OF or TIMESTAMP AS OF out.",
     ),
-    exp.Pivot: Refusal(
+    exp.Pivot: RefusedPart(
         "VIEW_PIVOT",
         "PIVOT and UNPIVOT are not read yet",
         "Write one aggregate for each value, sum(x) FILTER (WHERE y = 1) AS y1, or stack(...) for UNPIVOT.",
         "PIVOT",
     ),
-    exp.Values: Refusal(
+    exp.Values: RefusedPart(
         "VIEW_VALUES", "VALUES is no table that a change could reach", "Put the rows into a table.", "VALUES"
     ),
     exp.Rollup: _GROUPING_SETS,
     exp.Cube: _GROUPING_SETS,
     exp.GroupingSets: _GROUPING_SETS,
-    exp.Any: Refusal("VIEW_ANY_ALL", "A view has no ANY (...)", "Write EXISTS with the condition.", "ANY"),
-    exp.All: Refusal("VIEW_ANY_ALL", "A view has no ALL (...)", "Write NOT EXISTS with the condition.", "ALL"),
-    exp.QueryTransform: Refusal("VIEW_OPERATOR", "TRANSFORM runs a program", "Write the asset in Python.", "TRANSFORM"),
-    exp.CurrentRole: Refusal("VIEW_NOT_DETERMINISTIC", "current_role belongs to the session", "Name a constant."),
+    exp.Any: RefusedPart("VIEW_ANY_ALL", "A view has no ANY (...)", "Write EXISTS with the condition.", "ANY"),
+    exp.All: RefusedPart("VIEW_ANY_ALL", "A view has no ALL (...)", "Write NOT EXISTS with the condition.", "ALL"),
+    exp.QueryTransform: RefusedPart(
+        "VIEW_OPERATOR", "TRANSFORM runs a program", "Write the asset in Python.", "TRANSFORM"
+    ),
+    exp.CurrentRole: RefusedPart("VIEW_NOT_DETERMINISTIC", "current_role belongs to the session", "Name a constant."),
 }
 """Parts of a tree that are refused wherever they stand."""
 
@@ -115,20 +117,20 @@ _ALLOWED: dict[type[Expr], frozenset[str]] = {
 }
 """What each part of a query may consist of."""
 _BY_ARGUMENT = {
-    "recursive": Refusal(
+    "recursive": RefusedPart(
         "VIEW_RECURSIVE", "A recursive query goes over its own rows", f"Flatten the levels, or {OWN_ASSET}.", "WITH"
     ),
-    "by_name": Refusal(
+    "by_name": RefusedPart(
         "VIEW_OPERATOR", "BY NAME is not read", "List the columns of each branch in one order.", "UNION"
     ),
-    "all": Refusal("VIEW_GROUP_BY_ALL", "GROUP BY ALL names no group", "List the columns after GROUP BY.", "GROUP"),
-    "on": Refusal(
+    "all": RefusedPart("VIEW_GROUP_BY_ALL", "GROUP BY ALL names no group", "List the columns after GROUP BY.", "GROUP"),
+    "on": RefusedPart(
         "VIEW_DISTINCT_ON",
         "DISTINCT ON takes any one row of several",
         "Filter by row_number() OVER (...) = 1.",
         "DISTINCT",
     ),
-    "system_time": Refusal("VIEW_VERSION", "A view reads what the run has pinned", "Take the version out."),
+    "system_time": RefusedPart("VIEW_VERSION", "A view reads what the run has pinned", "Take the version out."),
     "totals": _GROUPING_SETS,
 }
 """Refusals of arguments that have a way out of their own."""
@@ -170,19 +172,20 @@ def _refuse_arguments(parsed: Parsed, node: Expr, allowed: frozenset[str]) -> No
         refusal = (_OPERATORS.get(type(inner)) if isinstance(inner, Expr) else None) or _BY_ARGUMENT.get(name)
         if refusal is None:
             words = name.strip("_").replace("_", " ").upper()
-            refusal = Refusal(
+            refusal = RefusedPart(
                 "VIEW_OPERATOR",
                 f"{words} of {type(node).__name__.upper()} is not read",
                 f"Take it out, or {OWN_ASSET}.",
             )
-        raise refusal.at(parsed, inner if isinstance(inner, Expr) else node)
+        at = node.expression if isinstance(node, exp.SetOperation) else node
+        raise refusal.at(parsed, inner if isinstance(inner, Expr) and span_of(inner) else at)
 
 
 def _check_placeholder(parsed: Parsed, node: Expr) -> None:
     """Raise if a parameter has no name."""
     if not isinstance(node, exp.Placeholder) or not node.args.get("this"):
         remedy = "Write a named parameter, :name, and give its value as an argument."
-        raise ViewError("VIEW_PARAMETER", "A parameter of a view has a name", parsed.at(node), remedy)
+        raise ViewError("VIEW_PARAMETER", "A parameter of a view has a name", parsed.of_parameter(""), remedy)
 
 
 def _check_table(parsed: Parsed, node: Expr) -> None:
@@ -211,6 +214,14 @@ def _check_window(parsed: Parsed, node: Expr) -> None:
         raise ViewError("VIEW_WINDOW_WITHOUT_PARTITION", what, parsed.at(node), remedy)
 
 
+def _check_group(parsed: Parsed, node: Expr) -> None:
+    """Raise if GROUP BY has several columns in brackets, or brackets without any."""
+    for key in node.expressions:
+        if isinstance(key, exp.Tuple):
+            what = "GROUP BY has brackets around its columns, or brackets without a column"
+            raise ViewError("VIEW_GROUPING_SETS", what, parsed.at(node, "GROUP"), "List the columns without brackets.")
+
+
 def _check_function(parsed: Parsed, node: Expr) -> None:
     """Raise if a function of windows stands alone."""
     name = node.meta.get(CALLED, "")
@@ -229,6 +240,7 @@ _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], None]] = {
     exp.Table: _check_table,
     exp.Lateral: _check_lateral,
     exp.Window: _check_window,
+    exp.Group: _check_group,
     exp.Func: _check_function,
 }
 """What is looked at more closely."""

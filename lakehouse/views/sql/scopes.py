@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from lakehouse.views.sql.parsing import Parsed, span_of
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Relation:
+class FromItem:
     """What an item of FROM offers.
 
     Args:
@@ -38,7 +39,7 @@ class Scope:
         visible: What names without a qualifier, and `*`, look into; the columns of USING stand there once.
     """
 
-    relations: tuple[Relation, ...] = ()
+    relations: tuple[FromItem, ...] = ()
     visible: tuple[Output, ...] = ()
 
     def beside(self, other: "Scope") -> "Scope":
@@ -91,7 +92,7 @@ Ctes: TypeAlias = Mapping[str, Common]
 
 
 @dataclass(eq=False)
-class Reading:
+class TextReading:
     """One reading of a text: its schemas, and what is learned on the way.
 
     Args:
@@ -102,15 +103,22 @@ class Reading:
 
     parsed: Parsed
     schemas: Mapping[str, Mapping[str, str]]
-    read_query: "Callable[[Reading, Expr, Ctes, tuple[Scope, ...]], ReadQuery]"
+    read_query: "Callable[[TextReading, Expr, Ctes, tuple[Scope, ...]], ReadQuery]"
     types: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @cached_property
+    def _text(self) -> str:
+        """The text in lower case."""
+        return self.parsed.text.lower()
 
     def unique(self, name: str, type_: str | None = None) -> str:
         """A new unique name, after a name of the text."""
         stem = re.sub(r"^(?=\d)", "c", re.sub(r"[^a-z0-9_]", "_", name.lower()))[:24]
         column = f"{stem or 'c'}_{next(self._numbers)}"
+        while column in self._text:  # a lambda of the text may have this parameter
+            column = f"{stem or 'c'}_{next(self._numbers)}"
         if type_ is not None:
             self.types[column] = type_
         return column
@@ -150,34 +158,34 @@ def is_name(node: Expression) -> bool:
     return isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
 
 
-def resolve(reading: Reading, name: exp.Column | exp.Dot, scopes: tuple[Scope, ...]) -> Expression | None:
+def resolve(reading: TextReading, name: exp.Column | exp.Dot, scopes: tuple[Scope, ...]) -> Expression | None:
     """The column, or the field of a column, that a name means: in the innermost scope that has one.
 
     Raises:
         ViewError: It means several, or one that a subquery two levels further in cannot reach.
     """
-    said = parts_of(name)
-    parts = tuple(part.lower() for part in said)
+    path = parts_of(name)
+    parts = tuple(part.lower() for part in path)
     for level, scope in enumerate(scopes):
         for relation in scope.relations:
             size = len(relation.path)
             if size > 1 and len(parts) > size and relation.path == parts[:size]:
-                remedy = f"Give the table an alias, or write {'.'.join(said[size - 1 :])}."
+                remedy = f"Give the table an alias, or write {'.'.join(path[size - 1 :])}."
                 raise reading.refuse("VIEW_QUALIFIED_COLUMN", "A table's whole name qualifies a column", name, remedy)
         columns, fields = scope.find(parts)
         if len({output.column for output in columns}) > 1:
             remedy = "Put the alias of its table before it."
-            raise reading.refuse("VIEW_AMBIGUOUS_COLUMN", f"Several tables have a column {said[0]}", name, remedy)
+            raise reading.refuse("VIEW_AMBIGUOUS_COLUMN", f"Several tables have a column {path[0]}", name, remedy)
         if columns and level > 1:
             what = "A subquery reads a column of a query that is not right around it"
             remedy = "Carry the column through the query between, or write a join."
             raise reading.refuse("VIEW_CORRELATION", what, name, remedy)
         if columns:
-            return _field(reading, name, columns[0], said[len(said) - len(fields) :])
+            return _field(reading, name, columns[0], path[len(path) - len(fields) :])
     return None
 
 
-def _field(reading: Reading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
+def _field(reading: TextReading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
     """A column, or a field within it."""
     type_ = reading.types.get(output.column)
     if fields and type_ is not None and not type_.startswith(("struct<", "array<", "map<", "variant")):
@@ -192,15 +200,15 @@ def _field(reading: Reading, name: Expression, output: Output, fields: tuple[str
     return value
 
 
-def unknown(reading: Reading, name: Expression, scope: Scope) -> ViewError:
+def unknown(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
     """The refusal of a name that means nothing."""
     names = ", ".join(output.name for output in scope.visible)
     what = f"There is no column {reading.parsed.words(name)}"
     return reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, f"The columns here are: {names}.")
 
 
-_KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.Lower, exp.Upper)
-"""Functions whose value has the type of what they are called with; of the last two that is a text."""
+_KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue)
+"""Functions whose value has the type of what they are called with."""
 
 
 def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:

@@ -25,7 +25,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED, name_of, place_of
-from lakehouse.views.sql.scopes import Common, Ctes, Reading, Relation, Scope, type_of
+from lakehouse.views.sql.scopes import Common, Ctes, FromItem, Scope, TextReading, type_of
 from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation, rewrite, rewrite_below
 
 
@@ -169,7 +169,7 @@ class _Rows:
         is_outer = bool(lateral.args.get("outer")) or is_outer_generator(lateral.this)
         block.items = [Item(Generate(self.close(), generator, new, is_outer))]
         outputs = tuple(map(Output, names, new))
-        relation = Relation(alias.name.lower() if alias is not None else "", outputs)
+        relation = FromItem(alias.name.lower() if alias is not None else "", outputs)
         block.scope = block.scope.beside(Scope((relation,), outputs))
 
     def close(self) -> Node:
@@ -231,12 +231,12 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
         case exp.Subquery(this=exp.Table() | exp.Subquery() as within) if _is_bracket(within):
             node, scope = read_source(block, within)
             if source.alias:
-                relation = _named(block.reading, source.args["alias"], scope.visible)
+                relation = _relation(block.reading, source.args["alias"], scope.visible)
                 scope = Scope((relation,), relation.columns)
             return node, scope
         case exp.Subquery():
             query = block.reading.read_query(block.reading, source, block.ctes, ())
-            relation = _named(block.reading, source.args.get("alias"), query.outputs)
+            relation = _relation(block.reading, source.args.get("alias"), query.outputs)
             return query.node, Scope((relation,), relation.columns)
         case _:
             remedy = "Name a table or write a subquery there."
@@ -266,8 +266,8 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
     if not table.args.get("db") and name in block.ctes:
         common = block.ctes[name]
         query = reading.read_query(reading, common.tree.this, common.ctes, ())
-        inner = _named(reading, common.tree.args["alias"], query.outputs)
-        relation = _named(reading, alias, inner.columns) if alias is not None else inner
+        inner = _relation(reading, common.tree.args["alias"], query.outputs)
+        relation = _relation(reading, alias, inner.columns) if alias is not None else inner
         return query.node, Scope((relation,), relation.columns)
     if alias is not None and alias.columns:
         remedy = "Write a subquery: (SELECT a AS b FROM table)."
@@ -280,17 +280,17 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
     shown = table.alias or table.name
     outputs = tuple(Output(column, unique) for unique, column in names.items())
     path = () if table.alias else tuple(name.split("."))
-    return Scan(name, names, shown, place_of(table)), Scope((Relation(shown.lower(), outputs, path),), outputs)
+    return Scan(name, names, shown, place_of(table)), Scope((FromItem(shown.lower(), outputs, path),), outputs)
 
 
-def _named(reading: Reading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> Relation:
+def _relation(reading: TextReading, alias: exp.TableAlias | None, outputs: tuple[Output, ...]) -> FromItem:
     """What a subquery offers under its alias, which may rename the columns."""
     names: list[exp.Identifier] = alias.columns if alias is not None else []
     if names and len(names) != len(outputs):
         what = f"An alias names {len(names)} columns of {len(outputs)}"
         raise reading.refuse("VIEW_COLUMN_ALIASES", what, alias, "Name each of them.")
     renamed = (Output(name.name, output.column) for name, output in zip(names, outputs, strict=False))
-    return Relation(alias.name.lower() if alias is not None else "", tuple(renamed) if names else outputs)
+    return FromItem(alias.name.lower() if alias is not None else "", tuple(renamed) if names else outputs)
 
 
 def _pairs(block: Block, join: exp.Join, left: Scope, right: Scope) -> list[tuple[Output, Output]]:

@@ -21,7 +21,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED
-from lakehouse.views.sql.scopes import Ctes, Reading, ReadQuery, Scope, is_name, parts_of, resolve, unknown
+from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, is_name, parts_of, resolve, unknown
 
 SAID = "said"
 """The key in a column's `meta` under which its name stands as the text has it, if nothing qualifies the name there."""
@@ -57,7 +57,7 @@ class Block:
         marks: The subqueries of its expressions that rows match or not.
     """
 
-    reading: Reading
+    reading: TextReading
     ctes: Ctes
     outer: tuple[Scope, ...] = ()
     scope: Scope = field(default_factory=Scope)
@@ -96,7 +96,7 @@ def rewrite(block: Block, expression: Expr) -> Expression:
 def rewrite_below(block: Block, node: Expr) -> None:
     """Put unique columns into a node of a tree that is nobody else's."""
     for child in list(node.iter_expressions()):
-        new = _rewritten(block, child)
+        new = _replacement(block, child)
         if new is None:
             rewrite_below(block, child)
         else:
@@ -143,13 +143,13 @@ def sides(condition: Expression, own: frozenset[str]) -> tuple[Expression, Expre
     """Of an equality of an expression over own columns and one over none of them: the former, and the latter."""
     if not isinstance(condition, exp.EQ):
         return None
-    for mine, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
-        if columns_in(mine) and columns_in(mine) <= own and not columns_in(other) & own:
-            return mine, other
+    for one, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
+        if columns_in(one) and columns_in(one) <= own and not columns_in(other) & own:
+            return one, other
     return None
 
 
-def _rewritten(block: Block, node: Expr) -> Expression | None:
+def _replacement(block: Block, node: Expr) -> Expression | None:
     """What stands for a node; None if only what is below the node changes."""
     if (name := node.meta.get(CALLED)) in GENERATORS:
         what = f"{name}() makes several rows of one within an expression"
@@ -157,7 +157,7 @@ def _rewritten(block: Block, node: Expr) -> Expression | None:
         raise block.reading.refuse("VIEW_GENERATOR", what, node, remedy)
     match node:
         case exp.Column() | exp.Dot() if is_name(node):
-            return _named(block, node)
+            return _meaning(block, node)
         case exp.Star() | exp.Column(this=exp.Star()) if not _is_counted(node):
             raise block.reading.refuse("VIEW_STAR", "A star stands within an expression", node, "List the columns.")
         case exp.Exists(this=exp.Query()):
@@ -175,21 +175,32 @@ def _is_counted(node: Expr) -> bool:
     return isinstance(node, exp.Star) and isinstance(node.parent, exp.Count)
 
 
-def _named(block: Block, name: exp.Column | exp.Dot) -> Expression:
+def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     """What a name means: a column of FROM, else a name that SELECT has given, else a column of the query around."""
-    found = resolve(block.reading, name, (block.scope,))
-    said = parts_of(name)
-    if found is None and (alias := block.aliases.get(said[0].lower())) is not None:
-        found = exp.Paren(this=alias.copy()) if isinstance(alias, exp.Binary | exp.Unary) else alias.copy()
-        for part in said[1:]:
-            found = exp.Dot(this=found, expression=exp.to_identifier(part))
-        return found
-    found = found or resolve(block.reading, name, (Scope(), *block.outer))
-    if found is None:
+    _refuse_parameter(block, name)
+    meaning = resolve(block.reading, name, (block.scope,))
+    path = parts_of(name)
+    if meaning is None and (alias := block.aliases.get(path[0].lower())) is not None:
+        meaning = exp.Paren(this=alias.copy()) if isinstance(alias, exp.Binary | exp.Unary) else alias.copy()
+        for part in path[1:]:
+            meaning = exp.Dot(this=meaning, expression=exp.to_identifier(part))
+        return meaning
+    meaning = meaning or resolve(block.reading, name, (Scope(), *block.outer))
+    if meaning is None:
         raise unknown(block.reading, name, block.scope)
-    if len(said) == 1:
-        found.meta[SAID] = said[0].lower()
-    return found
+    if len(path) == 1:
+        meaning.meta[SAID] = path[0].lower()
+    return meaning
+
+
+def _refuse_parameter(block: Block, name: exp.Column | exp.Dot) -> None:
+    """Raise if a name is a parameter of a lambda in other letters: the tree has it as a column."""
+    within = name.find_ancestor(exp.Lambda)
+    while within is not None:
+        if any(each.name.lower() == parts_of(name)[0].lower() for each in within.expressions):
+            remedy = "Write the parameter with the same upper-case and lower-case letters everywhere."
+            raise block.reading.refuse("VIEW_LAMBDA", "The parameter of a lambda is written in two ways", name, remedy)
+        within = within.find_ancestor(exp.Lambda)
 
 
 def _exists(block: Block, node: exp.Exists) -> Expression:
@@ -197,7 +208,7 @@ def _exists(block: Block, node: exp.Exists) -> Expression:
     query = block.read(node.this)
     if query.is_one_row:
         what = "An aggregate without GROUP BY has a row even of none, so EXISTS is always true"
-        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Take the condition out, or add GROUP BY.")
+        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Take the condition out, or add GROUP BY.", "EXISTS")
     mark = Sought(query.node, query.correlated, block.reading.unique("exists"))
     block.marks.append(mark)
     return column(mark.value)
@@ -261,7 +272,7 @@ def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]
     return Aggregation(query.node, tuple(dict.fromkeys(groups)), {single: exp.AnyValue(this=column(value))}), single
 
 
-def correlation(reading: Reading, node: Expr) -> ViewError:
+def correlation(reading: TextReading, node: Expr) -> ViewError:
     """The refusal of a subquery that is matched with the row around it otherwise than by equality."""
     what = "A subquery is computed for each row around it, by a condition that is no equality of columns"
     return reading.refuse(

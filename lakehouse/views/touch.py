@@ -1,0 +1,235 @@
+"""By which columns of the result changes are followed, and which columns are its key."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.delta.text import fold, quote
+from lakehouse.errors.views import ViewError
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    FullJoin,
+    Generate,
+    Join,
+    Mark,
+    Node,
+    Query,
+    Scan,
+    SetKind,
+    SetOperation,
+    Side,
+    Windows,
+    columns,
+    nodes_of,
+)
+from lakehouse.views.equalities import Classes, equal_columns
+from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, TouchedPlan
+from lakehouse.views.planning import is_one_row
+from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.touched_plan import touched_plan
+
+READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION = 10, 8, 5, 3
+"""What a plan costs beside its steps: for each table read whole; for columns of which none is in the declared key,
+because many rows may have each of their values; for each value before; for each filter by no column, which leaves out
+no file."""
+MOST_CANDIDATES = 40
+"""So many columns are planned by; each takes some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The columns by which changes are followed.
+
+    Args:
+        columns: Their names in the result; none if that is one row.
+        cost: What their plans cost, for comparison alone.
+        alternatives: The other columns by which changes could be followed, with their costs, the cheapest first.
+    """
+
+    columns: tuple[str, ...]
+    cost: int
+    alternatives: tuple[tuple[tuple[str, ...], int], ...] = ()
+
+
+def choose_touch(query: Query, declared: tuple[str, ...], small: Collection[str] = ()) -> Touch:
+    """The columns of the result by which changes are followed most cheaply; of equal ones the first.
+
+    Args:
+        query: The query.
+        declared: The table's key, if it is declared.
+        small: The tables that are read whole instead of by keys.
+
+    Raises:
+        ViewError: Changes cannot be followed by any columns.
+    """
+    names: dict[str, str] = {}
+    for output in query.outputs:
+        names.setdefault(output.column, output.name)
+    candidates = [tuple(names[one] for one in each) for each in _candidates(query)]
+    if () in candidates:
+        return Touch((), 0)
+    of_result = {output.name.lower(): output.name for output in query.outputs}
+    if declared and all(name.lower() in of_result for name in declared):
+        candidates.insert(0, tuple(of_result[name.lower()] for name in declared))
+    costs: dict[tuple[str, ...], int] = {}
+    refusal: ViewError | None = None
+    key = fold(declared)
+    for each in tuple(dict.fromkeys(candidates))[:MOST_CANDIDATES]:
+        try:
+            costs[each] = _cost_of(query, each, small) + (WITHOUT_KEY if key and not key & fold(each) else 0)
+        except ViewError as error:
+            refusal = refusal or error
+    if not costs:
+        assert refusal is not None
+        raise refusal
+    best, *others = sorted(costs.items(), key=lambda item: item[1])
+    return Touch(*best, tuple(others))
+
+
+def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> int:
+    """What the plans for touch columns cost if every source changes and no key is NULL."""
+    tables = {node.table for node in nodes_of(query.root) if isinstance(node, Scan)}
+    plan = touched_plan(query, touch, tables, small)
+    rows = rows_plan(query, plan, KeyFacts(plan.touched or "", frozenset(touch), lambda _, __: False), small)
+    places = [part for part in _parts(plan, rows) if isinstance(part, Rows) and part.image is Image.NOW]
+    whole = sum(not part.any_of and part.table not in small for part in places)
+    by_expression = sum(any(map(_is_no_column, part.any_of)) for part in places)
+    cost = READ_WHOLE * whole + VALUES_BEFORE * len(plan.values_before) + BY_EXPRESSION * by_expression
+    return cost + len(plan.steps) + len(rows.steps)
+
+
+def _parts(plan: TouchedPlan, rows: RowsPlan) -> Iterator[object]:
+    """All that stands in the SQL of plans."""
+    for step in (*plan.steps, *rows.steps):
+        yield from step.sql
+    yield from rows.text
+
+
+def _is_no_column(limits: tuple[object, ...]) -> bool:
+    """Whether rows are sought by computed values alone."""
+    pairs = [sql for limit in limits for sql, _ in getattr(limit, "pairs", ())]
+    return not any(sql.startswith("`") and quote(sql[1:-1]) == sql for sql in pairs)
+
+
+def _candidates(query: Query) -> Iterator[tuple[str, ...]]:
+    """Columns by which changes may be followed: groups, partitions and columns of tables; all outputs, and each."""
+    outputs = tuple(dict.fromkeys(output.column for output in query.outputs))
+    for each in (*_lines(query.root, outputs), outputs, *((name,) for name in outputs)):
+        if each is None:
+            yield ()
+        elif among := tuple(name for name in each if name in outputs):
+            yield among
+
+
+def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | None]:
+    """The candidates of a node; None for that of one row."""
+    match node:
+        case Scan(names=names):
+            yield from ((name,) for name in outputs if name in names)
+        case Extend(node=below) | Filter(node=below) | Mark(node=below) | Generate(node=below):
+            yield from _lines(below, outputs)
+        case Aggregation(groups=groups):
+            yield groups or None
+            yield from ((name,) for name in groups)
+        case Windows(node=below, partition=partition):
+            yield partition
+            yield from _lines(below, outputs)
+        case Join(items=items):
+            for item in items:
+                if len(items) == 1 or not is_one_row(item.node):
+                    yield from _lines(item.node, outputs)
+        case FullJoin(left=left, right=right):
+            yield from _lines(left, outputs)
+            yield from _lines(right, outputs)
+        case SetOperation(names=names):
+            yield tuple(name for name in outputs if name in names[0])
+            yield from ((name,) for name in outputs if name in names[0])
+        case _:
+            assert_never(node)
+
+
+def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The columns of the result that tell its rows apart, if the text and the keys of its sources say so.
+
+    Args:
+        query: The query.
+        keys: The keys of its tables, where they have one.
+    """
+    key = _key_of(query.root, keys, query.types)
+    if key is None:
+        return None
+    conditions = [each for node in _rows_of(query.root) if isinstance(node, Join) for each in node.where]
+    classes = Classes(conditions, query.types)
+    outputs = {output.column: output.name for output in reversed(query.outputs)}
+    names = [classes.among(name, outputs) for name in key]
+    return tuple(dict.fromkeys(outputs[one] for one in names if one is not None)) if None not in names else None
+
+
+def _rows_of(node: Node) -> Iterator[Node]:
+    """A node and those whose rows and columns it keeps."""
+    yield node
+    if isinstance(node, Extend | Filter | Mark | Windows):
+        yield from _rows_of(node.node)
+
+
+def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The unique names of columns that tell the rows of a node apart."""
+    match node:
+        case Scan(table=table, names=names):
+            own = {column.lower(): name for name, column in names.items()}
+            key = [own.get(column.lower()) for column in keys.get(table, ())]
+            return tuple(name for name in key if name is not None) if key and None not in key else None
+        case Aggregation(groups=groups):
+            return groups
+        case Filter(node=Windows() as windows, where=where) if (first := _first_of(windows, where)) is not None:
+            return first
+        case Filter(node=below) | Extend(node=below) | Mark(node=below) | Windows(node=below):
+            return _key_of(below, keys, types)
+        case Join():
+            return _key_of_join(node, keys, types)
+        case SetOperation(kind=kind, nodes=nodes, names=names):
+            if kind in {SetKind.EXCEPT, SetKind.INTERSECT}:
+                return tuple(names[0])
+            own = {column: name for name, column in names[0].items()}
+            key = None if kind is SetKind.UNION_ALL else _key_of(nodes[0], keys, types)
+            return tuple(own[name] for name in key) if key is not None and own.keys() >= set(key) else None
+        case FullJoin() | Generate():
+            return None
+        case _:
+            assert_never(node)
+
+
+def _first_of(node: Windows, where: Iterable[Expression]) -> tuple[str, ...] | None:
+    """The partition columns, if conditions leave one row of each partition: `row_number() = 1`."""
+    numbers = {
+        name for name, e in node.windows.items() if isinstance(e, exp.Window) and isinstance(e.this, exp.RowNumber)
+    }
+    one = exp.Literal.number(1)
+    is_first = any(
+        isinstance(each, exp.EQ)
+        and {each.this.name, each.expression.name} & numbers
+        and one in {each.this, each.expression}
+        for each in where
+    )
+    return node.partition if is_first else None
+
+
+def _key_of_join(join: Join, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The keys of all items but those of which the others determine the row, by equalities on their whole key."""
+    of_items = [_key_of(item.node, keys, types) for item in join.items]
+    if any(key is None for key in of_items):
+        return None
+    others = set(range(len(join.items)))
+    for k, item in reversed(list(enumerate(join.items))):
+        conditions = item.on if item.side is Side.LEFT else join.where
+        around = frozenset[str]().union(*(columns(join.items[i].node) for i in others - {k}))
+        pairs = [pair for each in conditions if (pair := equal_columns(each, types)) is not None]
+        fixed = {one for a, b in pairs for one, other in ((a, b), (b, a)) if other in around}
+        if set(of_items[k] or ()) <= fixed:
+            others.discard(k)
+    return tuple(name for k in sorted(others) for name in of_items[k] or ())

@@ -1,0 +1,176 @@
+"""By which columns a view's changes are followed, in how many steps, and what its key and its sums are: without data."""
+
+import pytest
+
+from lakehouse.errors.views import ViewError
+from lakehouse.views.adding import as_sums, why_not_added
+from lakehouse.views.plan import Image, KeyFacts, Rows, TouchedPlan
+from lakehouse.views.reading import read
+from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.touch import choose_touch, table_key
+from lakehouse.views.touched_plan import touched_plan
+from tests.support.views_in_duckdb import Tables, in_duckdb
+from tests.views import queries, tpch
+
+TOUCH = {
+    2: ("p_partkey",),
+    3: ("l_orderkey",),
+    5: ("n_name",),
+    6: (),
+    10: ("c_custkey",),
+    18: ("o_orderkey",),
+    20: ("s_name",),
+}
+
+
+def plan(text: str, *touch: str, changed: set[str] | None = None, small: tuple[str, ...] = ()) -> TouchedPlan:
+    return touched_plan(read(text, queries.TABLES), touch, changed or set(queries.TABLES), small)
+
+
+@pytest.mark.parametrize("number", TOUCH)
+def test_the_cheapest_columns_are_taken(number: int):
+    assert choose_touch(read(tpch.QUERIES[number], tpch.SCHEMAS), ()).columns == TOUCH[number]
+
+
+def test_columns_of_the_declared_key_go_before_others():
+    query = read(queries.QUERIES["window_join"], queries.TABLES)
+
+    assert "id" in choose_touch(query, ("id",)).columns
+    assert choose_touch(query, ()).columns == ("seg",)
+
+
+@pytest.mark.parametrize(("number", "tables"), [(5, 6), (7, 6), (8, 8)])
+def test_changes_of_all_tables_take_one_step_for_each_edge_of_the_join(number: int, tables: int):
+    """Beside one for what changed in each table, and the touched keys. n tables are joined by n - 1 edges."""
+    query = read(tpch.QUERIES[number], tpch.SCHEMAS)
+    steps = touched_plan(query, choose_touch(query, ()).columns, set(tpch.SCHEMAS)).steps
+
+    assert len(steps) == tables + (tables - 1) + 1
+
+
+def test_a_change_that_has_the_key_needs_no_other_table():
+    steps = plan("SELECT o.cust, c.seg FROM o JOIN c ON o.cust = c.id", "cust", changed={"c"}).steps
+
+    assert {part.image for step in steps for part in step.sql if isinstance(part, Rows)} == {Image.MOVED}
+
+
+def test_a_column_that_is_not_used_is_not_looked_at():
+    moved = plan("SELECT cust, sum(amt) AS s FROM o GROUP BY cust", "cust").steps[0].sql[1]
+
+    assert moved == Rows("o", Image.MOVED, ("amt", "cust"))
+
+
+def test_a_table_without_a_link_is_read_whole_and_said():
+    text = "SELECT o.id, n.region FROM o JOIN n ON o.amt > n.nat"
+
+    assert plan(text, "id").read_whole == (("o", "no equality links it to n"),)
+    assert plan(text, "id", small=("o",)).read_whole == ()
+
+
+def test_a_value_of_many_rows_that_decides_keys_is_said():
+    said = plan(queries.QUERIES["count_of_counts"], "n").values_before
+
+    assert said == ("n of o is computed of many rows, and decides which keys change",)
+
+
+def test_no_change_touches_nothing():
+    assert plan("SELECT id FROM o", "id", changed={"c"}) == TouchedPlan((), None, ("id",))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT o.id, o.cust IN (SELECT id FROM c) AS key FROM o", "VIEW_KEY_EXPRESSION"),
+        ("SELECT id, array_size(split(st, 'x')) AS key FROM o", "VIEW_KEY_EXPRESSION"),
+        ("SELECT id AS other FROM o", "VIEW_UNKNOWN_COLUMN"),
+    ],
+)
+def test_a_key_that_no_step_can_compute_is_refused(text: str, code: str):
+    with pytest.raises(ViewError) as refused:
+        plan(text, "key")
+    assert refused.value.code == code
+
+
+def test_a_condition_that_is_not_written_again_is_dropped():
+    steps = plan("SELECT id FROM o WHERE array_size(split(st, 'x')) > 1", "id").steps
+
+    assert "split" not in "".join(part for step in steps for part in step.sql if isinstance(part, str)).lower()
+
+
+def test_a_use_without_limits_makes_a_table_whole():
+    text = "WITH t AS (SELECT id, amt FROM o) SELECT a.id, b.amt FROM t a JOIN t b ON a.amt > b.amt"
+    query = read(text, queries.TABLES)
+    touched = touched_plan(query, ("id",), {"o"})
+    rows = rows_plan(query, touched, KeyFacts(str(touched.touched), frozenset({"id"}), lambda _, __: False))
+
+    assert [part for part in rows.text if isinstance(part, Rows)] == [
+        Rows("o", Image.NOW, ("id", "cust", "day", "amt", "st"))
+    ]
+    assert "".join(part for part in rows.text if isinstance(part, str)) == text.replace("FROM o", "FROM  AS `o`")
+
+
+KEYS = {"o": ("id",), "c": ("id",), "i": ("oid", "item")}
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("SELECT id, amt FROM o WHERE amt > 1", ("id",)),
+        ("SELECT o.id, c.seg FROM o JOIN c ON o.cust = c.id", ("id",)),
+        ("SELECT o.id, c.seg FROM o LEFT JOIN c ON o.cust = c.id", ("id",)),
+        ("SELECT o.cust, i.item, i.oid AS o FROM o JOIN i ON o.id = i.oid", ("o", "item")),
+        ("SELECT o.id, c.id AS cid FROM o JOIN c ON o.day = c.nat", ("id", "cid")),
+        ("SELECT o.id, c.seg FROM o JOIN c ON o.day = c.nat", None),
+        ("SELECT st, count(*) AS n FROM o GROUP BY st", ("st",)),
+        ("SELECT count(*) AS n FROM o GROUP BY st", None),
+        ("SELECT count(*) AS n FROM o", ()),
+        ("SELECT DISTINCT st, day FROM o", ("st", "day")),
+        ("SELECT id FROM o UNION ALL SELECT id FROM c", None),
+        ("SELECT cust AS k FROM o EXCEPT SELECT id FROM c", ("k",)),
+        ("SELECT cust, day FROM o QUALIFY row_number() OVER (PARTITION BY cust ORDER BY day) = 1", ("cust",)),
+        ("SELECT region FROM n", None),
+    ],
+)
+def test_the_key_follows_from_the_text(text: str, key: tuple[str, ...] | None):
+    assert table_key(read(text, queries.TABLES), KEYS) == key
+
+
+SUMS = """
+    SELECT day % 3 AS m, o.st, count(*) AS n, count(amt) AS amounts, coalesce(sum(amt * 2 - day), 0) AS s,
+           sum(CASE WHEN amt > 2 THEN 1 ELSE 0 END) AS more
+    FROM o WHERE st <> 'x' OR amt IS NULL GROUP BY day % 3, o.st"""
+
+
+def test_counts_and_sums_over_one_table_are_such():
+    sums = as_sums(read(SUMS, queries.TABLES))
+    tables = Tables(queries.TABLES)
+    tables.fill("o", [(k, k, k % 4, None if k % 3 else k, "xy"[k % 2]) for k in range(20)])
+    groups = ", ".join(f"{sql} AS {name}" for name, sql in sums.by.items())
+    values = ", ".join(f"coalesce(sum({sql}), 0) AS {name}" for name, sql in sums.sums.items())
+    text = f"SELECT {groups}, count(*) AS {sums.count}, {values} FROM {sums.source} WHERE {sums.where} GROUP BY ALL"
+
+    assert sorted(map(str, tables.run(in_duckdb(text)))) == sorted(map(str, tables.run(in_duckdb(SUMS))))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT id FROM o", "no GROUP BY"),
+        ("SELECT st, count(*) AS n FROM o GROUP BY st HAVING count(*) > 1", "no GROUP BY"),
+        ("SELECT st, sum(amt) AS s FROM o GROUP BY st", "NULL if all values are"),
+        ("SELECT st, count(amt) AS n FROM o GROUP BY st", "No count(*)"),
+        ("SELECT st, count(*) AS n, max(amt) AS m FROM o GROUP BY st", "neither a count nor a sum"),
+        ("SELECT st, count(*) AS n, count(DISTINCT amt) AS m FROM o GROUP BY st", "neither a count nor a sum"),
+        (
+            "SELECT st, count(*) AS n, coalesce(sum(amt / 2), 0) AS m FROM o GROUP BY st",
+            "may be a sum of something else",
+        ),
+        ("SELECT st, count(*) + 1 AS n FROM o GROUP BY st", "computed of aggregates"),
+        ("SELECT c.seg, count(*) AS n FROM o JOIN c ON o.cust = c.id GROUP BY c.seg", "not those of one table"),
+        ("SELECT count(*) AS n FROM o GROUP BY st", "lacks the group"),
+    ],
+)
+def test_what_cannot_be_added_to_is_said(text: str, why: str):
+    said = why_not_added(read(text, queries.TABLES))
+
+    assert said is not None and why in said

@@ -22,9 +22,9 @@ from lakehouse.read.changes import Changes
 from lakehouse.views.files.query_file import calling_file, path_beside
 from lakehouse.views.files.statement import Statement, query_of, read_statement, refuse_expectations
 from lakehouse.views.files.tokens import digest_of
-from lakehouse.views.inputs import refuse_other_parameters
+from lakehouse.views.input_refusals import refuse_other_parameters
 from lakehouse.views.reading import names_in
-from lakehouse.views.text import Origin, ViewText, placed, view_error
+from lakehouse.views.view_text import Origin, ViewText, view_error, with_place
 from lakehouse.writes.view import View
 
 Defined: TypeAlias = dg.AssetsDefinition | dg.AssetSpec
@@ -55,7 +55,7 @@ def views_from(
 
     Each file holds one `CREATE MATERIALIZED VIEW ... AS SELECT ...`. The name `a.b` is the asset key a/b, there and in
     the query, where the case of its letters does not count. Each table that the query names is an input, whose changes
-    the view follows; the tables that the table property `lakehouse.snapshot` names are read as snapshots.
+    the view follows; the tables that the table property 'lakehouse.snapshot' names are read as snapshots.
 
     A name that no file of the folder and none of `specs` defines is the asset key in lower case. `incremental` and
     `validate` refuse the view if nothing in the code location defines that key.
@@ -144,10 +144,10 @@ class _FileView:
         try:
             query = replace(query, inputs=_inputs(names_in(query.text)))
         except ViewError as error:
-            raise placed(error, query.origin, "/".join(statement.name)) from error.__cause__
+            raise with_place(error, query.origin, "/".join(statement.name)) from error.__cause__
         properties = statement.properties
-        query = replace(query, touch=_listed(properties.get(TOUCH, "")))
-        view = cls(path, file, text, statement, query, frozenset(_listed(properties.get(SNAPSHOT, "").lower())))
+        query = replace(query, touch=_names_listed(properties.get(TOUCH, "")))
+        view = cls(path, file, text, statement, query, frozenset(_names_listed(properties.get(SNAPSHOT, "").lower())))
         view._refuse()
         return view
 
@@ -241,7 +241,7 @@ class _FileView:
         """
         statement = self.statement
         refresh = {} if statement.refresh is None else {"refresh": statement.refresh}
-        known = {each.name for each in fields(Policy)}
+        policy_fields = {each.name for each in fields(Policy)}
         try:
             return Table(
                 key=statement.key,
@@ -249,7 +249,7 @@ class _FileView:
                 cluster_by=statement.clustered_by,
                 properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
                 columns={column.name: column.comment for column in statement.columns if column.comment is not None},
-                policy=Policy.of({name: value for name, value in refresh.items() if name in known}),
+                policy=Policy.of({name: value for name, value in refresh.items() if name in policy_fields}),
             )
         except ValueError as error:
             what, remedy = clause(str(error)), "Correct the head of the statement."
@@ -263,7 +263,7 @@ def _reference(path: Path, label: str) -> dg.CodeReferencesMetadataValue:
         return dg.CodeReferencesMetadataValue(code_references=[reference])
 
 
-def _listed(names: str) -> tuple[str, ...]:
+def _names_listed(names: str) -> tuple[str, ...]:
     """Names that a property lists, separated by commas."""
     return tuple(name.strip() for name in names.split(",") if name.strip())
 

@@ -89,6 +89,12 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
                 "Leave such rows out in the query, or give them a value there. A table that takes NULL as a key is one "
                 "of Table(key=...), which a function in Python declares.",
             )
+        case Breach.UNFIT:
+            return BrokenPromiseError(
+                asset,
+                f"has a value in column {details['column']} that its declared type {details['type']} cannot hold",
+                "Declare a wider type in the head of the statement, or leave such rows out in the query.",
+            )
         case Breach.EVENT:
             return BadEventError(asset, details["rule"], details["key"], details["at"], details["columns"])
         case _:

@@ -32,6 +32,7 @@ class Breach(Enum):
     SEVERAL = "several"
     NULL_KEY = "null key"
     REQUIRED = "required"
+    UNFIT = "unfit"
     EVENT = "event"
 
 

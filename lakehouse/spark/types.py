@@ -32,6 +32,8 @@ from lakehouse.delta.log import FileSchema
 from lakehouse.delta.text import quote
 
 INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+NUMBERS: tuple[type[DataType], ...] = (*INTEGERS, DecimalType, FloatType, DoubleType)
+_TIMES: tuple[type[DataType], ...] = (DateType, TimestampType, TimestampNTZType)
 ATOMS = {
     *INTEGERS,
     BinaryType,
@@ -95,6 +97,27 @@ def widens(value: DataType, column: DataType) -> bool:
             if type(value) in INTEGERS and type(column) in INTEGERS:
                 return INTEGERS.index(type(value)) <= INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
+
+
+def is_assignable(value: DataType, column: DataType) -> bool:
+    """Whether INSERT casts values of one type to a column of the other. Spark: `Cast.canANSIStoreAssign`."""
+    if value == column or isinstance(value, NullType):
+        return True
+    match value, column:
+        case ArrayType(), ArrayType():
+            return is_assignable(value.elementType, column.elementType)
+        case MapType(), MapType():
+            return is_assignable(value.keyType, column.keyType) and is_assignable(value.valueType, column.valueType)
+        case StructType(), StructType():
+            pairs = zip(value.fields, column.fields, strict=False)
+            return len(value.fields) == len(column.fields) and all(
+                is_assignable(a.dataType, b.dataType) for a, b in pairs
+            )
+        case _, StringType():
+            return type(value) in ATOMS
+        case _:
+            kinds = type(value), type(column)
+            return all(kind in NUMBERS for kind in kinds) or all(kind in _TIMES for kind in kinds)
 
 
 def widened_by_delta(column: DataType, value: DataType) -> bool:

@@ -21,9 +21,9 @@ from lakehouse.views.plan import Image, KeyFacts, Rows, Sql, TouchedPlan
 from lakehouse.views.reading import read
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.running import Execution, PinnedTable
-from lakehouse.views.text import ViewText, placed
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
+from lakehouse.views.view_text import ViewText, with_place
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -92,7 +92,7 @@ class BoundText:
         try:
             query = read(text.text, schemas, tuple(text.args))
         except ViewError as error:
-            raise placed(error, text.origin, asset) from error.__cause__
+            raise with_place(error, text.origin, asset) from error.__cause__
         return cls(text, query, execution, small)
 
     @cached_property
@@ -129,7 +129,10 @@ class BoundText:
 
     def result(self, sql: Sql) -> DataFrame:
         """The result of the text over the rows at its places, under the columns of the view."""
-        return with_declared_columns(self.execution.frame(sql), self.text.columns)
+        try:
+            return with_declared_columns(self.execution.frame(sql), self.text.columns)
+        except ViewError as error:
+            raise with_place(error, self.text.origin) from error.__cause__
 
     def plan(self, touch: tuple[str, ...]) -> TouchedPlan:
         """How the keys of some columns of the query's result are found.

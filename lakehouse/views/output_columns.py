@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from lakehouse.delta.text import literal, quote
 from lakehouse.errors.views import ViewError
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.fitting import Breach, breach_text
-from lakehouse.spark.types import widens
-from lakehouse.views.text import OutputColumn
+from lakehouse.spark.types import is_assignable, sql_type, widens
+from lakehouse.views.view_text import OutputColumn
 
 
 def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> DataFrame:
@@ -25,21 +25,44 @@ def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> 
     if len(columns) != len(frame.columns):
         raise ViewError(
             "VIEW_COLUMN_LIST",
-            f"the head declares {len(columns)} columns, and the query gives {len(frame.columns)}",
+            f"The head declares {len(columns)} columns, and the query gives {len(frame.columns)}",
             None,
             f"Declare a column for each of {', '.join(frame.columns)}, or none.",
         )
     named = frame.toDF(*(column.name for column in columns))
-    return named.selectExpr(*map(_declared, columns))
+    fields = named.schema.fields
+    result = named.selectExpr(*map(_as_declared, columns, fields))
+    for given, field in zip(fields, result.schema.fields, strict=True):
+        if not is_assignable(given.dataType, field.dataType):
+            raise ViewError(
+                "VIEW_COLUMN_TYPE",
+                f"The head declares {field.name} as {sql_type(field.dataType)}, and the query gives "
+                f"{sql_type(given.dataType)}, which INSERT would not cast",
+                None,
+                "Cast the column in the query, or declare the type that the query gives.",
+            )
+    return result
 
 
-def _declared(column: OutputColumn) -> str:
-    """A column as SQL: cast to its declared type, and raising an error at NULL where NULL is refused."""
+def _as_declared(column: OutputColumn, given: StructField) -> str:
+    """A column as SQL under its declared type, which raises an error where a value does not fit or NULL is refused."""
     name = quote(column.name)
-    value = name if column.type is None else f"CAST({name} AS {column.type})"
+    value = name if column.type is None else _cast(name, column, given.dataType)
     if column.required:
         value = f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column.name))}))"
     return value if value == name else f"{value} AS {name}"
+
+
+def _cast(name: str, column: OutputColumn, given: DataType) -> str:
+    """A value cast as INSERT casts: a plain CAST wraps numbers in a session without ANSI mode."""
+    if str(column.type).replace(" ", "").lower() == given.simpleString():
+        return name
+    if isinstance(given, ArrayType | MapType | StructType):  # within them `try_cast` puts NULL for what does not fit
+        return f"CAST({name} AS {column.type})"
+    cast = f"try_cast({name} AS {column.type})"
+    text = literal(breach_text(Breach.UNFIT, column=column.name, type=str(column.type)))
+    unfit = f"CAST(raise_error({text}) AS {column.type})"
+    return f"CASE WHEN {cast} IS NULL AND {name} IS NOT NULL THEN {unfit} ELSE {cast} END"
 
 
 def keeps_keys_apart(key: DataType, column: DataType) -> bool:

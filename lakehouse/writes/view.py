@@ -23,13 +23,14 @@ from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.views.text import ViewText
+from lakehouse.views.view_text import ViewText
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Declaration, Pinned, Write, rest_of
 
 if TYPE_CHECKING:
     from lakehouse.views.computing import BoundText
+    from lakehouse.views.text_check import CheckedView
 
 
 @final
@@ -90,6 +91,22 @@ class View(Write):
         touch = (self.touch,) if isinstance(self.touch, str) else tuple(self.touch or text.touch)
         return replace(text, args={**text.args, **(self.args or {})}, touch=touch)
 
+    def check(
+        self, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]] | None = None
+    ) -> "CheckedView":
+        """How the view would follow tables of these columns: for a test, without Spark.
+
+        Args:
+            schemas: For each table of the text, its columns, and their types as Spark's `simpleString()` has them.
+            keys: The keys of tables, where they have one.
+
+        Raises:
+            ViewError: A view cannot be kept of the text.
+        """
+        from lakehouse.views.text_check import check_text
+
+        return check_text(self.text, schemas, keys or {})
+
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
         """Refuses nothing: only the text says what it needs."""
@@ -123,7 +140,7 @@ class View(Write):
     def _bound(self, pinned: Pinned) -> "BoundText":
         """The text over the tables that the run has pinned."""
         from lakehouse.views.computing import BoundText
-        from lakehouse.views.inputs import refuse_other_inputs
+        from lakehouse.views.input_refusals import refuse_other_inputs
         from lakehouse.views.reading import names_in
 
         run, text = pinned.run, self.text

@@ -19,6 +19,8 @@ from tests.support.lake import Lake
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+SQL_FILE = re.compile(r"```sql\n-- (\S+\.sql)\n(.*?)```", re.DOTALL)
+"""A block of SQL that names its file."""
 WITH_CODE = [page.relative_to(PROJECT).as_posix() for page in PAGES if BLOCK.search(page.read_text())]
 OPTIONS = {Table: "docs/reference/table.md", Policy: "docs/reference/table.md", Read: "docs/reference/read.md"}
 
@@ -26,8 +28,18 @@ OPTIONS = {Table: "docs/reference/table.md", Policy: "docs/reference/table.md", 
 def code(page: str, place: Path = PROJECT / "definitions.py") -> dict[str, Any]:
     """What a page's Python code, all blocks of it in order, defines if it is saved at a place."""
     names: dict[str, Any] = {"__name__": "page", "__file__": str(place)}
-    exec("\n".join(BLOCK.findall((PROJECT / page).read_text())), names)
+    exec(compile("\n".join(BLOCK.findall((PROJECT / page).read_text())), str(place), "exec"), names)
     return names
+
+
+def saved_code(page: str, folder: Path) -> dict[str, Any]:
+    """What a page's Python code defines if all of its files are saved in a folder."""
+    text = (PROJECT / page).read_text()
+    for name, statement in SQL_FILE.findall(text):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(statement)
+    (folder / "definitions.py").write_text("\n".join(BLOCK.findall(text)))
+    return code(page, folder / "definitions.py")
 
 
 def manager_of(lake: Lake) -> DeltaIOManager:
@@ -44,8 +56,8 @@ def materialization(assets: list[Any], lake: Lake) -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("ignore:.* is currently in beta")
 @pytest.mark.parametrize("page", WITH_CODE)
-def test_the_code_of_a_page_is_one_module_whose_definitions_load(page: str):
-    for value in code(page).values():
+def test_the_code_of_a_page_is_one_module_whose_definitions_load(page: str, tmp_path: Path):
+    for value in saved_code(page, tmp_path).values():
         if isinstance(value, dg.Definitions):
             validate(value).get_repository_def()
 

@@ -7,7 +7,7 @@ import lakehouse
 
 PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange", "touched_by"},
-    "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot"},
+    "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot", "View"},
     "tables": {"Policy", "Table"},
     "dagster": {
         "DeltaIOManager",

@@ -282,3 +282,8 @@ def test_a_last_order_is_dropped_and_said():
 def test_an_expression_without_a_name_has_the_words_of_the_text():
     query = reading("SELECT cust, count(*),\n sum( amount ) FROM orders GROUP BY cust")
     assert [output.name for output in query.outputs] == ["cust", "count(*)", "sum( amount )"]
+
+
+def test_a_hint_changes_nothing():
+    text = "SELECT {}o.id FROM orders o JOIN items ON oid = o.id"
+    assert shown(reading(text.format("/*+ repartition(3), BROADCAST(items) */ "))) == shown(reading(text.format("")))

@@ -1,9 +1,13 @@
 """Every refusal has a stable code, the place in the text, and a way out."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.views import reading
 from lakehouse.views.reading import names_in, read
 
 SCHEMAS = {
@@ -214,3 +218,11 @@ def test_a_whole_name_of_a_table_qualifies_no_column():
     with pytest.raises(ViewError, match=r"Give the table an alias, or write c\.id") as refused:
         read("SELECT a.c.id FROM a.c", {"a.c": SCHEMAS["c"]})
     assert refused.value.code == "VIEW_QUALIFIED_COLUMN"
+
+
+def test_each_code_of_the_reading_is_refused_above():
+    room = Path(reading.__file__).parent
+    files = [room / "reading.py", *(room / "sql").glob("*.py")]
+    codes = {code for file in files for code in re.findall(r"VIEW_[A-Z_]+", file.read_text())}
+    refused = {code for _, code, _ in (*BY_THE_TEXT, *BY_THE_COLUMNS)} | {"VIEW_QUALIFIED_COLUMN"}
+    assert codes - refused == {"VIEW_UNUSED_TABLE"}  # a table that the reading would have passed over

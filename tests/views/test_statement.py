@@ -125,7 +125,7 @@ def clauses(statement: Statement) -> Iterator[list[str]]:
         yield ["REFRESH", "POLICY", *POLICIES[statement.refresh]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(statement=statements(), data=st.data())
 def test_a_statement_is_read_back_as_the_values_that_it_was_written_from(statement: Statement, data: st.DataObject):
     inner = list(elements(statement))

@@ -16,7 +16,7 @@ from lakehouse.dagster.code.syntax import Function, source_file
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.query_file import read_query
 from lakehouse.views.files.tokens import canonical
-from lakehouse.views.text import Origin, ViewText
+from lakehouse.views.view_text import Origin, ViewText
 from lakehouse.writes.view import View
 
 TEXT = "__lakehouse_view__"
@@ -56,7 +56,7 @@ def texts_of(function: Any) -> tuple[KnownText, ...]:
     file = source_file(path_of(innermost))
     nodes = [] if file is None else file.nodes_of(innermost.__code__)
     calls = (call for node in nodes for call in _returned_calls(node))
-    return tuple(known for call in calls if (known := _known(call, innermost)) is not None)
+    return tuple(known_text for call in calls if (known_text := _text_of(call, innermost)) is not None)
 
 
 def _returned_calls(node: ast.AST) -> Iterator[ast.Call]:
@@ -68,7 +68,7 @@ def _returned_calls(node: ast.AST) -> Iterator[ast.Call]:
             yield from _returned_calls(child)
 
 
-def _known(call: ast.Call, function: FunctionType) -> KnownText | None:
+def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
     """The text of a view that a call makes; None if the call makes none, or of a text that is not constant."""
     constant = _constant_of(call)
     if constant is None:

@@ -186,7 +186,7 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
 
 def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
     """Refuses a view whose text shows that no run could follow it. A text that is not constant waits for the run."""
-    from lakehouse.views.inputs import (  # only where there is a view, because it imports sqlglot
+    from lakehouse.views.input_refusals import (  # only where there is a view, because it imports sqlglot
         refuse_computed_columns,
         refuse_other_inputs,
         refuse_other_parameters,
@@ -194,14 +194,14 @@ def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: C
     )
 
     inputs = [input_.name for input_ in asset.op.input_defs if not input_.dagster_type.is_nothing]
-    for known in texts_of(function_of(asset)):
-        refuse_other_inputs(known.text, inputs, table.name)
-        if known.has_known_args:
-            refuse_other_parameters(known.text, table.name)
+    for known_text in texts_of(function_of(asset)):
+        refuse_other_inputs(known_text.text, inputs, table.name)
+        if known_text.has_known_args:
+            refuse_other_parameters(known_text.text, table.name)
         if table.partitions_def is not None:
-            refuse_computed_columns(known.text, table.declared.partition_columns, table.name)
-        for name, input_name in known.text.inputs.items():
+            refuse_computed_columns(known_text.text, table.declared.partition_columns, table.name)
+        for name, input_name in known_text.text.inputs.items():
             if table.inputs[input_name] not in code_location.tables:
                 others = (key for key in code_location.tables if ".".join(key.path).lower() == name)
                 alike = next(others, None)
-                refuse_undefined(known.text, name, table.name, None if alike is None else alike.to_user_string())
+                refuse_undefined(known_text.text, name, table.name, None if alike is None else alike.to_user_string())

@@ -92,7 +92,7 @@ def _made(reader: TokenReader) -> str:
     at = next(names, None)
     if at is None:
         return "name"
-    return _identifier(replace(reader, at=at).dotted("a name")[-1])
+    return _identifier(replace(reader, at=at).dotted_name("a name")[-1])
 
 
 def _head(reader: TokenReader) -> str:

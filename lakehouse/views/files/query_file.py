@@ -1,11 +1,11 @@
-"""A file that holds a query without a head, found from the file of the code that names it."""
+"""A file that holds a query without a head, sequence from the file of the code that names it."""
 
 from pathlib import Path
 from types import FrameType
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.tokens import tokens
-from lakehouse.views.text import Origin, ViewText, view_error
+from lakehouse.views.view_text import Origin, ViewText, view_error
 
 
 def read_query(path: str | Path, beside: str) -> ViewText:
@@ -25,13 +25,13 @@ def read_query(path: str | Path, beside: str) -> ViewText:
         what, remedy = f"{path} cannot be read: {error.strerror}", "Name the file from the folder of the calling file."
         raise ViewError("VIEW_FILE", what, None, remedy) from error
     origin = Origin(str(path))
-    found = tokens(text, origin)
-    if not found or found[0].is_word("CREATE"):
-        what = "the file holds a statement with a head" if found else "the file holds no query"
+    sequence = tokens(text, origin)
+    if not sequence or sequence[0].is_word("CREATE"):
+        what = "the file holds a statement with a head" if sequence else "the file holds no query"
         remedy = "View.of takes the query alone, because the asset declares its table; views_from takes statements."
-        raise view_error("VIEW_HEAD", what, remedy, text, found[0].start if found else 0, origin)
-    last = next((token for token in reversed(found) if not token.is_symbol(";")), found[-1])
-    begin = found[0].start
+        raise view_error("VIEW_HEAD", what, remedy, text, sequence[0].start if sequence else 0, origin)
+    last = next((token for token in reversed(sequence) if not token.is_symbol(";")), sequence[-1])
+    begin = sequence[0].start
     return ViewText(text[begin : last.end], origin=origin.after(text, begin))
 
 

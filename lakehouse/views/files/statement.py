@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
-from lakehouse.views.files.tokens import Token, spelled, tokens
-from lakehouse.views.text import Origin, OutputColumn, ViewText, view_error
+from lakehouse.views.files.tokens import Token, spell, tokens
+from lakehouse.views.view_text import Origin, OutputColumn, ViewText, view_error
 
 Refresh: TypeAlias = Literal["auto", "incremental", "strict", "full"]
 OnFailure: TypeAlias = Literal["warn", "fail", "drop", "quarantine"]
@@ -138,7 +138,7 @@ def _statement(reader: TokenReader) -> Statement:
     if reader.accept("IF"):
         reader.expect("NOT")
         reader.expect("EXISTS")
-    statement = Statement(reader.dotted("the name of the view"))
+    statement = Statement(reader.dotted_name("the name of the view"))
     if reader.accept_symbol("("):
         statement = _with_elements(reader, statement)
     clauses = dict[str, Token]()
@@ -225,14 +225,14 @@ def _with_column(reader: TokenReader, statement: Statement) -> Statement:
 
 def _type(reader: TokenReader) -> str | None:
     """The type of a column as SQL; None if the head gives none."""
-    found, depth = list[Token](), 0
+    parts, depth = list[Token](), 0
     while not reader.is_at_end:
         token = reader.next()
         if depth == 0 and (token.is_word(*_COLUMN_ENDS) or token.text in (",", ")")):
             break
         depth += 1 if token.text in ("(", "<") else -1 if token.text in (")", ">") else 0
-        found.append(reader.take())
-    return spelled(tuple(found)) or None
+        parts.append(reader.take())
+    return spell(tuple(parts)) or None
 
 
 def _with_clause(reader: TokenReader, statement: Statement, clauses: dict[str, Token]) -> Statement:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from lakehouse.views.files.tokens import Token, TokenKind
-from lakehouse.views.text import Origin, view_error
+from lakehouse.views.view_text import Origin, view_error
 
 
 @dataclass
@@ -74,7 +74,7 @@ class TokenReader:
             self.refuse_next(what)
         return self.take().value
 
-    def dotted(self, what: str) -> tuple[str, ...]:
+    def dotted_name(self, what: str) -> tuple[str, ...]:
         """The parts of a name with dots."""
         parts = [self.name(what)]
         while self.accept_symbol("."):
@@ -115,7 +115,7 @@ class TokenReader:
         while not properties or self.accept_symbol(","):
             token = self.next()
             is_text = token.kind is TokenKind.TEXT
-            name = self.string() if is_text else ".".join(self.dotted("the name of a property"))
+            name = self.string() if is_text else ".".join(self.dotted_name("the name of a property"))
             self.accept_symbol("=")
             if name in properties:
                 self.refuse(f"{name} stands there twice", "Name each property once.", token)

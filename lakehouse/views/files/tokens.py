@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from lakehouse.views.text import Origin, view_error
+from lakehouse.views.view_text import Origin, view_error
 
 
 class TokenKind(Enum):
@@ -90,9 +90,9 @@ def tokens(text: str, origin: Origin = Origin()) -> tuple[Token, ...]:
     Raises:
         ViewError: A text, a quoted name or a comment has no end, or the text is a template of another program.
     """
-    found = tuple(_tokens(text, origin))
-    _refuse_templates(text, found, origin)
-    return found
+    sequence = tuple(_tokens(text, origin))
+    _refuse_templates(text, sequence, origin)
+    return sequence
 
 
 def _tokens(text: str, origin: Origin) -> Iterator[Token]:
@@ -138,7 +138,7 @@ def _end_of_comment(text: str, start: int, origin: Origin) -> int:
     raise view_error("VIEW_SYNTAX", "this comment has no end", "End it with */.", text, start, origin)
 
 
-def _refuse_templates(text: str, found: tuple[Token, ...], origin: Origin) -> None:
+def _refuse_templates(text: str, sequence: tuple[Token, ...], origin: Origin) -> None:
     """Refuses what another program, or Spark itself before it parses, would replace by other text."""
     variable = text.find("${")
     if variable >= 0:
@@ -150,7 +150,7 @@ def _refuse_templates(text: str, found: tuple[Token, ...], origin: Origin) -> No
             variable,
             origin,
         )
-    for token, next_ in zip(found, (*found[1:], None), strict=False):
+    for token, next_ in zip(sequence, (*sequence[1:], None), strict=False):
         brace = _TEMPLATE.search(token.text) if token.kind is TokenKind.TEXT else None
         start = token.start + (0 if brace is None else brace.start())
         is_code = (
@@ -191,10 +191,10 @@ def _value_of_text(literal: str) -> str:
     return _ESCAPE.sub(unescape, literal[1:-1])
 
 
-def spelled(found: tuple[Token, ...]) -> str:
+def spell(sequence: tuple[Token, ...]) -> str:
     """Tokens as text, with one blank where two of them would otherwise run together."""
     pieces = list[str]()
-    for token in found:
+    for token in sequence:
         if pieces and token.kind is not TokenKind.SYMBOL and pieces[-1][-1] not in "(<,:>":
             pieces.append(" ")
         pieces.append(token.text)
@@ -206,13 +206,13 @@ def canonical(text: str, origin: Origin = Origin()) -> tuple[str, ...]:
 
     The name of a parameter keeps its case, in which Spark looks for its value.
     """
-    found = tokens(text, origin)
-    before = (None, *found)
+    sequence = tokens(text, origin)
+    before = (None, *sequence)
     return tuple(
         token.text.upper()
         if token.kind is TokenKind.WORD and token.text.isascii() and not (last is not None and last.text == ":")
         else token.text
-        for last, token in zip(before, found, strict=False)
+        for last, token in zip(before, sequence, strict=False)
     )
 
 

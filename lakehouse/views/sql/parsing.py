@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
-from lakehouse.views.functions import AGGREGATES, CALLABLE, OF_THE_RUN
+from lakehouse.views.functions import CALLABLE, OF_THE_RUN
 
 CALLED = "called"
 """The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
@@ -289,10 +289,17 @@ _KEYWORDS = frozenset(
         *("regexp", "is", "escape", "case", "when", "then", "else", "any", "some", "div", "interval", "filter"),
         *("within group", "within", "group", "grouping sets", "sets", "rollup", "cube", "decimal", "dec", "numeric"),
         *("varchar", "char", "character", "first", "last", "nulls", "rows", "range", "end", "cross", "semi", "anti"),
-        *("natural", "full", "left", "right", "inner", "matched", "replace", "broadcast", "of", "xor", "null"),
+        *("natural", "full", "left", "right", "inner", "matched", "replace", "of", "xor", "null"),
     }
 )
 """What may stand before a bracket without being a function; what it then is, the tree says."""
+_HINTS = frozenset(
+    {
+        *("broadcast", "broadcastjoin", "mapjoin", "merge", "mergejoin", "shuffle_merge", "shuffle_hash", "coalesce"),
+        *("shuffle_replicate_nl", "repartition", "repartition_by_range", "rebalance", "skew"),
+    }
+)
+"""What stands in a hint, which changes no row; no function has such a name but coalesce."""
 
 
 def _refuse_calls(parsed: Parsed) -> None:
@@ -325,7 +332,7 @@ def _refuse_call(parsed: Parsed, before: Token | None, token: Token, inside: Tok
     ends = inside is not None and inside.token_type is TokenType.R_PAREN
     if not is_part and not is_quoted and ends and name in ("unix_timestamp", "to_unix_timestamp"):
         raise of_the_run(name, place)
-    if is_part or is_quoted or name not in CALLABLE | AGGREGATES | _KEYWORDS:
+    if is_part or is_quoted or name not in CALLABLE | _KEYWORDS | _HINTS:
         what = f"{token.text}() is in none of the lists of functions that a view may call"
         remedy = "Declaring a function of your own is not yet possible: write the asset in Python."
         raise ViewError("VIEW_UNKNOWN_FUNCTION", what, place, remedy)

@@ -72,10 +72,10 @@ def view_error(code: str, what: str, remedy: str, text: str, offset: int, origin
     """The refusal of a text at one of its characters."""
     end = text.find("\n", offset)
     place = TextPlace.of(text, offset, len(text) if end < 0 else end)
-    return placed(ViewError(code, what, place, remedy), origin)
+    return with_place(ViewError(code, what, place, remedy), origin)
 
 
-def placed(error: ViewError, origin: Origin, asset: str | None = None) -> ViewError:
+def with_place(error: ViewError, origin: Origin, asset: str | None = None) -> ViewError:
     """The refusal of a text, with the place in its file, and the asset that the text makes."""
     view = None if asset is None else f"View '{asset}'"
     where = " in ".join(part for part in (view, origin.file) if part is not None)

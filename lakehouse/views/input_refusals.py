@@ -8,7 +8,7 @@ from sqlglot.expressions.core import Expression
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.reading import names_in
 from lakehouse.views.sql.parsing import Parsed, parse
-from lakehouse.views.text import ViewText, placed
+from lakehouse.views.view_text import ViewText, with_place
 
 
 def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> None:
@@ -28,7 +28,7 @@ def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> 
         _refuse_tables(text, parse(text.text), inputs)
         _refuse_unused(text, tables, inputs)
     except ViewError as error:
-        raise placed(error, text.origin, asset) from error.__cause__
+        raise with_place(error, text.origin, asset) from error.__cause__
 
 
 def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) -> None:
@@ -57,7 +57,7 @@ def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) 
         TextPlace.of(text.text, at.start, at.end),
         remedy,
     )
-    raise placed(error, text.origin, asset)
+    raise with_place(error, text.origin, asset)
 
 
 def refuse_other_parameters(text: ViewText, asset: str) -> None:
@@ -69,7 +69,7 @@ def refuse_other_parameters(text: ViewText, asset: str) -> None:
     try:
         _refuse_parameters(text, parse(text.text))
     except ViewError as error:
-        raise placed(error, text.origin, asset) from error.__cause__
+        raise with_place(error, text.origin, asset) from error.__cause__
 
 
 def _refuse_tables(text: ViewText, parsed: Parsed, inputs: Collection[str]) -> None:
@@ -139,7 +139,7 @@ def refuse_computed_columns(text: ViewText, columns: Collection[str], asset: str
                     None,
                     "Select a column of a table as it is, or give the computed column in an asset upstream.",
                 )
-                raise placed(error, text.origin, asset)
+                raise with_place(error, text.origin, asset)
 
 
 def _selects(query: object) -> Iterator[exp.Select]:

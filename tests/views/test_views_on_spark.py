@@ -32,4 +32,3 @@ def test_a_view_is_its_query_after_every_step(lake: Lake, views: list, way: str)
                 lake.materialize(view.asset, view.table)
             assert lake.rows(view.name) == shop.expected(view.sql), (step, view.name)
     assert any("the rows of touched keys" in said for said in lake.said), lake.said
-    print(*lake.said, sep="\n")

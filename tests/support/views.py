@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 from lakehouse import Changes, Table, View
+from lakehouse.views.reading import names_in
 from tests.support.lake import Lake
 
 TABLES = {
@@ -32,7 +33,7 @@ class Kept:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return tuple(table for table in TABLES if table in self.sql)
+        return names_in(self.sql)
 
     @property
     def table(self) -> Table:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from lakehouse.delta.text import quote
 from lakehouse.read.content import BEFORE, CHANGE, DELETE, Feed, SourceRead
@@ -47,7 +47,7 @@ def _net(images: Local, columns: tuple[str, ...]) -> Local | None:
     # The sum of no row is NULL, as in Spark.
     moved = summed.filter(arrow.not_equal(summed.column(f"{_ONE}_sum"), 0))
     if not columns:  # Arrow counts the rows of a table by its columns
-        return Local(images.spark, StructType().add(_ONE, "bigint"), moved.rename_columns([_ONE]))
+        return Local(images.spark, StructType([StructField(_ONE, LongType())]), moved.rename_columns([_ONE]))
     return Local(images.spark, rows.schema, moved.select(names).rename_columns(list(columns)).cast(rows.arrow.schema))
 
 

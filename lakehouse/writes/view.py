@@ -137,6 +137,18 @@ class View(Write):
             bound = self._bound(pinned)
             return self._write(replace(pinned, run=_with_key(run, bound, self.text)), bound)
 
+    def explain(self, pinned: Pinned) -> tuple[str, ...]:
+        """What a run does with changes of each table, as sentences.
+
+        Raises:
+            ViewError: Changes cannot be followed, or the text names other tables than the inputs.
+        """
+        from lakehouse.views.explained import explain_query
+
+        bound = self._bound(pinned)
+        touch = bound.touch(_with_key(pinned.run, bound, self.text).table.key_columns)
+        return explain_query(bound.query, touch, tuple(bound.followed), bound.small)
+
     def _bound(self, pinned: Pinned) -> "BoundText":
         """The text over the tables that the run has pinned."""
         from lakehouse.views.computing import BoundText

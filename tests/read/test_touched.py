@@ -273,7 +273,7 @@ def of_computed_keys(src: Changes) -> DataFrame:
 
 
 def of_a_query(src: Changes) -> DataFrame:
-    return touched_by(lambda src: src, "id", src).of(src.touched("id").rows)
+    return touched_by("SELECT id FROM src", "id", src=src).of(src.touched("id").rows)
 
 
 def of_the_log(src: Changes) -> DataFrame:

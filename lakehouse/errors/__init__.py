@@ -31,12 +31,13 @@ from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
 from lakehouse.errors.setup import *
 from lakehouse.errors.table_state import *
+from lakehouse.errors.views import *
 
 _FORMER = {
     DefinitionError: "MissingKeyError PartitionColumnError UnsupportedAnnotationError",
     ReadError: (
         "ChangeFeedDisabledError ColumnMissingError GapError MissingFileError NewerMarkError "
-        "NotAppendOnlyError PartitionRangeError SourceDeniedError SourceMissingError StartError ViewError"
+        "NotAppendOnlyError PartitionRangeError SourceDeniedError SourceMissingError StartError"
     ),
     UnreadableLogError: "UnknownFeatureError",
     WriteError: (

@@ -138,13 +138,7 @@ def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
 def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source, end: int):
     archived = Archived(source.at, VersionRange(2, end))
     cursor = stale(2, 4)
-<<<<<<< HEAD
-    facts = InputFacts(
-        run_of(MERGES, cursor), Read(archive="kept"), source, cursor.reads["src"], archive=lambda _: archived
-    )
-=======
     facts = InputFacts(MERGES, Read(archive="kept"), source, cursor, cursor.reads["src"], archive=lambda _: archived)
->>>>>>> vplan
     plan = read_plan(facts)
     assert isinstance(plan, ReadFeed)
     instead = plan.without_feed("a file of _change_data/ is gone")

@@ -23,20 +23,22 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.follow.tick import Pace
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
+    from lakehouse.dagster.view_files import views_from
     from lakehouse.delta.log import VersionRange
     from lakehouse.delta.policy import Policy, Retry
-    from lakehouse.delta.read_options import Read
-    from lakehouse.delta.table import Table
+    from lakehouse.delta.table import Read, Table
     from lakehouse.errors import LakehouseError
-    from lakehouse.read.changes import Changes, touched_by
+    from lakehouse.read.changes import Changes
     from lakehouse.read.touched import Touched
     from lakehouse.server.settings import spark_settings
+    from lakehouse.views.touched_by import touched_by
     from lakehouse.writes.aggregate import Aggregate
     from lakehouse.writes.append import Append
     from lakehouse.writes.history import History
     from lakehouse.writes.merge import Merge
     from lakehouse.writes.overwrite import Overwrite
     from lakehouse.writes.snapshot import Snapshot
+    from lakehouse.writes.view import View
 
 __version__ = "0.1.0"
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "Table",
     "Touched",
     "VersionRange",
+    "View",
     "automation",
     "change_sensor",
     "checks",
@@ -68,6 +71,7 @@ __all__ = [
     "spark_settings",
     "touched_by",
     "validate",
+    "views_from",
 ]
 
 _HOMES = {
@@ -81,20 +85,22 @@ _HOMES = {
     "dagster.follow.tick": ("Pace",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
+    "dagster.view_files": ("views_from",),
     "delta.log": ("VersionRange",),
     "delta.policy": ("Policy", "Retry"),
-    "delta.read_options": ("Read",),
-    "delta.table": ("Table",),
+    "delta.table": ("Read", "Table"),
     "errors": ("LakehouseError",),
-    "read.changes": ("Changes", "touched_by"),
+    "read.changes": ("Changes",),
     "read.touched": ("Touched",),
     "server.settings": ("spark_settings",),
+    "views.touched_by": ("touched_by",),
     "writes.aggregate": ("Aggregate",),
     "writes.append": ("Append",),
     "writes.history": ("History",),
     "writes.merge": ("Merge",),
     "writes.overwrite": ("Overwrite",),
     "writes.snapshot": ("Snapshot",),
+    "writes.view": ("View",),
 }
 _PACKAGES = ("scd",)
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

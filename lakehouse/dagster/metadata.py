@@ -74,6 +74,8 @@ def report(
     metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
+    if run.view is not None:
+        metadata["computed"] = run.view
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind

@@ -78,9 +78,12 @@ class KeySet:
 
     def predicate(self, prefix: str = "") -> KeyPredicate:
         """The condition that a row has one of the keys; two NULLs are the same key."""
+        return self.predicate_on([prefix + quote(column) for column in self.columns])
+
+    def predicate_on(self, names: Sequence[str]) -> KeyPredicate:
+        """The condition that values, as SQL, are one of the keys; two NULLs are the same key."""
         if not self.keys:
             return KeyPredicate("FALSE", is_exact=True)
-        names = [prefix + quote(column) for column in self.columns]
         if len(names) == 1:
             return self.values[0].predicate(names[0])
         near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))
@@ -174,7 +177,7 @@ def _ranges(values: Sequence[Literal], cuts: Sequence[int]) -> list[tuple[Litera
 def _round_ends(low: Literal, high: Literal, kind: str) -> tuple[Literal, Literal]:
     """A range of numbers with ends that are rounded, so that sets of scattered keys mostly have the same range.
 
-    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 13).
+    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 39).
     """
     if not (isinstance(low, int) and isinstance(high, int)) or low == high:
         return low, high

@@ -1,6 +1,7 @@
 """What one run knows about its asset from the definition, and what a user asks of the run by its tags."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
@@ -53,7 +54,7 @@ class Asset:
         ref: Where the table is.
         past: What its write does with the rows of earlier runs.
         incremental: Whether it reads changes.
-        inputs: The current names of the sources that it reads.
+        inputs: The name of the source behind each input, by the name of the input.
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
         policy: What a run may do: the table's policy, then the manager's.
@@ -64,7 +65,7 @@ class Asset:
     ref: TableRef
     past: PastRows
     incremental: bool
-    inputs: frozenset[str] = frozenset()
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     code_version: str | None = None
     code: Code | None = None
     policy: Policy = Policy()

@@ -1,6 +1,5 @@
-"""`Changes`: what changed in a source since this asset last read it; and the touched keys of a query over several."""
+"""`Changes`: what changed in a source since this asset last read it."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Window
@@ -8,7 +7,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.text import fold, quote
-from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.errors import ReadError
 from lakehouse.read.content import (
     BEFORE,
     CHANGE,
@@ -16,7 +15,6 @@ from lakehouse.read.content import (
     INSERT,
     LOG_NAMES,
     VERSION,
-    Content,
     Everything,
     Feed,
     Nothing,
@@ -25,9 +23,9 @@ from lakehouse.read.content import (
     tells_otherwise,
 )
 from lakehouse.read.touched import Touched, require
-from lakehouse.read.touched_keys import EveryKey, FromFeed, KeyRows, SomeKeys, UnreadRows
+from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
 from lakehouse.spark.driver_rows import Local, is_empty
-from lakehouse.spark.exactness import may_be_exact, named_in
+from lakehouse.spark.exactness import named_in
 from lakehouse.spark.fitting import not_appended
 
 
@@ -76,12 +74,12 @@ class Changes:
         """The rows inserted in the range, without the feed's columns.
 
         Raises:
-            NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
-                found while the rows are read, as a BrokenPromiseError, and nothing is written.
+            ReadError (NOT_APPEND_ONLY): The source updated or deleted rows in the range. Where its commits do not say,
+                that is found while the rows are read, as a WriteError (BROKEN_PROMISE), and nothing is written.
         """
         for commit in self._read.commits_of_feed:
             if commit.rows.updated or commit.rows.deleted:
-                raise NotAppendOnlyError(
+                raise ReadError.not_append_only(
                     self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
                 )
         problem = F.raise_error(not_appended(self.name, F.col(VERSION), F.col(CHANGE))).cast("boolean")
@@ -98,7 +96,7 @@ class Changes:
             keys: The columns that identify a row of the source.
 
         Raises:
-            ColumnMissingError: The source lacks one of them.
+            ReadError (COLUMN_MISSING): The source lacks one of them.
         """
         require(self.feed.columns, keys, f"'{self.name}'")
         before = F.col(CHANGE).isin(DELETE, BEFORE)
@@ -128,7 +126,7 @@ class Changes:
 
         Raises:
             ReadError: No column was named.
-            ColumnMissingError: The source lacks one of the columns.
+            ReadError (COLUMN_MISSING): The source lacks one of the columns.
         """
         if not keys and not expressions:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")
@@ -189,59 +187,3 @@ def _touched_keys(
 def _with_expressions(frame: DataFrame, expressions: dict[str, str]) -> DataFrame:
     """The frame with columns that are computed row by row."""
     return frame.withColumns({name: F.expr(text) for name, text in expressions.items()}) if expressions else frame
-
-
-def touched_by(query: Callable[..., DataFrame], keys: str | Sequence[str], *changes: Changes) -> Touched:
-    """The keys that rows of `query(*sources)` had or have because one of the sources changed.
-
-    For each source the query is computed of its changed rows, before and after, beside the other sources as they are
-    and as they were. So no key is left out, although a key may take columns of sources that changed together.
-
-    Args:
-        query: Takes a DataFrame for each of `changes`, in their order, and gives rows with the keys: inner joins,
-            filters and projections. (Of an outer join a key may lack the side that is not there.)
-        keys: The columns of the key in the query's result.
-        changes: The sources.
-
-    Raises:
-        ReadError: No source, or no column is named.
-        ColumnMissingError: The query's result lacks a column of the key.
-    """
-    columns = (keys,) if isinstance(keys, str) else tuple(keys)
-    if not columns or not changes:
-        raise ReadError("touched_by() needs the columns of a key, and the changes of at least one source.")
-    reads = tuple(map(read_of, changes))
-    now = query(*(read.source for read in reads))
-    require(now.columns, columns, "the result of touched_by()'s query")
-    for read in reads:
-        read.uses.add(Use.KEYS)
-    if any(read.is_initial or _tells_otherwise(read.content) for read in reads):
-        return Touched(columns, EveryKey(), None, reads)
-    both = [_now_and_before(read) for read in reads]
-    touched = SomeKeys(columns, Local.empty(now.select(*map(quote, columns))), 0)
-    for place, read in enumerate(reads):
-        if not read.is_empty:
-            of_changed = query(*both[:place], read.feed.drop(*LOG_NAMES), *both[place + 1 :])
-            touched = touched.union(SomeKeys(columns, _rows(of_changed.select(*map(quote, columns)), reads)))
-    return Touched(columns, touched, None, reads)
-
-
-def _rows(frame: DataFrame, reads: Sequence[SourceRead]) -> KeyRows:
-    """Rows that may be brought to the driver where no feed has to be read for them."""
-    return frame if all(read.read_no_feed for read in reads) else UnreadRows(frame)
-
-
-def _tells_otherwise(content: Content) -> bool:
-    """Whether a value of the feed may be another one in the source, from which the query computes another key.
-
-    A type that is never exact, such as MAP, does not count: nobody knows whether the query makes keys of it.
-    """
-    return isinstance(content, Feed) and tells_otherwise(content, filter(may_be_exact, content.frame.schema.fields))
-
-
-def _now_and_before(read: SourceRead) -> DataFrame:
-    """The source's rows at the end of the range, and those that it no longer has."""
-    if read.is_empty:
-        return read.source
-    removed = read.feed.where(F.col(CHANGE).isin(DELETE, BEFORE)).drop(*LOG_NAMES)
-    return read.source.unionByName(removed)

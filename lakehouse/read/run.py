@@ -15,8 +15,9 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Nothing, SourceRead
-from lakehouse.read.decide import Reconcile
-from lakehouse.spark.table_version import TableRef
+from lakehouse.read.decide import Reconcile, computes_everything
+from lakehouse.read.feed_trust import Source
+from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import partition_types
 
 
@@ -32,7 +33,8 @@ class Run:
         head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
         former_reads: The positions of sources that an `Append` no longer reads, because its rows from them stay.
-        snapshot_inputs: The positions of the inputs read as a plain `DataFrame`.
+        snapshots: The sources read as a plain `DataFrame`, by their names.
+        sources: The pinned sources of all inputs, by their names.
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
         reconcile: Why everything is compared from the start; None if each input goes by its own position.
@@ -46,6 +48,7 @@ class Run:
         inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
         sums: The digest of the sums of an `Aggregate`; None of another write.
+        view: How the rows of a `View` were found, and why, as a clause; None of another write.
         archives_source: Whether an `Append` adds the whole log of its one source.
     """
 
@@ -56,7 +59,8 @@ class Run:
     aliases: frozenset[str] = frozenset()
     changes: tuple[SourceRead, ...] = ()
     former_reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
-    snapshot_inputs: Mapping[str, Position] = field(default_factory=dict[str, Position])
+    snapshots: Mapping[str, TableVersion] = field(default_factory=dict[str, TableVersion])
+    sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
     reconcile: Reconcile | None = None
@@ -69,6 +73,7 @@ class Run:
     inputs: Size | None = None
     columns: str | None = None
     sums: str | None = None
+    view: str | None = None
     archives_source: bool = False
 
     def with_table(self, table: Table) -> "Run":
@@ -120,6 +125,20 @@ class Run:
         """The condition that a row belongs to the run's partitions; None if the run writes the whole table."""
         return None if self.slice is None else self.slice.predicate(partition_types(schema), prefix)
 
+    def read_of(self, input_name: str) -> SourceRead | TableVersion | None:
+        """What the run reads of the source of an input: its changes, or a snapshot; None if the input is no table."""
+        source = self.asset.inputs.get(input_name)
+        changes = next((each for each in self.changes if each.name == source), None)
+        return self.snapshots.get(source) if changes is None and source is not None else changes
+
+    @property
+    def snapshot_inputs(self) -> dict[str, Position]:
+        """The positions of the sources read as a plain `DataFrame`."""
+        return {
+            name: Position(at.table_id, at.version, is_snapshot=True, mapped=at.mapped)
+            for name, at in self.snapshots.items()
+        }
+
     @property
     def reads(self) -> dict[str, Position]:
         """Every source's position once this run has committed."""
@@ -159,10 +178,21 @@ class Run:
             return True
         if self.must_record or self.continued_from is not None or self.cursor.stale_base or self.is_redefined:
             return True
-        return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
+        reads = self.reads
+        return any(
+            changes.name not in self.cursor.reads
+            or (_moves(changes) and not self._stands_by_policy(reads[changes.name], self.cursor.reads[changes.name]))
+            for changes in self.changes
+        )
+
+    def _stands_by_policy(self, at: Position, was: Position) -> bool:
+        """Whether a source that each run reads as a whole has not moved since the last run."""
+        return at == was and computes_everything(self.asset.past, self.asset.policy)
 
     def has_nothing_to_do(self, *, overwrites: bool) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
+        if computes_everything(self.asset.past, self.asset.policy):
+            return False
         return bool(self.changes) and not self.is_due(by_snapshot_inputs=overwrites)
 
     @property
@@ -227,7 +257,8 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
     reads = run.cursor.reads
     if source in reads or run.asset.past is not PastRows.APPENDED:
         return reads.get(source)
-    former = [at for was, at in reads.items() if was not in run.asset.inputs]
+    current = frozenset(run.asset.inputs.values())
+    former = [at for was, at in reads.items() if was not in current]
     return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
 
 
@@ -235,7 +266,7 @@ def former_reads(run: Run) -> dict[str, Position]:
     """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
     if run.asset.past is not PastRows.APPENDED:
         return {}
-    read = {changes.name for changes in run.changes} | run.snapshot_inputs.keys()
+    read = {changes.name for changes in run.changes} | run.snapshots.keys()
     tables = {changes.source_at.table_id for changes in run.changes}
     return {
         name: at

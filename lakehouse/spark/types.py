@@ -32,6 +32,8 @@ from lakehouse.delta.log import FileSchema
 from lakehouse.delta.text import quote
 
 INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+NUMBERS: tuple[type[DataType], ...] = (*INTEGERS, DecimalType, FloatType, DoubleType)
+_TIMES: tuple[type[DataType], ...] = (DateType, TimestampType, TimestampNTZType)
 ATOMS = {
     *INTEGERS,
     BinaryType,
@@ -95,6 +97,27 @@ def widens(value: DataType, column: DataType) -> bool:
             if type(value) in INTEGERS and type(column) in INTEGERS:
                 return INTEGERS.index(type(value)) <= INTEGERS.index(type(column))
             return value.simpleString() == column.simpleString()
+
+
+def is_assignable(value: DataType, column: DataType) -> bool:
+    """Whether INSERT casts values of one type to a column of the other. Spark: `Cast.canANSIStoreAssign`."""
+    if value == column or isinstance(value, NullType):
+        return True
+    match value, column:
+        case ArrayType(), ArrayType():
+            return is_assignable(value.elementType, column.elementType)
+        case MapType(), MapType():
+            return is_assignable(value.keyType, column.keyType) and is_assignable(value.valueType, column.valueType)
+        case StructType(), StructType():
+            pairs = zip(value.fields, column.fields, strict=False)
+            return len(value.fields) == len(column.fields) and all(
+                is_assignable(a.dataType, b.dataType) for a, b in pairs
+            )
+        case _, StringType():
+            return type(value) in ATOMS
+        case _:
+            kinds = type(value), type(column)
+            return all(kind in NUMBERS for kind in kinds) or all(kind in _TIMES for kind in kinds)
 
 
 def widened_by_delta(column: DataType, value: DataType) -> bool:
@@ -190,6 +213,41 @@ def _comparable(value: str, kind: DataType, depth: int = 0) -> str:
             return f"transform({value}, {name} -> {_comparable(name, kind.elementType, depth + 1)})"
         case StructType():
             fields = (_comparable(f"{value}.{quote(f.name)}", f.dataType, depth + 1) for f in kind.fields)
+            return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
+        case _:
+            return value
+
+
+def can_be_told_apart(kind: DataType) -> bool:
+    """Whether `identities` knows every part of a type."""
+    match kind:
+        case ArrayType():
+            return can_be_told_apart(kind.elementType)
+        case StructType():
+            return all(can_be_told_apart(column.dataType) for column in kind.fields)
+        case _:
+            return type(kind) in ATOMS
+
+
+def identities(schema: StructType) -> dict[str, str]:
+    """For each column the SQL expression that is equal for two values exactly if no query can tell them apart.
+
+    Spark's own equality takes 0.0 and -0.0 for one value, and under a collation also different texts.
+    """
+    return {column.name: _identity(quote(column.name), column.dataType) for column in schema.fields}
+
+
+def _identity(value: str, kind: DataType, depth: int = 0) -> str:
+    name = f"v{depth}"
+    match kind:
+        case FloatType() | DoubleType():
+            return f"CAST({value} AS STRING)"
+        case StringType() if kind != StringType():
+            return f"CAST({value} AS BINARY)"
+        case ArrayType():
+            return f"transform({value}, {name} -> {_identity(name, kind.elementType, depth + 1)})"
+        case StructType():
+            fields = (_identity(f"{value}.{quote(f.name)}", f.dataType, depth + 1) for f in kind.fields)
             return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(fields)}) END"
         case _:
             return value

@@ -1,6 +1,6 @@
 """`History`: every row that the source has had, with the interval in which it was there (SCD type 2)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, assert_never, final
 
@@ -45,7 +45,7 @@ class History(Write):
         TypeError: Something else than changes or an extract.
         ValueError: One name for two things.
 
-    The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/reference/scd.md).
+    The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/how-to/slowly-changing-dimensions.md).
     """
 
     changes: Changes | Snapshot
@@ -156,7 +156,7 @@ class History(Write):
     def count_outside(self, run: Run) -> None:
         """Nothing: a history has no partitions."""
 
-    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+    def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The rows of the source, and the current rows: a history keeps what its source no longer tells."""
         own = self._shape(()).own
         current = table.where(F.col(quote(self.end_at)).isNull())

@@ -68,7 +68,7 @@ class Overwrite(Stated):
     def complete(self, pinned: Pinned) -> tuple[Run, Self]:
         run = pinned.run
         for changes in run.changes:
-            if changes.gave_a_part and run.name not in run.snapshot_inputs:
+            if changes.gave_a_part and run.name not in run.snapshots:
                 raise WriteError(
                     f"'{run.name}' overwrites its table and takes rows of the changes of '{changes.name}' "
                     f"{changes.range}. Built of them, the table would lose the rows of all earlier changes.",

@@ -14,6 +14,7 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
@@ -34,7 +35,7 @@ class Stated(Write, Protocol):
     def count_outside(self, run: Run) -> int | None:
         return count_outside(run, self.rows)
 
-    def rows_to_compare(self, table: DataFrame) -> tuple[DataFrame, DataFrame]:
+    def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         return self.rows, table
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:
@@ -78,7 +79,7 @@ def plan_rows(
         recompute: Whether the rows are compared, and a mark is written, although no source has changes.
 
     Raises:
-        SchemaError: The rows do not fit the table.
+        WriteError (SCHEMA): The rows do not fit the table.
     """
     check_new(run.name, write.rows, run.table, head)
     partition_columns = run.table.partitioned_by(head)
@@ -116,7 +117,12 @@ def one_row_a_key(run: Run, rows: DataFrame, touched: Touched | None) -> DataFra
 
 
 KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
-"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does."""
+"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does.
+
+Rows and touched keys with such a text are refused. To write NULL and to touch both values would be right too, but eight
+modules would have to know of it. A touched key is refused also if the asset itself puts NULL in the text's place:
+the rows under NULL would remain when the source's row with the empty text is deleted.
+"""
 
 
 def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
@@ -150,7 +156,7 @@ def refuse_empty_keys(asset: str, touched: Touched, partition_columns: Collectio
         partition_columns: What the table is partitioned by; empty if it is not partitioned.
 
     Raises:
-        BrokenPromiseError: A key that the write is about has an empty text there.
+        WriteError (BROKEN_PROMISE): A key that the write is about has an empty text there.
     """
     keys = touched.touched
     if isinstance(keys, EveryKey) or not fold(touched.columns) & fold(partition_columns):

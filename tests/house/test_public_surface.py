@@ -7,7 +7,7 @@ import lakehouse
 
 PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange", "touched_by"},
-    "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot"},
+    "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot", "View"},
     "tables": {"Policy", "Table"},
     "dagster": {
         "DeltaIOManager",
@@ -20,6 +20,7 @@ PUBLIC = {
         "explain",
         "incremental",
         "validate",
+        "views_from",
     },
     "spark": {"ClusterSpark", "LocalSpark", "spark_settings"},
     "errors": {"LakehouseError"},

@@ -18,8 +18,7 @@ from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Size
 from lakehouse.delta.policy import Clock, Retry
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import literal, quote
 from lakehouse.errors import NewColumnsError
 from lakehouse.materialization import Materialization, begin
@@ -32,6 +31,7 @@ from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.writes.append import Append
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.view import View
 from lakehouse.writes.write import Write
 from tests.support import plain_tables
 
@@ -76,13 +76,14 @@ class Lake:
     root: Path
     retry: Retry = Retry(attempts=4, wait_initial=0, wait_max=0)
     told: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trust_key: bool = False
 
     def hear(self, notice: Notice) -> None:
-        """A listener that keeps what is unexpected."""
-        if isinstance(notice, Message) and notice.level >= WARNING:
-            self.told.append(notice.text)
+        """A listener that keeps what is unexpected, and apart from that what is just said."""
+        if isinstance(notice, Message):
+            (self.told if notice.level >= WARNING else self.said).append(notice.text)
 
     def ref(self, name: str) -> TableRef:
         return TableRef.at_path(name, str(self.root / name))
@@ -152,7 +153,7 @@ class Lake:
             ref=self.ref(name),
             past=write_kind(name, kinds["return"]).past,
             incremental=Changes in kinds.values(),
-            inputs=frozenset(kinds) - {"return"},
+            inputs={name: name for name in kinds if name != "return"},
             code_version=options.pop("code_version", None),
             policy=table.policy,
         )
@@ -220,6 +221,6 @@ class Lake:
         rests = step.nothing_to_write(write) is not None
         with listening(self.hear):
             outcome = step.commit(write, retry or self.retry, NO_WAIT)
-        if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame)):
+        if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, View, DataFrame)):
             assert isinstance(outcome, Unchanged | AlreadyApplied), "a step with nothing to do has written"
         return outcome

@@ -1,0 +1,1 @@
+"""Views: from the text of a query to touched keys and rows."""

@@ -2,5 +2,5 @@
 
 In: a function. Out: a `Code`, which the mark holds where no `code_version` is given.
 Law: nothing of the user's is called, imported or changed, and a function whose code cannot be read has no digest.
-Read: digest, then objects, syntax.
+Read: digest, then objects, syntax, view_texts.
 """

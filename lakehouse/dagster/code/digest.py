@@ -48,6 +48,7 @@ from lakehouse.dagster.code.syntax import (
     state_in,
     statements_of,
 )
+from lakehouse.dagster.code.view_texts import with_bare_texts
 
 FORMAT = 1
 """The format of digests. Another one makes all marks be believed once."""
@@ -158,7 +159,7 @@ class _Graph:
         """The text of a function of the project."""
         code = function.__code__
         file = cast("SourceFile", source_file(code.co_filename))
-        nodes = file.nodes_of(code)
+        nodes = [with_bare_texts(node, function.__globals__, code.co_filename) for node in file.nodes_of(code)]
         # The file has been edited since, or the code was rewritten when it was loaded: then what runs decides.
         text = bare_text(nodes, decorators=function is not self.innermost) if nodes else ""
         yield text or self._print(shape_of(code))

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function
-from lakehouse.dagster.contexts import by_field
+from lakehouse.dagster.contexts import by_field, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
-from lakehouse.dagster.inputs import pin_source
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
@@ -36,7 +35,8 @@ from lakehouse.read.read_plan import read_plan
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.write import Write
+from lakehouse.writes.view import View
+from lakehouse.writes.write import Pinned, Write
 
 _WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
@@ -239,7 +239,12 @@ def _plan_sentence(subject: _Subject, step: Materialization, refs: Mapping[str, 
         statement = step.plan(write)
     except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
         return f"everything is compared once: {error.reason}"
-    return "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
+    planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
+    if not isinstance(write, View):
+        return planned
+    computed = "" if step.run.view is None else f"; it computes {step.run.view}"
+    followed = write.explain(Pinned(subject.manager.session, step.pinned_run(), ()))
+    return "\n    ".join((f"{planned}{computed}.", *followed)).removesuffix(".")
 
 
 def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:

@@ -21,7 +21,7 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold, quote
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.read.asset import PastRows
-from lakehouse.read.changes import Changes
+from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -42,7 +42,9 @@ class Part:
     """One of the parts into which a hash of the key divides all keys, those that no table has among them.
 
     The part is a predicate on the key alone. Whatever an asset computes, the rows of its result that satisfy the
-    predicate are therefore all the rows that the table must hold of the keys in the part.
+    predicate are therefore all the rows that the table must hold of the keys in the part. The sources are not
+    restricted, because an asset whose rows depend on other keys would be recomputed as wrongly as it was materialized.
+    So each file is read, however small the part. Parts follow each other: with keys at random a key may wait for ever.
 
     Args:
         number: Which part, from 0.
@@ -237,7 +239,8 @@ def rows_to_compare(
     """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them."""
     result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
     value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    return (Overwrite(value) if isinstance(value, DataFrame) else value).rows_to_compare(table)
+    write: Write = Overwrite(value) if isinstance(value, DataFrame) else value
+    return write.rows_to_compare(table, {name: read_of(changes) for name, changes in inputs.items()})
 
 
 def _last_alike(log: Log, source: str, version: int, concerning: Concerning | None) -> int:

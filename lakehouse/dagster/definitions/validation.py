@@ -5,19 +5,27 @@ from pathlib import PurePosixPath
 
 import dagster as dg
 
-from lakehouse.dagster.code_location import AssetTable, CodeLocation, input_kind, is_function, table_ref
+from lakehouse.dagster.code.view_texts import texts_of
+from lakehouse.dagster.code_location import (
+    AssetTable,
+    CodeLocation,
+    function_of,
+    input_kind,
+    is_function,
+    table_ref,
+)
 from lakehouse.dagster.definitions.pools import with_pools, written_ref
 from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
 from lakehouse.dagster.slices import partition_columns
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
-from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.delta.table import Read, Table
+from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.view import View
 
 
 def refuse_lost_archives(code_location: CodeLocation) -> None:
@@ -63,7 +71,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
     Raises:
         DefinitionError: A definition that could never work; docs/how-to/definitions.md lists them.
-        VersionError: This version of Dagster is not tested.
+        SetupError (VERSION): This version of Dagster is not tested.
     """
     given = with_each_once(definitions)
     return validate_location(given, code_location_of(given))
@@ -84,6 +92,8 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
             _refuse_changes(table, table.asset)
         else:
             _check(table, table.asset)
+            if table.kind is View:
+                _refuse_view(table, table.asset, code_location)
             refs.append(ref)
     of_specs = (table.ref for table in code_location.tables.values() if table.is_spec)
     _refuse_nested([*refs, *filter(None, of_specs)])
@@ -135,6 +145,23 @@ def _refuse_ranges(table: AssetTable, asset: dg.AssetsDefinition) -> None:
         )
 
 
+def _refuse_full(table: AssetTable) -> None:
+    """Refuses `refresh="full"` of a table whose rows cannot be computed again; of a manager the word does not count."""
+    if table.declared.policy.refresh != "full":
+        return
+    if table.kind.past in (PastRows.APPENDED, PastRows.KEPT):
+        raise DefinitionError(
+            f"Asset '{table.name}' has the policy refresh='full', and its {table.kind.__name__} keeps the rows of "
+            f"earlier runs, so its table cannot be computed again. Leave the word out."
+        )
+    for name, read in table.changes.items():
+        if not read.is_whole:
+            raise DefinitionError(
+                f"Asset '{table.name}' has the policy refresh='full', and its input '{name}' leaves changes out "
+                f"(Read(start=..., exclude_operations=...)), so what is left out would come in. Leave one of them out."
+            )
+
+
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
     """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
     directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
@@ -157,8 +184,9 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     kind = table.kind
     _refuse_inline_checks(asset, name)
     kind.refuse(table.declaration)
+    _refuse_full(table)
     if kind.needs_key and not declared.key_columns:
-        raise MissingKeyError(name, kind.__name__)
+        raise DefinitionError.missing_key(name, kind.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, declared, asset.partitions_def)
         _refuse_ranges(table, asset)
@@ -171,3 +199,26 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
+
+
+def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
+    """Refuses a view whose text shows that no run could follow it. A text that is not constant waits for the run."""
+    from lakehouse.views.input_refusals import (  # only where there is a view, because it imports sqlglot
+        refuse_computed_columns,
+        refuse_other_inputs,
+        refuse_other_parameters,
+        refuse_undefined,
+    )
+
+    inputs = [input_.name for input_ in asset.op.input_defs if not input_.dagster_type.is_nothing]
+    for known_text in texts_of(function_of(asset)):
+        refuse_other_inputs(known_text.text, inputs, table.name)
+        if known_text.has_known_args:
+            refuse_other_parameters(known_text.text, table.name)
+        if table.partitions_def is not None:
+            refuse_computed_columns(known_text.text, table.declared.partition_columns, table.name)
+        for name, input_name in known_text.text.inputs.items():
+            if table.inputs[input_name] not in code_location.tables:
+                others = (key for key in code_location.tables if ".".join(key.path).lower() == name)
+                alike = next(others, None)
+                refuse_undefined(known_text.text, name, table.name, None if alike is None else alike.to_user_string())

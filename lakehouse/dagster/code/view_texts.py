@@ -1,0 +1,163 @@
+"""The texts that a function returns as its view, found in its syntax tree without a call of the function."""
+
+import ast
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FunctionType
+from typing import Any, cast
+
+from lakehouse.dagster.code.objects import MISSING, Namespace, innermost_of, namespace_of, path_of, project_around
+from lakehouse.dagster.code.syntax import Function, source_file
+from lakehouse.errors.views import ViewError
+from lakehouse.views.files.query_file import read_query
+from lakehouse.views.files.tokens import canonical
+from lakehouse.views.view_text import Origin, ViewText
+from lakehouse.writes.view import View
+
+TEXT = "__lakehouse_view__"
+"""The attribute of a function that returns a view from a file of `views_from`: its text."""
+
+
+_QUOTES = re.compile(r"[rRuU]?(?:\"{3}|'{3}|\"|')")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownText:
+    """A text that a function returns as its view.
+
+    Args:
+        text: The text; its arguments as far as they are known.
+        has_known_args: Whether the arguments are known.
+    """
+
+    text: ViewText
+    has_known_args: bool = True
+
+
+def texts_of(function: Any) -> tuple[KnownText, ...]:
+    """The constant texts among those that a function returns as its view.
+
+    A text that is made when the function is called is not among them: the run reads that.
+
+    Raises:
+        ViewError: A file that the function names cannot be read, or holds no query.
+    """
+    innermost = innermost_of(function)
+    if type(innermost) is not FunctionType:
+        return ()
+    text: Any = getattr(innermost, TEXT, None)
+    if isinstance(text, ViewText):
+        return (KnownText(text),)
+    file = source_file(path_of(innermost))
+    nodes = [] if file is None else file.nodes_of(innermost.__code__)
+    calls = (call for node in nodes for call in _returned_calls(node))
+    return tuple(known_text for call in calls if (known_text := _text_of(call, innermost)) is not None)
+
+
+def _returned_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls whose values a function returns; those of functions in it are not its own."""
+    if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+        yield node.value
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, Function | ast.Lambda | ast.ClassDef):
+            yield from _returned_calls(child)
+
+
+def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
+    """The text of a view that a call makes; None if the call makes none, or of a text that is not constant."""
+    constant = _constant_of(call)
+    if constant is None:
+        return None
+    text = cast("str", constant.value)
+    args = next((each.value for each in call.keywords if each.arg == "args"), None)
+    values = _values(call.args[1] if len(call.args) > 1 else args)
+    if is_view(call.func, function.__globals__):
+        view = ViewText(text, origin=_origin_of(constant, function))
+    elif _is_view_of(call.func, function.__globals__):
+        view = read_query(text, path_of(function))
+    else:
+        return None
+    return KnownText(replace(view, args=values or {}), has_known_args=values is not None)
+
+
+def _constant_of(call: ast.Call) -> ast.Constant | None:
+    """The constant text that a call takes as its first argument."""
+    named = (each.value for each in call.keywords if each.arg in ("query", "path"))
+    first = call.args[0] if call.args else next(named, None)
+    return first if isinstance(first, ast.Constant) and type(first.value) is str else None
+
+
+def _values(args: ast.expr | None) -> Mapping[str, Any] | None:
+    """The arguments by the names that the code gives, their values left out; None if the names are not constant."""
+    match args:
+        case None | ast.Constant(value=None):
+            return {}
+        case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) for key in keys):
+            return {str(cast("ast.Constant", key).value): None for key in keys}
+        case _:
+            return None
+
+
+def is_view(expression: ast.expr, namespace: Namespace) -> bool:
+    """Whether an expression of a module is the class `View`."""
+    match expression:
+        case ast.Name(id=name):
+            return namespace.get(name) is View
+        case ast.Attribute(value=ast.Name(id=name), attr="View"):
+            module = namespace_of(namespace.get(name, MISSING))
+            if module is None:
+                return False
+            # The package loads its names when they are first asked for.
+            return module.get("View", View if module.get("__name__") == "lakehouse" else None) is View
+        case _:
+            return False
+
+
+def _is_view_of(expression: ast.expr, namespace: Namespace) -> bool:
+    return isinstance(expression, ast.Attribute) and expression.attr == "of" and is_view(expression.value, namespace)
+
+
+def _origin_of(constant: ast.Constant, function: FunctionType) -> Origin:
+    """Where a text begins in its file of Python, after its quotes; a text with escapes counts its own lines."""
+    path = Path(path_of(function))
+    file = str(path.relative_to(project_around(function).parent))
+    with suppress(OSError, SyntaxError), tokenize.open(path) as lines:
+        segment = ast.get_source_segment(lines.read(), constant) or ""
+        quotes = _QUOTES.match(segment)
+        if quotes is not None and segment[quotes.end() :].startswith(cast("str", constant.value)):
+            return Origin(file, constant.lineno, constant.col_offset + 1 + quotes.end())
+    return Origin(f"{file}, line {constant.lineno}")
+
+
+def with_bare_texts(node: ast.AST, namespace: Namespace, path: str) -> ast.AST:
+    """A function's tree in which the texts of views are without comments and white space; of files with what they hold.
+
+    Args:
+        node: The tree, which stays as it is.
+        namespace: The names of the module.
+        path: The file of the module.
+    """
+    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
+    if not any(is_view(each.func, namespace) or _is_view_of(each.func, namespace) for each in calls):
+        return node
+    copy = deepcopy(node)
+    for call in (each for each in ast.walk(copy) if isinstance(each, ast.Call)):
+        constant = _constant_of(call)
+        if constant is None:
+            continue
+        if is_view(call.func, namespace):
+            _make_bare(constant, lambda text: text)
+        elif _is_view_of(call.func, namespace):
+            _make_bare(constant, lambda text: read_query(text, path).text)
+    return copy
+
+
+def _make_bare(constant: ast.Constant, text_of: Callable[[str], str]) -> None:
+    """Replaces a text by its tokens; a text that is no SQL stays."""
+    with suppress(ViewError):
+        constant.value = "\n".join(canonical(text_of(cast("str", constant.value))))

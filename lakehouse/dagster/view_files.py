@@ -1,0 +1,279 @@
+"""`views_from`: a folder of SQL files, each one a view, as the assets of a code location."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from inspect import currentframe
+from keyword import iskeyword
+from pathlib import Path
+from re import ASCII, sub
+from typing import Any, TypeAlias, cast
+from warnings import catch_warnings
+
+import dagster as dg
+from pyspark.sql import DataFrame
+
+from lakehouse.dagster.code.view_texts import TEXT
+from lakehouse.delta.policy import Policy
+from lakehouse.delta.table import Table
+from lakehouse.errors import DefinitionError
+from lakehouse.errors.base import clause
+from lakehouse.errors.views import ViewError
+from lakehouse.read.changes import Changes
+from lakehouse.views.files.query_file import calling_file, path_beside
+from lakehouse.views.files.statement import Statement, query_of, read_statement, refuse_expectations
+from lakehouse.views.files.tokens import digest_of
+from lakehouse.views.input_refusals import refuse_other_parameters
+from lakehouse.views.reading import names_in
+from lakehouse.views.view_text import Origin, ViewText, view_error, with_place
+from lakehouse.writes.view import View
+
+Defined: TypeAlias = dg.AssetsDefinition | dg.AssetSpec
+
+OWN = "lakehouse."
+"""How the table properties begin that say something to this library."""
+SNAPSHOT, TOUCH = "lakehouse.snapshot", "lakehouse.touch"
+_NO_INPUT = frozenset(
+    [
+        *("arg_dict", "conf", "config", "context", "input", "input_arg_dict", "meta", "output", "output_arg_dict"),
+        *("bool", "dict", "float", "int", "str", "type"),
+    ]
+)
+"""Names that Dagster gives to no input, besides the words of Python."""
+
+
+def views_from(
+    folder: str | Path,
+    *,
+    group: str | None = None,
+    owners: Sequence[str] | None = None,
+    tags: Mapping[str, str] | None = None,
+    automation_condition: dg.AutomationCondition[Any] | None = None,
+    io_manager_key: str | None = None,
+    specs: Iterable[Defined] = (),
+) -> list[dg.AssetsDefinition]:
+    """The views of a folder's `.sql` files, those of its subfolders included.
+
+    Each file holds one `CREATE MATERIALIZED VIEW ... AS SELECT ...`. The name `a.b` is the asset key a/b, there and in
+    the query, where the case of its letters does not count. Each table that the query names is an input, whose changes
+    the view follows; the tables that the table property 'lakehouse.snapshot' names are read as snapshots.
+
+    A name that no file of the folder and none of `specs` defines is the asset key in lower case. `incremental` and
+    `validate` refuse the view if nothing in the code location defines that key.
+
+    Args:
+        folder: The folder; a path that is not absolute begins at the folder of the calling file.
+        group: The group of all the assets.
+        owners: Their owners.
+        tags: Their tags.
+        automation_condition: When they are materialized, `automation()` for example.
+        io_manager_key: The IO manager that writes their tables; "io_manager" if None.
+        specs: Tables that queries name and that the folder does not make: specs or assets. They are needed only where
+            an asset key has capital letters; the code location lists them as well.
+
+    Raises:
+        ViewError: A file is not a view, or a view can never be followed.
+        DefinitionError: There is no such folder, or no file in it.
+    """
+    path = path_beside(folder, calling_file(currentframe()))
+    files = sorted(path.rglob("*.sql"))
+    if not files:
+        problem = "has no file *.sql" if path.is_dir() else "is no folder"
+        raise DefinitionError(f"views_from({str(folder)!r}): {path} {problem}. Name the folder that holds the views.")
+    views = [_FileView.of(file, path) for file in files]
+    keys = _keys(views, specs)
+    common: dict[str, Any] = {
+        "group_name": group,
+        "owners": owners,
+        "tags": tags,
+        "automation_condition": automation_condition,
+        "io_manager_key": io_manager_key,
+    }
+    return [view.asset(keys, common) for view in views]
+
+
+def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, dg.AssetKey]:
+    """The asset keys by the names that queries have for them, in lower case.
+
+    Raises:
+        ViewError: Two files make one table.
+    """
+    keys, files = dict[str, dg.AssetKey](), dict[str, str]()
+    for view in views:
+        if view.name.lower() in files:
+            what = f"{view.name} is the view of {files[view.name.lower()]}, too"
+            raise view.error("VIEW_TWICE", what, "Give each view a name of its own.", view.name)
+        files[view.name.lower()] = view.file
+        keys[view.name.lower()] = view.key
+    for spec in specs:
+        for key in [spec.key] if isinstance(spec, dg.AssetSpec) else spec.keys:
+            keys.setdefault(".".join(key.path).lower(), key)
+    return keys
+
+
+@dataclass(frozen=True, slots=True)
+class _FileView:
+    """A file that holds a view.
+
+    Args:
+        path: Where it is.
+        file: Its name for messages: the folder and what is below it.
+        text: Its text.
+        statement: What it says.
+        query: Its query, with the input behind each table.
+        snapshots: The tables that are read as snapshots, in lower case.
+    """
+
+    path: Path
+    file: str
+    text: str
+    statement: Statement
+    query: ViewText
+    snapshots: frozenset[str]
+
+    @classmethod
+    def of(cls, path: Path, folder: Path) -> "_FileView":
+        """A file, read.
+
+        Raises:
+            ViewError: It is not a view, or a view that can never be followed.
+        """
+        text, file = path.read_text(encoding="utf-8-sig"), str(path.relative_to(folder.parent))
+        statement = read_statement(text, file)
+        refuse_expectations(text, statement, file)
+        query = query_of(text, statement, file)
+        try:
+            query = replace(query, inputs=_inputs(names_in(query.text)))
+        except ViewError as error:
+            raise with_place(error, query.origin, "/".join(statement.name)) from error.__cause__
+        properties = statement.properties
+        query = replace(query, touch=_names_listed(properties.get(TOUCH, "")))
+        view = cls(path, file, text, statement, query, frozenset(_names_listed(properties.get(SNAPSHOT, "").lower())))
+        view._refuse()
+        return view
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.statement.name)
+
+    @property
+    def key(self) -> dg.AssetKey:
+        return dg.AssetKey(list(self.statement.name))
+
+    def error(self, code: str, what: str, remedy: str, words: str) -> ViewError:
+        """The refusal of some words of the file."""
+        return view_error(code, what, remedy, self.text, max(0, self.text.find(words)), Origin(self.file))
+
+    def _refuse(self) -> None:
+        """Refuses what the statement alone shows to be impossible.
+
+        Raises:
+            ViewError: The view reads itself, has parameters, or has properties of ours that mean nothing.
+        """
+        tables = self.query.inputs
+        if self.name.lower() in tables:
+            raise self.error(
+                "VIEW_SELF", "the view reads itself", "Name the tables that it is made of.", self.query.text
+            )
+        refuse_other_parameters(self.query, self.name)
+        for table in self.snapshots - tables.keys():
+            remedy = f"Name tables of the query: {', '.join(tables)}."
+            raise self.error("VIEW_PROPERTY", f"{SNAPSHOT} names {table}, which the query does not", remedy, SNAPSHOT)
+        for name in self.statement.properties:
+            if name.lower().startswith(OWN) and name not in (SNAPSHOT, TOUCH):
+                remedy = f"The properties of this kind are {SNAPSHOT} and {TOUCH}."
+                raise self.error("VIEW_PROPERTY", f"{name} means nothing", remedy, name)
+
+    def asset(self, keys: Mapping[str, dg.AssetKey], common: Mapping[str, Any]) -> dg.AssetsDefinition:
+        """The asset of the view.
+
+        Args:
+            keys: The asset keys by the names that queries have for them.
+            common: What all assets of the folder have.
+        """
+        text = self.query
+
+        def view(**inputs: Any) -> View:
+            return View(text)
+
+        setattr(view, TEXT, text)
+        ins = {
+            name: dg.AssetIn(
+                key=keys.get(table, dg.AssetKey(table.split("."))),
+                dagster_type=DataFrame if table in self.snapshots else Changes,
+            )
+            for table, name in text.inputs.items()
+        }
+        make: Any = dg.asset  # its overloads know no `**common`
+        made = make(
+            key=self.key,
+            ins=ins,
+            description=self.statement.comment,
+            metadata={**self._table(), **self._shown()},
+            code_version=self._code_version(),
+            kinds={"sql", "delta"},
+            **common,
+        )
+        return cast("dg.AssetsDefinition", made(view))
+
+    def _code_version(self) -> str:
+        """A digest of what decides the rows: the query, the declared columns, and which tables are snapshots."""
+        head = [(column.name.lower(), column.type, column.required) for column in self.query.columns]
+        return digest_of(self.query.text, {"columns": head, "snapshots": sorted(self.snapshots)})
+
+    def _shown(self) -> dict[str, Any]:
+        """What Dagster shows beside the table: the query, the file, and the columns if the head has all types."""
+        shown: dict[str, Any] = {
+            "query": dg.MetadataValue.md(f"```sql\n{self.query.text}\n```"),
+            "dagster/code_references": _reference(self.path, self.file),
+        }
+        columns = self.statement.columns
+        if columns and all(column.type is not None for column in columns):
+            shown["dagster/column_schema"] = dg.TableSchema(
+                [dg.TableColumn(column.name, str(column.type).lower(), column.comment) for column in columns]
+            )
+        return shown
+
+    def _table(self) -> Table:
+        """The table that the head declares.
+
+        Raises:
+            ViewError: A combination that no Delta table can have.
+        """
+        statement = self.statement
+        refresh = {} if statement.refresh is None else {"refresh": statement.refresh}
+        policy_fields = {each.name for each in fields(Policy)}
+        try:
+            return Table(
+                key=statement.key,
+                partition_by=statement.partitioned_by,
+                cluster_by=statement.clustered_by,
+                properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
+                columns={column.name: column.comment for column in statement.columns if column.comment is not None},
+                policy=Policy.of({name: value for name, value in refresh.items() if name in policy_fields}),
+            )
+        except ValueError as error:
+            what, remedy = clause(str(error)), "Correct the head of the statement."
+            raise self.error("VIEW_TABLE", what, remedy, self.statement.name[-1]) from error
+
+
+def _reference(path: Path, label: str) -> dg.CodeReferencesMetadataValue:
+    """A link to a file. Dagster calls such links beta, and they decide nothing here."""
+    with catch_warnings(action="ignore", category=dg.BetaWarning):
+        reference = dg.LocalFileCodeReference(file_path=str(path), label=label)
+        return dg.CodeReferencesMetadataValue(code_references=[reference])
+
+
+def _names_listed(names: str) -> tuple[str, ...]:
+    """Names that a property lists, separated by commas."""
+    return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def _inputs(tables: Iterable[str]) -> dict[str, str]:
+    """A name of an input for each table, as Dagster allows them, each once."""
+    inputs = dict[str, str]()
+    for table in tables:
+        name = sub(r"\W", "_", table.replace(".", "__"), flags=ASCII)
+        while name in _NO_INPUT or iskeyword(name) or name in inputs.values():
+            name += "_"
+        inputs[table] = name
+    return inputs

@@ -1,0 +1,61 @@
+"""Whether the change feeds tell the values from which the steps of a plan compute keys."""
+
+from collections.abc import Collection, Mapping
+
+from pyspark.sql.types import StructField
+
+from lakehouse.delta.text import fold
+from lakehouse.read.content import Feed, SourceRead, tells_otherwise
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.exactness import are_exact, may_be_exact
+from lakehouse.views.algebra import Query, Scan, nodes_of
+from lakehouse.views.plan import Image, Rows, TouchedPlan
+from lakehouse.views.running import PinnedTable
+
+
+def why_every_key(query: Query, plan: TouchedPlan, tables: Mapping[str, PinnedTable]) -> str | None:
+    """Why the keys of a plan may be others than those of the tables, as a clause; None if the feeds tell them."""
+    for name, table in tables.items():
+        if not isinstance(table, SourceRead) or not isinstance(table.content, Feed):
+            continue
+        used = _columns_of_changes(plan, name)
+        fields = [field for field in table.content.frame.schema.fields if field.name.lower() in used]
+        told = [field for field in fields if may_be_exact(field)]
+        if _may_differ(table.content, told):
+            return f"the change feed of '{table.name}' may tell other values than the table holds"
+        for field in fields:
+            if not may_be_exact(field) and _decides(query, plan, name, field.name):
+                kind = field.dataType.simpleString()
+                return f"keys are computed of the column {field.name} of '{table.name}', and no feed tells a {kind}"
+    return None
+
+
+def _columns_of_changes(plan: TouchedPlan, table: str) -> frozenset[str]:
+    """The columns of a table's changes that the steps take, in lower case."""
+    places = (place for step in plan.steps for place in step.sql if isinstance(place, Rows))
+    of_changes = (place for place in places if place.table == table and place.image is not Image.NOW)
+    return fold(column for place in of_changes for column in place.columns)
+
+
+def _may_differ(feed: Feed, columns: Collection[StructField]) -> bool:
+    """Whether a value may be another one in the table. Spark is asked only where the rows at the driver do not say."""
+    images = feed.rows
+    if isinstance(images, Local) and all(are_exact(images.column(one.name), one.dataType) for one in columns):
+        return False
+    return tells_otherwise(feed, columns)
+
+
+def _decides(query: Query, plan: TouchedPlan, table: str, column: str) -> bool:
+    """Whether a step computes with a column, and does not just list which rows moved. In doubt a step does."""
+    scans = (node for node in nodes_of(query.root) if isinstance(node, Scan) and node.table == table)
+    uniques = {unique for scan in scans for unique, own in scan.names.items() if own.lower() == column.lower()}
+    for step in plan.steps:
+        places = [place for place in step.sql if isinstance(place, Rows) and place.table == table]
+        pairs = (pair for place in places for each in place.any_of for one in each for pair in one.pairs)
+        if any(column.lower() in expression.lower() for expression, _ in pairs):
+            return True
+        texts = (part for part in step.sql if isinstance(part, str))
+        lists_moved = any(place.image is Image.MOVED for place in places)
+        if not lists_moved and any(unique in text for text in texts for unique in uniques):
+            return True
+    return False

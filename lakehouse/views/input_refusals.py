@@ -1,0 +1,164 @@
+"""The inputs of a view against its text: what the words alone show, before any table is read."""
+
+from collections.abc import Collection, Iterator
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.views.reading import names_in
+from lakehouse.views.sql.parsing import Parsed, parse
+from lakehouse.views.view_text import ViewText, with_place
+
+
+def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> None:
+    """Refuses a text that names other tables than its inputs.
+
+    Args:
+        text: The text.
+        inputs: The names of the inputs.
+        asset: The asset, for messages.
+
+    Raises:
+        ViewError: A table is no input, or an input is not in the text; or the words show that the text can never be
+            followed.
+    """
+    try:
+        tables = names_in(text.text)
+        _refuse_tables(text, parse(text.text), inputs)
+        _refuse_unused(text, tables, inputs)
+    except ViewError as error:
+        raise with_place(error, text.origin, asset) from error.__cause__
+
+
+def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) -> None:
+    """Refuses a table of a file that nothing in the code location defines.
+
+    Args:
+        text: The text.
+        table: The table.
+        asset: The asset, for messages.
+        alike: The asset key that differs from the table's name in the case of letters alone; None if there is none.
+
+    Raises:
+        ViewError: Always.
+    """
+    key = table.replace(".", "/")
+    parts = table.split(".")
+    spec = repr(parts if len(parts) > 1 else table)
+    remedy = f"Correct the name, or add a dg.AssetSpec({spec}) if another code location makes the table."
+    if alike is not None:
+        remedy = f"If {alike} is meant, give its asset or spec to views_from(..., specs=[...])."
+    places = (at for at, name in parse(text.text).tables.items() if name == table)
+    at = next(places)
+    error = ViewError(
+        "VIEW_UNKNOWN_TABLE",
+        f"Nothing in this code location defines {key}",
+        TextPlace.of(text.text, at.start, at.end),
+        remedy,
+    )
+    raise with_place(error, text.origin, asset)
+
+
+def refuse_other_parameters(text: ViewText, asset: str) -> None:
+    """Refuses a text whose named parameters are others than its arguments.
+
+    Raises:
+        ViewError: A parameter has no argument, or an argument has no parameter.
+    """
+    try:
+        _refuse_parameters(text, parse(text.text))
+    except ViewError as error:
+        raise with_place(error, text.origin, asset) from error.__cause__
+
+
+def _refuse_tables(text: ViewText, parsed: Parsed, inputs: Collection[str]) -> None:
+    for place, table in parsed.tables.items():
+        if text.input_of(table) not in inputs:
+            raise ViewError(
+                "VIEW_UNKNOWN_TABLE",
+                f"{table} is no input of the view",
+                TextPlace.of(text.text, place.start, place.end),
+                f"Name one of its inputs, {_listing(inputs)}, or add {table} to the parameters of the function.",
+            )
+
+
+def _refuse_unused(text: ViewText, tables: Collection[str], inputs: Collection[str]) -> None:
+    named = {text.input_of(table) for table in tables}
+    for name in inputs:
+        if name not in named:
+            raise ViewError(
+                "VIEW_UNUSED_INPUT",
+                f"The text does not name the input {name}, so its changes would be read and lost",
+                None,
+                f"Name {name} in the text, or remove it from the parameters of the function. With deps= the asset only "
+                f"runs after it.",
+            )
+
+
+def _refuse_parameters(text: ViewText, parsed: Parsed) -> None:
+    """Refuses named parameters without an argument, and arguments without a parameter."""
+    names = dict.fromkeys(node.name for node in parsed.tree.find_all(exp.Placeholder))
+    for name in names:
+        if name not in text.args:
+            at = text.text.index(f":{name}")
+            raise ViewError(
+                "VIEW_PARAMETER",
+                f"The parameter :{name} has no value",
+                TextPlace.of(text.text, at, at + len(name) + 1),
+                f"Give its value: View(..., args={{'{name}': ...}}). A file of views_from has no arguments: write the "
+                f"value there.",
+            )
+    for name in text.args:
+        if name not in names:
+            raise ViewError(
+                "VIEW_PARAMETER",
+                f"The text has no parameter :{name}",
+                None,
+                f"Write :{name} where its value belongs, or remove the argument.",
+            )
+
+
+def refuse_computed_columns(text: ViewText, columns: Collection[str], asset: str) -> None:
+    """Refuses a view of partitions whose partition column is computed: its rows are found by that column.
+
+    A column of `SELECT *` may be there or not, which only the run can know.
+
+    Raises:
+        ViewError: The text gives a partition column as something else than a column of a table.
+    """
+    wanted = {column.lower() for column in columns}
+    for select in _selects(parse(text.text).tree):
+        declared = [column.name for column in text.columns]
+        for at, output in enumerate(select.expressions):
+            name = declared[at] if at < len(declared) else output.alias_or_name
+            if name.lower() in wanted and not _is_plain(output):
+                error = ViewError(
+                    "VIEW_PARTITION_COLUMN",
+                    f"The partition column {name} is computed, and the rows of a partition are found by a column",
+                    None,
+                    "Select a column of a table as it is, or give the computed column in an asset upstream.",
+                )
+                raise with_place(error, text.origin, asset)
+
+
+def _selects(query: object) -> Iterator[exp.Select]:
+    """The SELECT whose columns are the query's; of a set operation those of all its branches."""
+    match query:
+        case exp.Select():
+            yield query
+        case exp.SetOperation():
+            yield from _selects(query.left)
+            yield from _selects(query.right)
+        case exp.Subquery():
+            yield from _selects(query.this)
+        case _:
+            pass
+
+
+def _is_plain(output: Expression) -> bool:
+    return isinstance(output.unalias(), exp.Column | exp.Star)
+
+
+def _listing(inputs: Collection[str]) -> str:
+    return ", ".join(sorted(inputs)) or "of which it has none"

@@ -1,0 +1,139 @@
+"""From the keys of a step to the condition that a row has one: literals, which leave out files, or a semi-join."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from re import compile as pattern
+from typing import Any, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from lakehouse.delta.keys import KeyPredicate, KeySet
+from lakehouse.delta.text import Literal, quote
+from lakehouse.spark.driver_rows import Local
+from lakehouse.spark.types import INTEGERS, column_types
+from lakehouse.views.plan import Restriction
+
+BoundSql: TypeAlias = Sequence[str | DataFrame]
+"""SQL text with frames for relations."""
+_COLUMN = pattern(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)")
+_KEY = "__view_key_"
+
+
+def query(spark: SparkSession, sql: Iterable[str | DataFrame], args: Mapping[str, Any]) -> DataFrame:
+    """A query over frames. Braces of its text are its own, and not those by which Python binds frames."""
+    frames, texts = dict[int, DataFrame](), list[str]()
+    for part in sql:
+        if isinstance(part, str):
+            texts.append(part.replace("{", "{{").replace("}", "}}"))
+        else:
+            frames[id(part)] = part
+            texts.append(f"{{frame_{id(part)}}}")
+    text = "".join(texts)
+    if not frames:  # Spark then takes the text as it is
+        text = text.replace("{{", "{").replace("}}", "}")
+    return spark.sql(text, dict(args) or None, **{f"frame_{number}": frame for number, frame in frames.items()})
+
+
+def restrict(
+    frame: DataFrame, any_of: Sequence[Sequence[Restriction]], keys: Mapping[str, Local | DataFrame]
+) -> DataFrame:
+    """The rows for which one of the alternatives holds; no alternative means all rows.
+
+    Args:
+        frame: The rows.
+        any_of: The alternatives, each of which is restrictions that hold together.
+        keys: The rows of each step.
+    """
+    if not any_of:
+        return frame
+    alternatives = [_joined((_condition(frame, one, keys[one.step]) for one in each), " AND ") for each in any_of]
+    where = _joined(alternatives, " OR ")
+    if all(isinstance(part, str) for part in where):
+        return frame.where("".join(map(str, where)))
+    return query(frame.sparkSession, ("SELECT * FROM ", frame, " WHERE ", *where), {})
+
+
+def _joined(conditions: Iterable[BoundSql], word: str) -> list[str | DataFrame]:
+    parts = [part for condition in conditions for part in (word, "(", *condition, ")")]
+    return parts[1:]
+
+
+def _condition(frame: DataFrame, restriction: Restriction, keys: Local | DataFrame) -> BoundSql:
+    """The condition that a row has one of the keys. It holds for no other row."""
+    values = _values(restriction, keys)
+    if values == []:
+        return ("FALSE",)
+    literals = None if values is None else _literals(frame, restriction, keys, values)
+    semi_join = _semi_join(restriction, keys)
+    match literals:
+        case None:
+            return semi_join
+        case KeyPredicate(sql=sql, is_exact=True):
+            return (sql,)
+        case KeyPredicate(sql=sql):
+            return (f"({sql}) AND ", *semi_join)
+
+
+def _values(restriction: Restriction, keys: Local | DataFrame) -> list[tuple[Literal, ...]] | None:
+    """The distinct keys that a row may have, if they are at the driver and have literals."""
+    if not isinstance(keys, Local):
+        return None
+    values = keys.values([column for _, column in restriction.pairs])
+    if values is None or restriction.null_safe:
+        return values
+    return [key for key in values if None not in key]
+
+
+def _literals(
+    frame: DataFrame, restriction: Restriction, keys: Local | DataFrame, values: list[tuple[Literal, ...]]
+) -> KeyPredicate | None:
+    """The condition as literals; None if Spark would convert a value before it compares the value with a key."""
+    assert isinstance(keys, Local), "only keys at the driver have literals"
+    kinds = {column.name.lower(): column.dataType for column in keys.schema.fields}
+    columns = [column for _, column in restriction.pairs]
+    if not all(map(_are_compared_as_they_are, _types(frame, restriction), (kinds[each.lower()] for each in columns))):
+        return None
+    types = column_types(keys.schema)
+    return KeySet.of(columns, values, [types[column.lower()] for column in columns]).predicate_on(
+        [_as_column(expression) for expression, _ in restriction.pairs]
+    )
+
+
+def _types(frame: DataFrame, restriction: Restriction) -> list[DataType]:
+    """The types of the expressions over a row. Spark is asked only where one is no column."""
+    kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
+    named = [_column_of(expression) for expression, _ in restriction.pairs]
+    if all(name is not None and name.lower() in kinds for name in named):
+        return [kinds[str(name).lower()] for name in named]
+    return [field.dataType for field in frame.selectExpr(*(text for text, _ in restriction.pairs)).schema.fields]
+
+
+def _are_compared_as_they_are(row: DataType, key: DataType) -> bool:
+    """Whether neither value is converted before both are compared: types are equal, or are both of whole numbers."""
+    return row == key or (type(row) in INTEGERS and type(key) in INTEGERS)
+
+
+def _column_of(expression: str) -> str | None:
+    """The column that an expression is; None if it is none."""
+    match = _COLUMN.fullmatch(expression)
+    if match is None:
+        return None
+    return match[1].replace("``", "`") if match[1] else match[2]
+
+
+def _as_column(expression: str) -> str:
+    """An expression that may stand beside an operator. Delta leaves out files for a column that stands alone."""
+    name = _column_of(expression)
+    return f"({expression})" if name is None else quote(name)
+
+
+def _semi_join(restriction: Restriction, keys: Local | DataFrame) -> BoundSql:
+    """The condition as a semi-join with the keys."""
+    names = [f"{_KEY}{place}" for place, _ in enumerate(restriction.pairs)]
+    rows = (keys.frame if isinstance(keys, Local) else keys).select(
+        *(F.col(quote(column)).alias(name) for name, (_, column) in zip(names, restriction.pairs, strict=True))
+    )
+    sign = "<=>" if restriction.null_safe else "="
+    same = (f"({text}) {sign} {name}" for name, (text, _) in zip(names, restriction.pairs, strict=True))
+    return ("EXISTS (SELECT 1 FROM ", rows, f" WHERE {' AND '.join(same)})")

@@ -1,0 +1,89 @@
+"""The columns of a view's result: those of its query, under the names and types that a statement declares."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
+
+from lakehouse.delta.text import literal, quote
+from lakehouse.errors.views import ViewError
+from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.fitting import Breach, breach_text
+from lakehouse.spark.types import is_assignable, sql_type, widens
+from lakehouse.views.view_text import OutputColumn
+
+
+def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> DataFrame:
+    """The rows of a query under the names and types that are declared, by position.
+
+    Raises:
+        ViewError: The query gives another number of columns.
+    """
+    if not columns:
+        return frame
+    if len(columns) != len(frame.columns):
+        raise ViewError(
+            "VIEW_COLUMN_LIST",
+            f"The head declares {len(columns)} columns, and the query gives {len(frame.columns)}",
+            None,
+            f"Declare a column for each of {', '.join(frame.columns)}, or none.",
+        )
+    named = frame.toDF(*(column.name for column in columns))
+    fields = named.schema.fields
+    result = named.selectExpr(*map(_as_declared, columns, fields))
+    for given, field in zip(fields, result.schema.fields, strict=True):
+        if not is_assignable(given.dataType, field.dataType):
+            raise ViewError(
+                "VIEW_COLUMN_TYPE",
+                f"The head declares {field.name} as {sql_type(field.dataType)}, and the query gives "
+                f"{sql_type(given.dataType)}, which INSERT would not cast",
+                None,
+                "Cast the column in the query, or declare the type that the query gives.",
+            )
+    return result
+
+
+def _as_declared(column: OutputColumn, given: StructField) -> str:
+    """A column as SQL under its declared type, which raises an error where a value does not fit or NULL is refused."""
+    name = quote(column.name)
+    value = name if column.type is None else _cast(name, column, given.dataType)
+    if column.required:
+        value = f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column.name))}))"
+    return value if value == name else f"{value} AS {name}"
+
+
+def _cast(name: str, column: OutputColumn, given: DataType) -> str:
+    """A value cast as INSERT casts: a plain CAST wraps numbers in a session without ANSI mode."""
+    if str(column.type).replace(" ", "").lower() == given.simpleString():
+        return name
+    if isinstance(given, ArrayType | MapType | StructType):  # within them `try_cast` puts NULL for what does not fit
+        return f"CAST({name} AS {column.type})"
+    cast = f"try_cast({name} AS {column.type})"
+    text = literal(breach_text(Breach.UNFIT, column=column.name, type=str(column.type)))
+    unfit = f"CAST(raise_error({text}) AS {column.type})"
+    return f"CASE WHEN {cast} IS NULL AND {name} IS NOT NULL THEN {unfit} ELSE {cast} END"
+
+
+def keeps_keys_apart(key: DataType, column: DataType) -> bool:
+    """Whether two keys are two values of a column to whose type they are cast."""
+    return key == column or (not isinstance(key, StringType) and widens(key, column))
+
+
+def convert_keys(keys: Local | DataFrame, columns: Sequence[str], fields: Sequence[StructField]) -> Local | DataFrame:
+    """Columns of keys under the names and types of others. Spark is asked only where a type differs."""
+    frame = keys.frame if isinstance(keys, Local) else keys
+    kinds = {field.name.lower(): field.dataType for field in frame.schema.fields}
+    if isinstance(keys, Local) and all(
+        kinds[column.lower()] == field.dataType for column, field in zip(columns, fields, strict=True)
+    ):
+        rows = keys.select(columns)
+        schema = StructType([StructField(field.name, field.dataType) for field in fields])
+        return Local(rows.spark, schema, rows.arrow.rename_columns([field.name for field in fields]))
+    named = frame.select(
+        *(
+            F.col(quote(column)).cast(field.dataType).alias(field.name)
+            for column, field in zip(columns, fields, strict=True)
+        )
+    )
+    return (small(named) or named) if isinstance(keys, Local) else named

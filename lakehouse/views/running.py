@@ -1,0 +1,117 @@
+"""The plans of a view on Spark: the keys of each step come to the driver, and restrict what later steps read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NAMES, SourceRead
+from lakehouse.spark.driver_rows import Local, compute_once
+from lakehouse.views.key_conditions import query, restrict
+from lakehouse.views.netting import moved_rows
+from lakehouse.views.plan import Found, Image, Rows, Sql, Step
+
+PinnedTable: TypeAlias = SourceRead | DataFrame
+"""A table of a text: one whose changes are followed, or the rows of a snapshot, which has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """The plans of one text in one run, and the rows of the steps so far.
+
+    Args:
+        spark: The session.
+        tables: The tables of the text, by the names that the plans have for them.
+        args: The values of Spark's named parameters.
+    """
+
+    spark: SparkSession
+    tables: Mapping[str, PinnedTable]
+    args: Mapping[str, Any]
+    _keys: dict[str, Local | DataFrame] = field(default_factory=dict[str, Local | DataFrame], init=False)
+    _frames: dict[Rows, DataFrame] = field(default_factory=dict[Rows, DataFrame], init=False)
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Computes steps one after the other. The rows of each come to the driver if they are few.
+
+        A step with many rows stays where Spark has computed it. What follows from many rows may still be few.
+        """
+        for step in steps:
+            self._keys[step.name] = compute_once(self.frame(step.sql), few=self._follows_from_few(step.sql))
+
+    def keys(self, step: str) -> Local | DataFrame:
+        """The rows of a step, at the driver if they are few."""
+        return self._keys[step]
+
+    def frame(self, sql: Sql) -> DataFrame:
+        """The result of a query over the rows at its places."""
+        return query(self.spark, map(self._place, sql), self.args)
+
+    def source(self, table: str) -> DataFrame:
+        """The rows of a table, pinned."""
+        match self.tables[table]:
+            case SourceRead() as read:
+                return read.source
+            case rows:
+                return rows
+
+    def _place(self, place: str | Rows | Found) -> str | DataFrame:
+        match place:
+            case str():
+                return place
+            case Found(step=step):
+                keys = self._keys[step]
+                return keys.frame if isinstance(keys, Local) else keys
+            case Rows():
+                if place not in self._frames:
+                    self._frames[place] = restrict(self._image(place), place.any_of, self._keys)
+                return self._frames[place]
+
+    def _image(self, rows: Rows) -> DataFrame:
+        table = self.tables[rows.table]
+        if isinstance(table, DataFrame):
+            return table if rows.image is Image.NOW else table.limit(0)
+        match rows.image:
+            case Image.NOW:
+                return table.source
+            case Image.GONE:
+                return _images(table, DELETE, BEFORE)
+            case Image.CAME:
+                return _images(table, INSERT, AFTER)
+            case Image.MOVED:
+                return moved_rows(table, rows.columns)
+            case _:
+                assert_never(rows.image)
+
+    def _follows_from_few(self, sql: Sql) -> bool:
+        """Whether a query is about keys and changes that are all at the driver."""
+        keys = (self._keys[step] for step in _steps_in(sql))
+        return all(isinstance(each, Local) for each in keys) and all(map(self._is_at_driver, _images_in(sql)))
+
+    def _is_at_driver(self, rows: Rows) -> bool:
+        table = self.tables[rows.table]
+        return isinstance(table, DataFrame) or table.read_no_feed
+
+
+def _steps_in(sql: Sql) -> Iterator[str]:
+    """The steps that a query goes by."""
+    for place in sql:
+        match place:
+            case str():
+                pass
+            case Found(step=step):
+                yield step
+            case Rows(any_of=any_of):
+                yield from (restriction.step for alternative in any_of for restriction in alternative)
+
+
+def _images_in(sql: Sql) -> Iterator[Rows]:
+    """The places of a query that hold changed rows."""
+    return (place for place in sql if isinstance(place, Rows) and place.image is not Image.NOW)
+
+
+def _images(read: SourceRead, *changes: str) -> DataFrame:
+    """The source's columns of the changes of some types."""
+    return read.feed.where(F.col(CHANGE).isin(*changes)).drop(*LOG_NAMES)

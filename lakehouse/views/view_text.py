@@ -1,0 +1,86 @@
+"""The text of a view as its author wrote it, and where it stands, so that a message can point into a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakehouse.errors.views import TextPlace, ViewError
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a text begins.
+
+    Args:
+        file: The file; None if the text came from no file that is known.
+        line: The line of its first character in the file, from 1.
+        column: The column of its first character in that line, from 1.
+    """
+
+    file: str | None = None
+    line: int = 1
+    column: int = 1
+
+    def after(self, text: str, offset: int) -> "Origin":
+        """Where the rest of a text begins that begins here."""
+        lines, column = text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset)
+        return Origin(self.file, self.line + lines, column if lines else self.column + column - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column that the head of a statement declares.
+
+    Args:
+        name: Its name, which the column of the query at the same position gets.
+        type: Its type as SQL, to which values are cast as INSERT casts them; None leaves the query's type.
+        required: Whether NULL is refused.
+    """
+
+    name: str
+    type: str | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ViewText:
+    """A query, its arguments, and what its file says of it.
+
+    Args:
+        text: The query, letter by letter as its author wrote it.
+        args: The values of Spark's named parameters.
+        origin: Where the query begins.
+        inputs: The input behind each table that the text names, by the name in lower case. A table that is not in it is
+            the input of the same name.
+        columns: The columns that a head declares, in order; empty if the query alone decides.
+        touch: The columns of the result by which changes are followed; empty if the text decides.
+    """
+
+    text: str
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    origin: Origin = Origin()
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    columns: tuple[OutputColumn, ...] = ()
+    touch: tuple[str, ...] = ()
+
+    def input_of(self, table: str) -> str:
+        """The name of the input that is a table of the text."""
+        return self.inputs.get(table.lower(), table)
+
+
+def view_error(code: str, what: str, remedy: str, text: str, offset: int, origin: Origin) -> ViewError:
+    """The refusal of a text at one of its characters."""
+    end = text.find("\n", offset)
+    place = TextPlace.of(text, offset, len(text) if end < 0 else end)
+    return with_place(ViewError(code, what, place, remedy), origin)
+
+
+def with_place(error: ViewError, origin: Origin, asset: str | None = None) -> ViewError:
+    """The refusal of a text, with the place in its file, and the asset that the text makes."""
+    view = None if asset is None else f"View '{asset}'"
+    where = " in ".join(part for part in (view, origin.file) if part is not None)
+    at = error.place
+    if at is not None:
+        column = at.column if at.line > 1 else origin.column + at.column - 1
+        at = replace(at, line=origin.line + at.line - 1, column=column)
+    return ViewError(error.code, f"{where}: {error.what}" if where else error.what, at, error.remedy)

@@ -1,0 +1,245 @@
+"""`View`: the table is the result of a query over the inputs, of which a run computes the keys that may differ."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import currentframe
+from logging import INFO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.conflicts.operations import Operation
+from lakehouse.cursor.cursor import Known
+from lakehouse.delta.limits import limits
+from lakehouse.delta.log import Head
+from lakehouse.difference.statements import Skip, Statement
+from lakehouse.read.asset import PastRows
+from lakehouse.read.content import SourceRead
+from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey
+from lakehouse.spark.listeners import Message, tell
+from lakehouse.spark.session import interpreting
+from lakehouse.spark.table_version import TableVersion
+from lakehouse.views.view_text import ViewText
+from lakehouse.writes.merge import Merge
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.write import Declaration, Pinned, Write, rest_of
+
+if TYPE_CHECKING:
+    from lakehouse.views.computing import BoundText
+    from lakehouse.views.text_check import CheckedView
+
+
+@final
+@dataclass(frozen=True)
+class View(Write):
+    """The table is the result of this query over the asset's inputs, which are its tables by their names.
+
+    Inputs read as `Changes` are followed; a `DataFrame` input is a snapshot, whose changes rows that were written
+    before do not follow. A run computes the rows of the keys that the changes may have touched, with the query itself,
+    and writes those that differ. Everything is computed and compared where keys cannot be known.
+
+    Args:
+        query: One query of Spark SQL.
+        args: The values of Spark's named parameters in it.
+        touch: The column of the result by which changes are followed, or several; None for those that cost least.
+
+    Raises:
+        TypeError: Something else than text.
+
+    Recomputing affected keys: Gupta and Mumick, "Maintenance of Materialized Views" (1995).
+    """
+
+    query: str | ViewText
+    args: Mapping[str, Any] | None = None
+    touch: str | Sequence[str] | None = None
+
+    needs_key = False
+    past = PastRows.COMPUTED
+    ends_early = True
+    follows_snapshot_inputs = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(cast("Any", self.query), str | ViewText):
+            raise TypeError(f"The argument `query` of View is SQL text, and not: {type(self.query).__name__}.")
+
+    @classmethod
+    def of(
+        cls, path: str | Path, args: Mapping[str, Any] | None = None, touch: str | Sequence[str] | None = None
+    ) -> "View":
+        """A view whose query is in a file, without a head.
+
+        Args:
+            path: The file; a path that is not absolute begins at the folder of the calling file.
+            args: The values of Spark's named parameters in the query.
+            touch: As of `View`.
+
+        Raises:
+            ViewError: There is no such file, or it holds a statement with a head.
+        """
+        from lakehouse.views.files.query_file import calling_file, read_query
+
+        return cls(read_query(path, calling_file(currentframe())), args, touch)
+
+    @cached_property
+    def text(self) -> ViewText:
+        """The query with its arguments and what its file says of it."""
+        text = self.query if isinstance(self.query, ViewText) else ViewText(self.query)
+        touch = (self.touch,) if isinstance(self.touch, str) else tuple(self.touch or text.touch)
+        return replace(text, args={**text.args, **(self.args or {})}, touch=touch)
+
+    def check(
+        self, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]] | None = None
+    ) -> "CheckedView":
+        """How the view would follow tables of these columns: for a test, without Spark.
+
+        Args:
+            schemas: For each table of the text, its columns, and their types as Spark's `simpleString()` has them.
+            keys: The keys of tables, where they have one.
+
+        Raises:
+            ViewError: A view cannot be kept of the text.
+        """
+        from lakehouse.views.text_check import check_text
+
+        return check_text(self.text, schemas, keys or {})
+
+    @classmethod
+    def refuse(cls, asset: Declaration) -> None:
+        """Refuses nothing: only the text says what it needs."""
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.CHANGE if asset.table.key_columns else Operation.OVERWRITE
+
+    @classmethod
+    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+        where = "the table" if run.slice is None else "the partition"
+        if whole:
+            return f"every row of {where} is compared with the query's result, and those that differ are written"
+        return f"the query is computed of the keys that the changes touch, and rows of {where} that differ are written"
+
+    def answers_for(self, changes: SourceRead) -> bool:
+        """Always: `complete` refuses an input that the text does not name."""
+        return True
+
+    def describe(self, run: Run, partial: Collection[str]) -> Run | None:
+        return _with_former_columns(run) if _has_no_changes(run) else None
+
+    def complete(self, pinned: Pinned) -> tuple[Run, Write]:
+        run = pinned.run
+        if _has_no_changes(run):
+            return _with_former_columns(run), self
+        with interpreting(pinned.spark(), run.inputs):
+            bound = self._bound(pinned)
+            return self._write(replace(pinned, run=_with_key(run, bound, self.text)), bound)
+
+    def explain(self, pinned: Pinned) -> tuple[str, ...]:
+        """What a run does with changes of each table, as sentences.
+
+        Raises:
+            ViewError: Changes cannot be followed, or the text names other tables than the inputs.
+        """
+        from lakehouse.views.explained import explain_query
+
+        bound = self._bound(pinned)
+        touch = bound.touch(_with_key(pinned.run, bound, self.text).table.key_columns)
+        return explain_query(bound.query, touch, tuple(bound.followed), bound.small)
+
+    def _bound(self, pinned: Pinned) -> "BoundText":
+        """The text over the tables that the run has pinned."""
+        from lakehouse.views.computing import BoundText
+        from lakehouse.views.input_refusals import refuse_other_inputs
+        from lakehouse.views.reading import names_in
+
+        run, text = pinned.run, self.text
+        inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
+        refuse_other_inputs(text, inputs, run.name)
+        read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
+        tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
+        small = [table for table in tables if _is_small(run, run.asset.inputs[text.input_of(table)])]
+        return BoundText.of(pinned.spark(), text, tables, run.name, small)
+
+    def _write(self, pinned: Pinned, bound: "BoundText") -> tuple[Run, Write]:
+        """The write of what is computed, completed."""
+        from lakehouse.views.computing import OfKeys, Unmoved, Whole, compute
+
+        run, key = pinned.run, pinned.run.table.key_columns
+        why = _why_whole(run)
+        match Whole(bound.rows, why) if why is not None else compute(bound, key, lambda: _rows_of_table(pinned)):
+            case Unmoved():
+                return replace(_with_former_columns(run), view="nothing, because no change reaches a row of it"), self
+            case OfKeys(rows=rows, touched=touched):
+                write: Write = Merge(rows, touched)
+                how = f"the rows of touched keys ({', '.join(touched.columns)})"
+            case Whole(rows=rows, why=why):
+                write = Merge(rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(rows)
+                how = f"all rows, because {why}"
+        tell(Message(f"{run.name} computes {how}.", INFO))
+        return write.complete(replace(pinned, run=replace(run, view=how)))
+
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+        """Nothing but a mark: a view that has rows to write has completed into another write."""
+        return rest_of(run)
+
+    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
+        """None of the rows, because none was computed."""
+        return feed.limit(0)
+
+    def count_outside(self, run: Run) -> None:
+        """Nothing: no row was computed."""
+
+    def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
+        """The result of the query over all rows of its tables."""
+        from lakehouse.views.computing import BoundText
+        from lakehouse.views.reading import names_in
+
+        tables = {name: inputs[self.text.input_of(name)] for name in names_in(self.text.text)}
+        return BoundText.of(table.sparkSession, self.text, tables).rows, table
+
+
+def _has_no_changes(run: Run) -> bool:
+    """Whether no source that is followed has changes, so that the table holds the result."""
+    if not isinstance(run.cursor, Known) or run.compares_everything or not run.changes:
+        return False
+    return all(read.is_empty for read in run.changes)
+
+
+def _with_former_columns(run: Run) -> Run:
+    """The run with the columns of the result that its table holds, for its mark."""
+    return replace(run, columns=run.cursor.mark.columns) if isinstance(run.cursor, Known) else run
+
+
+def _with_key(run: Run, bound: "BoundText", text: ViewText) -> Run:
+    """The run of a table with the key that follows from the text, unless the table declares one."""
+    if run.table.key_columns:
+        return run
+    sources = {table: run.asset.inputs[text.input_of(table)] for table in bound.execution.tables}
+    key = bound.key({table: run.sources[source].key for table, source in sources.items() if source in run.sources})
+    return run.with_table(replace(run.table, key=key)) if key else run
+
+
+def _why_whole(run: Run) -> str | None:
+    """Why the run computes all rows, as a clause, if that is known before a key is sought; else None."""
+    if run.reconcile is not None:
+        return run.reconcile.reason
+    if run.head is None:
+        return "there is no table yet"
+    return None if isinstance(run.cursor, Known) else "the table has no position"
+
+
+def _rows_of_table(pinned: Pinned) -> int | None:
+    """How many rows the table holds, by its log; None if nobody knows without Spark."""
+    run = pinned.run
+    if run.head is None:
+        return None
+    return run.ref.log(pinned.spark).live_rows(run.head.version)
+
+
+def _is_small(run: Run, source: str) -> bool:
+    """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
+    size = run.sources[source].log.size() if source in run.sources else None
+    return size is not None and size.rows <= limits().whole_rows

@@ -1,0 +1,131 @@
+"""A folder of SQL files is a lakehouse: each run of its views gives what the queries give, and writes what differs."""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse import incremental, views_from
+from tests.support.dagster_house import House, failure, metadata
+from tests.support.lake import Lake
+
+pytestmark = pytest.mark.served
+CUSTOMERS = """
+CREATE MATERIALIZED VIEW gold.active (customer_id, city STRING COMMENT 'Where they live', PRIMARY KEY (customer_id))
+AS SELECT id, city FROM silver.customers WHERE status = 'active'
+"""
+CITIES = """
+CREATE OR REFRESH MATERIALIZED VIEW gold.cities (
+  city STRING NOT NULL, orders INT, revenue DECIMAL(10, 2), CONSTRAINT pk PRIMARY KEY (city)
+) COMMENT 'Revenue by city' CLUSTER BY (city)
+AS SELECT coalesce(a.city, 'unknown'), count(*), sum(o.amount)
+FROM silver.orders o LEFT JOIN gold.active a ON o.customer = a.customer_id GROUP BY coalesce(a.city, 'unknown')
+"""
+RATED = """
+CREATE MATERIALIZED VIEW gold.rated (id INT PRIMARY KEY, euros DECIMAL(12, 2)) TBLPROPERTIES ('lakehouse.snapshot' = 'dim.rates')
+AS SELECT o.id, o.amount * r.rate FROM silver.orders o JOIN dim.rates r ON r.currency = 'USD'
+"""
+SPECS = [dg.AssetSpec(key.split("/")) for key in ("silver/orders", "silver/customers", "dim/rates")]
+VIEWS = ("gold/active", "gold/cities", "gold/rated")
+
+
+@pytest.fixture
+def sql(tmp_path: Path) -> Path:
+    for name, text in {"active": CUSTOMERS, "cities": CITIES, "rated": RATED}.items():
+        (tmp_path / "sql").mkdir(exist_ok=True)
+        (tmp_path / "sql" / f"{name}.sql").write_text(text)
+    return tmp_path / "sql"
+
+
+@pytest.fixture
+def tables(lake: Lake) -> Lake:
+    lake.create("silver/orders", [(1, 1, 10), (2, 1, 20), (3, 2, 30), (4, 3, 40)], "id int, customer int, amount int")
+    lake.create(
+        "silver/customers",
+        [(1, "Bonn", "active"), (2, "Köln", "active"), (3, "Bonn", "gone")],
+        "id int, city string, status string",
+    )
+    lake.create("dim/rates", [("USD", 2)], "currency string, rate int")
+    return lake
+
+
+def house_of(lake: Lake, views: Sequence[Any], instance: dg.DagsterInstance) -> House:
+    manager = House(lake, [], instance).io_manager
+    complete = incremental(dg.Definitions(assets=[*views, *SPECS], resources={"io_manager": manager}))
+    return House(lake, list(complete.assets or []), instance)
+
+
+def change(lake: Lake, statement: str) -> None:
+    names = [spec.key.to_user_string() for spec in SPECS]
+    lake.sql(statement, **{name: lake.ref(name).identifier for name in names})
+
+
+def cents(value: int) -> Decimal:
+    return Decimal(value).quantize(Decimal("0.01"))
+
+
+def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, instance: dg.DagsterInstance):
+    house = house_of(tables, views_from(sql), instance)
+    result = house.run(*VIEWS)
+    assert result.success
+    assert tables.rows("gold/active") == [(1, "Bonn"), (2, "Köln")]
+    assert tables.rows("gold/cities") == [("Bonn", 2, cents(30)), ("Köln", 1, cents(30)), ("unknown", 1, cents(40))]
+    assert tables.rows("gold/rated") == [(1, cents(20)), (2, cents(40)), (3, cents(60)), (4, cents(80))]
+    assert tables.frame("gold/cities").schema.simpleString() == "struct<city:string,orders:int,revenue:decimal(10,2)>"
+    assert tables.frame("gold/active").schema["city"].metadata["comment"] == "Where they live"
+
+    change(tables, "UPDATE {silver/customers} SET status = 'active' WHERE id = 3")
+    change(tables, "UPDATE {silver/orders} SET amount = 21 WHERE id = 2")
+    change(tables, "DELETE FROM {silver/orders} WHERE id = 3")
+    change(tables, "UPDATE {dim/rates} SET rate = 3")
+    result = house.run(*VIEWS)
+    assert tables.rows("gold/active") == [(1, "Bonn"), (2, "Köln"), (3, "Bonn")]
+    assert tables.rows("gold/cities") == [("Bonn", 3, cents(71))]
+    assert tables.rows("gold/rated") == [(1, cents(20)), (2, cents(63)), (4, cents(80))]
+    counts = metadata(result, "gold/cities")
+    assert (counts["inserted"], counts["updated"], counts["deleted"]) == (0, 1, 2)
+    assert metadata(house.run(*VIEWS), "gold/cities")["write"] == "nothing: no source has changes"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("orders INT", "orders TINYINT").replace("count(*)", "count(*) + 200"), "TINYINT"),
+        (lambda text: text.replace("'unknown'), count", "NULL), count").replace("'unknown')", "NULL)"), "city"),
+        (lambda text: text.replace("city STRING", "city INT"), "head declares city as int, and the query gives string"),
+        (
+            lambda text: text.replace("orders INT,", ""),
+            "sql/cities.sql: The head declares 2 columns, and the query gives 3",
+        ),
+    ],
+    ids=["a value that does not fit", "NULL in the key", "a type to which INSERT casts nothing", "a column too few"],
+)
+def test_a_value_that_the_head_forbids_fails_the_run(
+    tables: Lake, sql: Path, instance: dg.DagsterInstance, change: Callable[[str], str], words: str
+):
+    (sql / "cities.sql").write_text(change(CITIES))
+    house = house_of(tables, views_from(sql), instance)
+    assert house.run("gold/active").success
+    result = house.run("gold/cities", raise_on_error=False)
+    assert not result.success
+    assert words in failure(result)
+    assert not tables.exists("gold/cities")
+
+
+def test_another_query_is_compared_once_and_another_layout_of_the_text_is_not(
+    tables: Lake, sql: Path, instance: dg.DagsterInstance
+):
+    house = house_of(tables, views_from(sql), instance)
+    house.run("gold/active")
+    version = tables.version("gold/active")
+    (sql / "active.sql").write_text(CUSTOMERS.replace("SELECT", "-- those that buy\n  select"))
+    house = house_of(tables, views_from(sql), instance)
+    assert metadata(house.run("gold/active"), "gold/active")["write"] == "nothing: no source has changes"
+    (sql / "active.sql").write_text(CUSTOMERS.replace("'active'", "'gone'"))
+    house = house_of(tables, views_from(sql), instance)
+    house.run("gold/active")
+    assert tables.rows("gold/active") == [(3, "Bonn")]
+    assert tables.version("gold/active") > version

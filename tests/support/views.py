@@ -1,0 +1,196 @@
+"""Views of a small shop: a query of each operator, the tables that they follow, and random edits of all tables at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from lakehouse import Changes, Table, View
+from lakehouse.views.reading import names_in
+from tests.support.lake import Lake
+
+TABLES = {
+    "orders": "id int, customer int, amount int, status string, tags string",
+    "customers": "id int, city string, segment string",
+    "cities": "city string, country string",
+}
+STATUS, CITIES, SEGMENTS = ("open", "paid", "cancelled", None), ("Rome", "Oslo", "Bonn", "Ulm", None), ("a", "b", None)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A query that is kept as a table.
+
+    Args:
+        name: The name of the table.
+        sql: The query.
+        key: The key of the table; empty if none is declared.
+    """
+
+    name: str
+    sql: str
+    key: tuple[str, ...] = ()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return names_in(self.sql)
+
+    @property
+    def table(self) -> Table:
+        return Table(key=self.key) if self.key else Table()
+
+    @property
+    def asset(self) -> Callable[..., View]:
+        """A function whose parameters are the tables of the query, as one writes it."""
+        return asset_of(self.name, self.sql, self.tables)
+
+
+def asset_of(name: str, sql: str, followed: Sequence[str], **options: Any) -> Callable[..., View]:
+    def function(**_: Changes) -> View:
+        return View(sql, **options)
+
+    function.__name__ = name
+    function.__annotations__ = {**dict.fromkeys(followed, Changes), "return": View}
+    return function
+
+
+VIEWS = [
+    Kept("filtered", "SELECT id, amount * 2 AS twice, customer FROM orders WHERE status <> 'cancelled'", ("id",)),
+    Kept(
+        "revenue",
+        """SELECT coalesce(c.city, 'unknown') AS city, count(*) AS orders, sum(o.amount) AS revenue
+           FROM orders o LEFT JOIN customers c ON o.customer = c.id  -- {braces} in a comment
+           WHERE o.status <> 'cancelled' GROUP BY coalesce(c.city, 'unknown') HAVING count(*) > 1""",
+        ("city",),
+    ),
+    Kept(
+        "pairs",
+        "SELECT a.id AS one, b.id AS other FROM orders a JOIN orders b ON a.customer = b.customer AND a.amount < b.amount",
+        ("one", "other"),
+    ),
+    Kept(
+        "silent",
+        "SELECT id, city FROM customers c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id)",
+        ("id",),
+    ),
+    Kept(
+        "strange",
+        "SELECT id, amount FROM orders WHERE customer NOT IN (SELECT id FROM customers WHERE segment = 'a')",
+        ("id",),
+    ),
+    Kept(
+        "largest",
+        """SELECT customer, id, amount FROM (SELECT *, row_number() OVER (PARTITION BY customer ORDER BY amount DESC, id) AS n
+           FROM orders) WHERE n = 1""",
+        ("customer",),
+    ),
+    Kept(
+        "sizes",
+        "SELECT n, count(*) AS customers FROM (SELECT customer, count(*) AS n FROM orders GROUP BY customer) GROUP BY n",
+        ("n",),
+    ),
+    Kept(
+        "countries",
+        """SELECT t.country, c.segment, max(o.amount) AS top, count(DISTINCT c.id) AS customers
+           FROM orders o JOIN customers c ON o.customer = c.id LEFT JOIN cities t ON c.city <=> t.city
+           GROUP BY t.country, c.segment""",
+        ("country", "segment"),
+    ),
+    Kept(
+        "either",
+        "SELECT c.city AS home, t.city AS known, count(*) AS n FROM customers c FULL JOIN cities t ON c.city = t.city GROUP BY c.city, t.city",
+        ("home", "known"),
+    ),
+    Kept(
+        "above",
+        "SELECT id, amount FROM orders WHERE amount > (SELECT avg(amount) FROM orders WHERE status = 'paid')",
+        ("id",),
+    ),
+    Kept("all_of_it", "SELECT count(*) AS n, sum(amount) AS amount FROM orders WHERE status = 'paid'"),
+    Kept(
+        "twice",
+        """WITH paid AS (SELECT customer, sum(amount) AS amount FROM orders WHERE status = 'paid' GROUP BY customer)
+           SELECT c.id, p.amount, q.amount AS of_city FROM customers c LEFT JOIN paid p ON c.id = p.customer
+           LEFT JOIN (SELECT d.city, sum(r.amount) AS amount FROM customers d JOIN paid r ON d.id = r.customer GROUP BY d.city) q
+           ON c.city = q.city""",
+        ("id",),
+    ),
+    Kept(
+        "tagged",
+        "SELECT tag, count(*) AS n FROM orders LATERAL VIEW explode(split(tags, ',')) t AS tag GROUP BY tag",
+        ("tag",),
+    ),
+    Kept("places", "SELECT city FROM customers EXCEPT SELECT city FROM cities", ("city",)),
+    Kept(
+        "running",
+        "SELECT id, customer, sum(amount) OVER (PARTITION BY customer ORDER BY id) AS so_far FROM orders",
+        ("id",),
+    ),
+]
+
+
+@dataclass
+class Shop:
+    """The tables, and edits of all of them."""
+
+    lake: Lake
+    random: Random
+    next_order: int = 0
+
+    def open(self, customers: int = 24, orders: int = 70) -> None:
+        self.lake.create("customers", [self._customer(number) for number in range(customers)], TABLES["customers"])
+        self.lake.create("orders", [self._order() for _ in range(orders)], TABLES["orders"])
+        self.lake.create("cities", [(city, city[:2]) for city in CITIES[:3] if city] + [(None, "??")], TABLES["cities"])
+
+    def _order(self) -> tuple[Any, ...]:
+        self.next_order += 1
+        choose = self.random.choice
+        customer = choose([*range(26), *([None] if self.random.random() < 0.1 else [])])
+        tags = choose((None, "", "x", "x,y", "y,z,z"))
+        return self.next_order, customer, self.random.randrange(50), choose(STATUS), tags
+
+    def _customer(self, number: int) -> tuple[Any, ...]:
+        return number, self.random.choice(CITIES), self.random.choice(SEGMENTS)
+
+    def edit(self) -> None:
+        """A few statements: inserts, deletes, moves between groups, changes that cancel, on several tables."""
+        edits = [self._sell, self._move_orders, self._cancel, self._move_customers, self._name_cities, self._to_and_fro]
+        for edit in self.random.sample(edits, k=self.random.randint(1, 3)):
+            edit()
+
+    def _sell(self) -> None:
+        self.lake.insert("orders", [self._order() for _ in range(2)])
+
+    def _move_orders(self) -> None:
+        customer = self.random.choice(["NULL", *range(26)])
+        self.lake.sql(f"UPDATE {{orders}} SET customer = {customer} WHERE id % 37 = {self.random.randrange(37)}")
+
+    def _cancel(self) -> None:
+        which = self.random.randrange(29)
+        self.lake.sql(f"DELETE FROM {{orders}} WHERE id % 29 = {which}")
+        self.lake.sql(f"UPDATE {{orders}} SET status = 'paid', amount = amount + 1 WHERE id % 29 = {(which + 3) % 29}")
+
+    def _move_customers(self) -> None:
+        number, city = self.random.randrange(24), self.random.choice(CITIES)
+        city = "NULL" if city is None else f"'{city}'"
+        self.lake.sql(f"UPDATE {{customers}} SET city = {city} WHERE id = {number}")
+        self.lake.sql(f"DELETE FROM {{customers}} WHERE id = {(number + 7) % 24}")
+        self.lake.insert("customers", [self._customer((number + 7) % 24)])
+
+    def _name_cities(self) -> None:
+        self.lake.sql(f"DELETE FROM {{cities}} WHERE city = '{self.random.choice(CITIES[:4])}'")
+        self.lake.insert("cities", [(self.random.choice(CITIES[:3]), f"c{self.random.randrange(3)}")])
+
+    def _to_and_fro(self) -> None:
+        where = f"WHERE id % 31 = {self.random.randrange(31)}"
+        self.lake.sql(f"UPDATE {{orders}} SET amount = amount + 5 {where}")
+        self.lake.sql(f"UPDATE {{orders}} SET amount = amount - 5 {where}")
+
+    def expected(self, sql: str) -> list[tuple[Any, ...]]:
+        """The result of the query over the tables as they are, by views of the session instead of places in the text."""
+        for table in TABLES:
+            self.lake.frame(table).createOrReplaceTempView(table)
+        rows = [tuple(row) for row in self.lake.spark.sql(sql).collect()]
+        for table in TABLES:
+            self.lake.spark.catalog.dropTempView(table)
+        return sorted(rows, key=repr)

@@ -1,0 +1,62 @@
+"""To which types INSERT casts: a number to a number, a time to a time, all that has no parts to a text."""
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from lakehouse.spark.types import is_assignable
+
+TEXT, INT = StringType(), IntegerType()
+CAST = [
+    (INT, ShortType()),
+    (DoubleType(), INT),
+    (LongType(), DecimalType(3, 1)),
+    (DateType(), TimestampType()),
+    (TimestampType(), DateType()),
+    (TimestampNTZType(), TimestampType()),
+    (INT, TEXT),
+    (BooleanType(), TEXT),
+    (NullType(), BooleanType()),
+    (BinaryType(), BinaryType()),
+    (ArrayType(INT), ArrayType(ShortType())),
+    (MapType(INT, INT), MapType(TEXT, LongType())),
+    (StructType([StructField("a", INT)]), StructType([StructField("b", TEXT)])),
+]
+REFUSED = [
+    (TEXT, INT),
+    (TEXT, DateType()),
+    (INT, BooleanType()),
+    (BooleanType(), INT),
+    (INT, TimestampType()),
+    (DateType(), INT),
+    (ArrayType(INT), TEXT),
+    (ArrayType(TEXT), ArrayType(INT)),
+    (StructType([StructField("a", INT)]), StructType([StructField("a", INT), StructField("b", INT)])),
+]
+
+
+@pytest.mark.parametrize(("value", "column"), CAST, ids=str)
+def test_insert_casts(value: DataType, column: DataType):
+    assert is_assignable(value, column)
+
+
+@pytest.mark.parametrize(("value", "column"), REFUSED, ids=str)
+def test_insert_casts_not(value: DataType, column: DataType):
+    assert not is_assignable(value, column)

@@ -1,0 +1,57 @@
+"""A test without Spark learns how a view would follow its tables, or why it could not."""
+
+import pytest
+
+from lakehouse.errors.views import ViewError
+from lakehouse.views.view_text import Origin, OutputColumn, ViewText
+from lakehouse.writes.view import View
+
+TABLES = {"orders": {"id": "int", "customer": "int", "amount": "int"}, "customers": {"id": "int", "city": "string"}}
+CITIES = "SELECT city, count(*) AS orders FROM orders o JOIN customers c ON o.customer = c.id GROUP BY city"
+
+
+def test_a_view_is_followed_by_its_group():
+    checked = View(CITIES).check(TABLES)
+    assert (checked.columns, checked.key, checked.touch.columns) == (("city", "orders"), ("city",), ("city",))
+    assert checked.plan.touch == ("city",)
+    assert checked.plan.read_whole == ()
+
+
+def test_the_key_follows_from_the_keys_of_the_tables():
+    query = "SELECT o.id, c.city FROM orders o JOIN customers c ON o.customer = c.id"
+    assert View(query).check(TABLES).key is None
+    assert View(query).check(TABLES, {"orders": ("id",), "customers": ("id",)}).key == ("id",)
+
+
+def test_other_touch_columns_and_arguments_are_taken():
+    checked = View(CITIES + " HAVING count(*) > :least", args={"least": 1}, touch="city").check(TABLES)
+    assert checked.touch.columns == ("city",)
+
+
+def test_a_list_of_columns_names_the_columns_of_the_result():
+    text = ViewText(CITIES, columns=(OutputColumn("place"), OutputColumn("number", "INT")))
+    checked = View(text).check(TABLES)
+    assert (checked.columns, checked.key, checked.touch.columns) == (("place", "number"), ("place",), ("place",))
+
+
+@pytest.mark.parametrize(
+    ("view", "code"),
+    [
+        (View("SELECT town FROM customers"), "VIEW_UNKNOWN_COLUMN"),
+        (View("SELECT a FROM nowhere"), "VIEW_UNKNOWN_TABLE"),
+        (View("SELECT id FROM orders LIMIT 1"), "VIEW_LIMIT"),
+        (View("SELECT id FROM orders WHERE id > :id"), "VIEW_PARAMETER"),
+        (View(ViewText("SELECT id FROM orders", columns=(OutputColumn("a"), OutputColumn("b")))), "VIEW_COLUMN_LIST"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_text_of_which_no_view_can_be_kept_is_refused(view: View, code: str):
+    with pytest.raises(ViewError) as refused:
+        view.check(TABLES)
+    assert refused.value.code == code
+
+
+def test_a_refusal_has_the_place_in_the_file():
+    text = ViewText("SELECT id,\n  town FROM customers", origin=Origin("sql/a.sql", 7, 4))
+    with pytest.raises(ViewError, match=r"sql/a.sql: .*line 8, column 3: town"):
+        View(text).check(TABLES)

@@ -1,0 +1,226 @@
+"""A `View` in a run: what is computed and why, what is refused, and what its inputs mean."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from lakehouse import Changes, Read, Table, View
+from lakehouse.commit.outcome import Committed, Unchanged
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.errors import BrokenPromiseError
+from lakehouse.errors.views import ViewError
+from lakehouse.read.changes import read_of
+from lakehouse.spark.driver_rows import bag_difference, is_empty
+from lakehouse.views.view_text import OutputColumn, ViewText
+from tests.support.lake import Lake
+from tests.support.model import DIM, SRC
+from tests.support.slow import slow
+from tests.support.views import Kept, Shop, asset_of
+
+TOTALS = "SELECT k, count(*) AS n, sum(v) AS v FROM src GROUP BY k"
+
+
+def totals(src: Changes) -> View:
+    return View(TOTALS)
+
+
+def fill(lake: Lake, groups: int = 8) -> None:
+    """Groups of three rows each, one of them with the key NULL."""
+    lake.create("src", [(i, None if i % groups == 0 else f"g{i % groups}", i) for i in range(3 * groups)], SRC)
+
+
+def sums(lake: Lake) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in lake.sql(TOTALS.replace("src", "{src}"))), key=repr)
+
+
+def test_null_is_a_key_and_a_key_that_follows_from_the_text_need_not_be_declared(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals)
+    lake.sql("UPDATE {src} SET v = 100 WHERE id = 0")
+    lake.sql("UPDATE {src} SET k = NULL WHERE id = 1")
+    outcome = lake.materialize(totals)
+    assert lake.rows("totals") == sums(lake)
+    assert lake.said[-1] == "totals computes the rows of touched keys (k)."
+    assert isinstance(outcome, Committed) and outcome.commit.rows.images == 4
+    lake.sql("DELETE FROM {src} WHERE k IS NULL")
+    lake.materialize(totals)
+    assert lake.rows("totals") == sums(lake)
+
+
+def test_everything_is_computed_at_first_under_new_code_and_where_most_keys_are_touched(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, code_version="1")
+    lake.insert("src", [(99, "g1", 1)])
+    lake.materialize(totals, code_version="2")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id < 6")
+    lake.materialize(totals, code_version="2")
+    first, new_code, most = lake.said
+    assert first == "totals computes all rows, because there is no table yet."
+    assert new_code.startswith("totals computes all rows, because the asset's code version is now 2")
+    assert most == "totals computes all rows, because 6 keys of 8 rows are touched."
+    assert lake.rows("totals") == sums(lake)
+
+
+def test_changes_that_reach_no_row_move_the_position_alone(lake: Lake) -> None:
+    def filtered(src: Changes) -> View:
+        return View("SELECT id, v FROM src WHERE v < 1000")
+
+    fill(lake)
+    lake.materialize(filtered, Table(key="id"))
+    lake.sql("UPDATE {src} SET k = 'other' WHERE id = 3")
+    lake.insert("src", [(1000, "g1", 5000)])
+    outcome = lake.materialize(filtered, Table(key="id"))
+    assert isinstance(outcome, Committed) and outcome.commit.is_quiet
+    assert isinstance(lake.materialize(filtered, Table(key="id")), Unchanged)
+
+
+def test_a_step_without_changes_starts_no_spark(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, Table(key="k"))
+    without = replace(lake, spark=object())  # which nobody can ask anything
+    step = without.begin(totals, Table(key="k"))
+    without.read(step, totals)
+    assert step.nothing_to_do(overwrites=False) is not None
+    assert step.nothing_to_write(View(TOTALS)) is not None
+
+
+def test_a_table_without_a_key_is_replaced_if_a_row_that_counts_moved(lake: Lake) -> None:
+    def one_row(src: Changes) -> View:
+        return View("SELECT count(*) AS n, max(v) AS top FROM src WHERE k IS NOT NULL")
+
+    fill(lake)
+    lake.materialize(one_row)
+    lake.insert("src", [(1000, None, 5000)])
+    assert lake.materialize(one_row).commit.is_quiet  # type: ignore[union-attr]
+    assert lake.rows("one_row") == [(21, 23)]
+    lake.insert("src", [(1001, "x", 5000)])
+    lake.materialize(one_row)
+    assert lake.rows("one_row") == [(22, 5000)]
+
+
+def test_a_snapshot_is_read_as_of_the_run_and_not_followed(lake: Lake) -> None:
+    def named(src: Changes, dim: DataFrame) -> View:
+        return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")
+
+    lake.create("src", [(i, "ab"[i % 2], i) for i in range(6)], SRC)
+    lake.create("dim", [("a", "A", 1), ("b", "B", 1)], DIM)
+    lake.materialize(named, Table(key="id"))
+    lake.sql("UPDATE {dim} SET name = 'new'")
+    assert isinstance(lake.materialize(named, Table(key="id")), Unchanged)
+    lake.sql("UPDATE {src} SET k = 'b' WHERE id = 0")
+    lake.materialize(named, Table(key="id"))
+    assert lake.rows("named") == [(0, "new"), (1, "B"), (2, "A"), (3, "B"), (4, "A"), (5, "B")]
+
+
+def test_only_snapshots_are_computed_whole_in_each_run(lake: Lake) -> None:
+    def copied(src: DataFrame) -> View:
+        return View("SELECT id, v FROM src WHERE v >= :least", args={"least": 2})
+
+    fill(lake, 2)
+    lake.materialize(copied, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 7 WHERE id = 5")
+    lake.materialize(copied, Table(key="id"))
+    assert lake.rows("copied") == [(2, 2), (3, 3), (4, 4), (5, 7)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "code", "words"),
+    [
+        ("SELECT id FROM src JOIN other USING (id)", "VIEW_UNKNOWN_TABLE", "other is no input"),
+        ("SELECT 1 AS id", "VIEW_UNUSED_INPUT", "does not name the input src"),
+        ("SELECT id, rand() AS r FROM src", "VIEW_NOT_DETERMINISTIC", "rand"),
+        ("SELECT nothing AS id FROM src", "VIEW_UNKNOWN_COLUMN", "nothing"),
+        ("SELECT id FROM src WHERE", "VIEW_SYNTAX", ""),
+    ],
+)
+def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(
+    lake: Lake, sql: str, code: str, words: str
+) -> None:
+    fill(lake, 1)
+    with pytest.raises(ViewError, match=words) as raised:
+        lake.materialize(asset_of("kept", sql, ["src"]), Table(key="id"))
+    assert raised.value.code == code
+    assert not lake.exists("kept")
+
+
+def test_declared_columns_name_by_position_cast_and_refuse_null(lake: Lake) -> None:
+    columns = (
+        OutputColumn("Group", None, required=True),
+        OutputColumn("rows", "INT"),
+        OutputColumn("total", "DECIMAL(9,1)"),
+    )
+
+    def declared(src: Changes) -> View:
+        return View(ViewText(TOTALS, columns=columns))
+
+    lake.create("src", [(i, f"g{i % 8}", i) for i in range(24)], SRC)
+    lake.materialize(declared, Table(key="Group"))
+    assert dict(lake.frame("declared").dtypes) == {"Group": "string", "rows": "int", "total": "decimal(9,1)"}
+    lake.sql("UPDATE {src} SET v = 1000 WHERE id = 3")
+    lake.materialize(declared, Table(key="Group"))
+    assert "touched keys (Group)" in lake.said[-1]
+    assert [(*row[:2], int(row[2])) for row in lake.rows("declared")] == sums(lake)
+    lake.insert("src", [(100, None, 1)])
+    with pytest.raises(BrokenPromiseError, match="NULL in column Group"):
+        lake.materialize(declared, Table(key="Group"))
+
+
+def test_a_map_is_a_value_like_any_other_unless_keys_are_computed_of_it(lake: Lake) -> None:
+    def plain(src: Changes) -> View:
+        return View("SELECT id, m FROM src")
+
+    def computed(src: Changes) -> View:
+        return View("SELECT id, m['a'] AS a FROM src WHERE m['a'] > 0")
+
+    lake.spark.sql(
+        f"CREATE TABLE {lake.ref('src').identifier} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "
+        f"AS SELECT id, map('a', id) AS m FROM VALUES (1), (2), (3), (4), (5), (6) AS t (id)"
+    )
+    for asset in (plain, computed):
+        lake.materialize(asset, Table(key="id"))
+    lake.said.clear()
+    lake.sql("UPDATE {src} SET m = map('a', -1) WHERE id = 2")
+    for asset in (plain, computed):
+        lake.materialize(asset, Table(key="id"))
+    assert lake.said[0] == "plain computes the rows of touched keys (id)."
+    assert "keys are computed of the column m of 'src', and no feed tells a map<string,int>" in lake.said[1]
+    assert {row[0]: row[1]["a"] for row in lake.rows("plain")} == {1: 1, 2: -1, 3: 3, 4: 4, 5: 5, 6: 6}
+    assert lake.rows("computed") == [(i, i) for i in (1, 3, 4, 5, 6)]
+
+
+def test_a_recompute_compares_the_query_over_what_was_read(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, Table(key="k"))
+    step = lake.begin(totals, Table(key="k"), compare="asked")
+    inputs = {
+        name: read_of(changes) for name, changes in lake.read(step, totals).items() if isinstance(changes, Changes)
+    }
+    rows, table = View(TOTALS).rows_to_compare(lake.frame("totals"), inputs)
+    assert is_empty(bag_difference(rows, table))
+    lake.sql("UPDATE {totals} SET n = 9 WHERE k = 'g1'")
+    assert not is_empty(bag_difference(*View(TOTALS).rows_to_compare(lake.frame("totals"), inputs)))
+
+
+@pytest.mark.parametrize("seed", [1, slow(2), slow(3)])
+def test_ranges_cut_at_random_come_to_the_same(lake: Lake, seed: int) -> None:
+    random = Random(seed)
+    shop = Shop(lake, random)
+    shop.open()
+    view = Kept(
+        "totals_by_city",
+        "SELECT c.city, count(*) AS n, max(o.amount) AS top FROM orders o LEFT JOIN customers c ON o.customer = c.id "
+        "GROUP BY c.city",
+        ("city",),
+    )
+    lake.materialize(view.asset, view.table)
+    for _ in range(5):
+        shop.edit()
+    for _ in range(30):
+        reads = {name: Read(max_versions=random.randint(1, 3)) for name in view.tables}
+        with in_force(Limits(whole_rows=0)):
+            if isinstance(lake.materialize(view.asset, view.table, reads=reads), Unchanged):
+                break
+    assert lake.rows(view.name) == shop.expected(view.sql)

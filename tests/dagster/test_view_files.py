@@ -95,7 +95,7 @@ def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, ins
     [
         (lambda text: text.replace("orders INT", "orders TINYINT").replace("count(*)", "count(*) + 200"), "TINYINT"),
         (lambda text: text.replace("'unknown'), count", "NULL), count").replace("'unknown')", "NULL)"), "city"),
-        (lambda text: text.replace("city STRING", "city INT"), "head declares city as INT, and the query gives STRING"),
+        (lambda text: text.replace("city STRING", "city INT"), "head declares city as int, and the query gives string"),
         (
             lambda text: text.replace("orders INT,", ""),
             "sql/cities.sql: The head declares 2 columns, and the query gives 3",

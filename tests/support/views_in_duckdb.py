@@ -69,15 +69,9 @@ class Tables:
         self.put(table, Image.GONE, [*gone, *through])
         self.put(table, Image.CAME, [*came, *through])
         for row in gone:
-<<<<<<< HEAD
-            same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in self.schemas[table])
-            self.run(f"DELETE FROM {table}__now WHERE rowid = (SELECT min(rowid) FROM {table}__now WHERE {same})", *row)
-        self.insert(table, Image.NOW, came)
-=======
             self.rows[table].remove(row)
         if gone or came:
             self.fill(table, [*self.rows[table], *came])
->>>>>>> vplan
 
     def changed(self) -> set[str]:
         """The tables that have changed since the last round."""

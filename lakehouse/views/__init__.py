@@ -2,6 +2,5 @@
 
 In: SQL text, the columns of its tables. Out: a plan as values; then touched keys and rows.
 Law: every row in which the result differs has touched keys, and the rows of touched keys are those of the whole result.
-Read: reading, algebra, functions, printing; plan, touched_plan, deltas, hops, join_tree, supersets, exact_rows;
-rows_plan, restrictions; planning, limits, relations, equalities; touch, adding.
+Read: reading, algebra, functions, printing; plan, touched_plan, rows_plan, equalities; touch, adding.
 """

@@ -8,7 +8,7 @@ from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, substituted
 from lakehouse.views.printing import is_printable
-from lakehouse.views.relations import printed
+from lakehouse.views.steps.relations import print_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ def _value(
             raise _NotAddedError(f"{aggregate.sql('spark')} counts several expressions.")
         if isinstance(argument, exp.Star | exp.Literal):
             return None
-        found = exp.Is(this=substituted(argument, rows), expression=exp.null())
-        return exp.Case().when(found, exp.Literal.number(0)).else_(exp.Literal.number(1))
+        is_null = exp.Is(this=substituted(argument, rows), expression=exp.null())
+        return exp.Case().when(is_null, exp.Literal.number(0)).else_(exp.Literal.number(1))
     if not _is_exact(query, argument):
         raise _NotAddedError(f"{aggregate.sql('spark')} may be a sum of something else than whole numbers or decimals.")
     if not is_zero_of_none and not _is_never_null(argument):
@@ -169,4 +169,4 @@ def _sql(expression: Expression) -> str:
     """The SQL of an expression over the table's own columns."""
     if not is_printable(expression):
         raise _NotAddedError(f"{expression.sql('spark')} is not written again.")
-    return printed(expression)
+    return print_sql(expression)

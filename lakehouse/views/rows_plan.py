@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Place, Query, Scan, column
-from lakehouse.views.limits import Limit, rows_of
 from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, Sql, TouchedPlan
-from lakehouse.views.planning import Facts, scans_of
-from lakehouse.views.relations import text
-from lakehouse.views.restrictions import Restrictions
+from lakehouse.views.steps.key_limits import KeyLimit, rows_of
+from lakehouse.views.steps.planning import QueryFacts, scans_of
+from lakehouse.views.steps.relations import text
+from lakehouse.views.steps.restrictions import Restrictions
 from lakehouse.views.touched_plan import Readings, touch_columns
 
 
@@ -22,10 +22,10 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
         small: The tables that are read whole instead of by keys.
     """
     names = touch_columns(query, plan.touch)
-    planning = Readings(Facts.of(query, (), small), "needed_")
+    planning = Readings(QueryFacts.of(query, (), small), "needed_")
     null_free = frozenset(own for name, own in zip(plan.touch, names, strict=True) if name in keys.null_free)
     restrictions = Restrictions(planning, (Image.NOW,), keys, null_free)
-    limit = Limit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
+    limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())
     return RowsPlan(tuple(planning.steps), _restricted_text(query, restrictions))
 

@@ -29,8 +29,8 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.equalities import Classes, equal_columns
 from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, TouchedPlan
-from lakehouse.views.planning import is_one_row
 from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touched_plan
 
 READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION = 10, 8, 5, 3

@@ -4,14 +4,14 @@ from collections.abc import Collection
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Query
-from lakehouse.views.deltas import delta
-from lakehouse.views.exact_rows import ExactRows
-from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image, TouchedPlan
-from lakehouse.views.planning import EVER, Facts, Planning
-from lakehouse.views.relations import Relation, select
-from lakehouse.views.restrictions import Restrictions
-from lakehouse.views.supersets import superset
+from lakehouse.views.steps.deltas import delta
+from lakehouse.views.steps.exact_rows import ExactRows
+from lakehouse.views.steps.key_limits import KeyLimit
+from lakehouse.views.steps.planning import EVER, Planning, QueryFacts
+from lakehouse.views.steps.relations import Relation, select
+from lakehouse.views.steps.restrictions import Restrictions
+from lakehouse.views.steps.supersets import superset
 
 
 class Readings(Planning):
@@ -21,11 +21,11 @@ class Readings(Planning):
         return delta(self, node, want)
 
     def superset(
-        self, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+        self, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
     ) -> Relation:
         return superset(self, node, want, limits, images)
 
-    def rows(self, node: Node, limits: tuple[Limit, ...], *, before: bool) -> Relation:
+    def rows(self, node: Node, limits: tuple[KeyLimit, ...], *, before: bool) -> Relation:
         restrictions = Restrictions(self, EVER)
         restrictions.limit(node, limits)
         return ExactRows(self, restrictions.any_of, before).of(node)
@@ -45,7 +45,7 @@ def touched_plan(
     Raises:
         ViewError: The query has no such column, or no step can compute it.
     """
-    planning = Readings(Facts.of(query, changed, small), "touched_")
+    planning = Readings(QueryFacts.of(query, changed, small), "touched_")
     keys = touch_columns(query, touch)
     planning.refuse_values(keys)
     rows = planning.delta(query.root, frozenset(keys))

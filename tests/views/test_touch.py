@@ -4,7 +4,7 @@ import pytest
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.adding import as_sums, why_not_added
-from lakehouse.views.plan import Image, KeyFacts, Rows, TouchedPlan
+from lakehouse.views.plan import Image, KeyFacts, Restriction, Rows, TouchedPlan
 from lakehouse.views.reading import read
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch, table_key
@@ -107,6 +107,28 @@ def test_a_use_without_limits_makes_a_table_whole():
         Rows("o", Image.NOW, ("id", "cust", "day", "amt", "st"))
     ]
     assert "".join(part for part in rows.text if isinstance(part, str)) == text.replace("FROM o", "FROM  AS `o`")
+
+
+def test_an_update_of_a_left_item_does_not_touch_the_rows_without_it():
+    """Whether it is there goes by the columns of its ON alone; what came or went is looked for in the other table."""
+    steps = plan(queries.QUERIES["left_coalesce"], "seg", changed={"c"}).steps
+    rows = [part for step in steps for part in step.sql if isinstance(part, Rows)]
+
+    assert rows == [
+        Rows("c", Image.MOVED, ("id", "seg")),
+        Rows("c", Image.MOVED, ("id",)),
+        Rows("o", Image.NOW, ("cust",), ((Restriction("touched_3", (("`cust`", "id_6"),), null_safe=False),),)),
+    ]
+
+
+def test_a_condition_of_a_left_item_that_is_not_written_again_still_counts():
+    text = """
+        SELECT o.id, t.seg FROM o
+        LEFT JOIN (SELECT id, seg, array_size(split(seg, 'x')) AS size FROM c) t ON o.cust = t.id AND t.size > 1"""
+    steps = plan(text, "seg", changed={"c"}).steps
+
+    assert Rows("c", Image.MOVED, ("id", "seg")) in [part for step in steps for part in step.sql]
+    assert "split" not in "".join(part for step in steps for part in step.sql if isinstance(part, str)).lower()
 
 
 KEYS = {"o": ("id",), "c": ("id",), "i": ("oid", "item")}

@@ -13,11 +13,11 @@ from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import Join, column, columns, columns_in, substituted
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
-from lakehouse.views.join_tree import Condition, JoinGraph, Tree, grow
-from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image
-from lakehouse.views.planning import Planning, can_be_written, is_one_row, label
-from lakehouse.views.relations import Relation, combine, printed, select, unite
+from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
+from lakehouse.views.steps.key_limits import KeyLimit
+from lakehouse.views.steps.planning import EVER, Planning, can_be_written, is_one_row, label
+from lakehouse.views.steps.relations import Relation, combine, print_sql, select, unite
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -26,11 +26,12 @@ class Entry:
 
     Args:
         rows: The rows, by the columns that are needed.
-        are_changes: Whether the rows came or went, so that a LEFT item may be missing where it was there before.
+        presence: Of changed rows, those that came or went if the item had no other columns than these: where a LEFT
+            item may be missing now, or was missing before. None of rows that did not change.
     """
 
     rows: Callable[[frozenset[str]], Relation | None]
-    are_changes: bool = True
+    presence: Callable[[frozenset[str]], Relation | None] | None = None
 
 
 class Match(Enum):
@@ -76,10 +77,10 @@ def _of_left_item(
     planning: Planning, graph: JoinGraph, item: int, entry: Entry, want: frozenset[str]
 ) -> list[Relation] | None:
     """Wanted values that a change of a LEFT item says by itself: its own, NULL, and what its ON makes equal to them."""
-    if not (graph.is_left(item) and entry.are_changes):
+    if not graph.is_left(item) or entry.presence is None:
         return None
-    of_item, classes = graph.columns[item], graph.classes
-    equal = on_equalities(graph.join.items[item].on, of_item, planning.facts.query.types)
+    of_item, classes, on = graph.columns[item], graph.classes, graph.join.items[item].on
+    equal = on_equalities(on, of_item, planning.facts.query.types)
     values: dict[str, str] = {}
     for name in want:
         others = [own for other, own in sorted(equal.items()) if classes.of(other) == classes.of(name)]
@@ -88,14 +89,27 @@ def _of_left_item(
             return None
         values[name] = value
     local = [each.expression for each in graph.local(item) if each.on == item]
-    rows = entry.rows(columns_in(*local).union(values.values()))
-    if rows is None:
-        return []
-    rows = select(rows, rows.columns, [printed(each) for each in local])
-    of_others = {name: value for name, value in values.items() if name not in of_item}
+    conditions = [print_sql(each) for each in local]
+    results: list[Relation] = []
+    if (rows := entry.rows(columns_in(*local).union(values.values()))) is not None:
+        results.append(select(select(rows, rows.columns, conditions), want, computed=values))
     nulls = {name: planning.facts.null(name) for name in values if name in of_item}
-    variants = [values, {**of_others, **nulls}] if nulls else [values]
-    return [select(rows, want, computed=each) for each in variants]
+    if nulls and (rows := entry.presence(columns_in(*on) & of_item)) is not None:
+        partners = _with_partner(planning, graph, item, select(rows, rows.columns, conditions))
+        results.append(select(partners, want, computed=values | nulls))
+    return results
+
+
+def _with_partner(planning: Planning, graph: JoinGraph, item: int, rows: Relation) -> Relation:
+    """Those rows of a LEFT item that a row of another item matches by its ON; all rows if no equality links one."""
+    for other in graph.neighbours(item):
+        conditions = [each.expression for each in graph.between(item, other) if each.on == item]
+        if list(key_pairs(conditions, graph.columns[other], rows.columns)):
+            given, limits = _limit_by(planning, graph, rows, conditions, item, other)
+            need = columns_in(*conditions) & graph.columns[other]
+            partners = planning.superset(graph.join.items[other].node, need, limits, EVER)
+            return combine(given, partners, [print_sql(each) for each in conditions])
+    return rows
 
 
 class _Walk:
@@ -127,10 +141,10 @@ class _Walk:
 
     def _linking(self, item: int, *, on: bool) -> frozenset[str]:
         """The item's columns in these conditions: in those of its own ON, or in all others."""
-        mine = (each.expression for each in self._conditions(item) if (each.on == item) == on)
-        return columns_in(*mine) & self._graph.columns[item]
+        conditions = (each.expression for each in self._conditions(item) if (each.on == item) == on)
+        return columns_in(*conditions) & self._graph.columns[item]
 
-    def _needed(self, item: int) -> frozenset[str]:
+    def _needed_columns(self, item: int) -> frozenset[str]:
         """The columns of an item that its rows must have."""
         provided = self._tree.provides.get(item, {}).values()
         return self._linking(item, on=True) | self._linking(item, on=False) | set(provided)
@@ -155,38 +169,40 @@ class _Walk:
         """The changed rows of an item and those behind it, with all wanted columns that these provide."""
         arrivals = self._own(item)
         for child in self._tree.children(item):
-            has = frozenset({child} if self._tree.wanted(child) else ())
+            has = frozenset({child} if self._tree.wanted_columns(child) else ())
             for message in self._messages(child, item):
                 arrivals += [
                     _Arrival(each.relation, each.match, has) for each in self._hop(message, child, item, goes_on=False)
                 ]
         for child in self._tree.children(item):
-            if self._tree.wanted(child):
-                lacking = _united([each for each in arrivals if child not in each.has])
+            if self._tree.wanted_columns(child):
+                lacking = _unite_arrivals([each for each in arrivals if child not in each.has])
                 arrivals = [each for each in arrivals if child in each.has]
                 for each in lacking:
                     arrivals += [_Arrival(r, each.match, each.has | {child}) for r in self._fetch(each, item, child)]
-        return _united([_Arrival(each.relation, each.match) for each in arrivals])
+        return _unite_arrivals([_Arrival(each.relation, each.match) for each in arrivals])
 
     def _own(self, item: int) -> list[_Arrival]:
         """The rows from which the way starts, if it starts here."""
         if (entry := self._entries.get(item)) is None:
             return []
         graph, node = self._graph, self._graph.join.items[item].node
-        may_be_missing = entry.are_changes and graph.is_left(item)
         local = graph.local(item)
-        need = self._needed(item) | columns_in(*(each.expression for each in local))
-        if entry.are_changes and is_one_row(node) and can_be_written(node):
+        need = self._needed_columns(item) | columns_in(*(each.expression for each in local))
+        if entry.presence is not None and is_one_row(node) and can_be_written(node):
             need |= columns(node) & self._planning.facts.used
         rows = entry.rows(need)
         if rows is None:
             return []
-        of_on = select(rows, rows.columns, _printed(each for each in local if each.on is not None))
-        there = select(of_on, rows.columns, _printed(each for each in local if each.on is None))
-        arrivals = [_Arrival(self._said_at(item, there, ()), Match.FOUND)]
-        refused = any(rejects_null(each.expression, graph.columns[item]) for each in local if each.on is None)
-        if may_be_missing and not refused and graph.mentions(item, self._want):
-            arrivals.append(_Arrival(self._said_at(item, of_on, (), is_null=True), Match.FOUND))
+        matched = select(rows, rows.columns, _print_all(local))
+        arrivals = [_Arrival(self._said_at(item, matched, ()), Match.FOUND)]
+        refuses = any(rejects_null(each.expression, graph.columns[item]) for each in local if each.on is None)
+        if entry.presence is None or not graph.is_left(item) or refuses or not graph.mentions(item, self._want):
+            return arrivals
+        of_on = columns_in(*graph.join.items[item].on) & graph.columns[item]
+        if (present := entry.presence(of_on)) is not None:
+            present = select(present, present.columns, _print_all(each for each in local if each.on is not None))
+            arrivals.append(_Arrival(self._said_at(item, present, (), is_null=True), Match.FOUND))
         return arrivals
 
     def _messages(self, child: int, item: int) -> list[_Arrival]:
@@ -194,26 +210,26 @@ class _Walk:
         between = self._graph.between(child, item)
         of_on = columns_in(*(each.expression for each in between if each.on == child)) & self._graph.columns[child]
         others = columns_in(*(each.expression for each in between if each.on != child)) & self._graph.columns[child]
-        carried = {*map(_at, self._tree.wanted(child)), *others}
+        carried = {*map(_at, self._tree.wanted_columns(child)), *others}
         messages: list[_Arrival] = []
         for each in self._complete(child):
             if each.match is Match.MISSING and of_on:
                 messages.append(_Arrival(select(each.relation, carried), Match.MISSING))
             else:
                 messages.append(_Arrival(select(each.relation, {*carried, *map(_of_on, of_on)}), Match.FOUND))
-        return _united(messages)
+        return _unite_arrivals(messages)
 
     def _fetch(self, arrival: _Arrival, item: int, child: int) -> list[Relation]:
         """Rows with the wanted columns of a child and of those behind it."""
         arrivals = self._hop(arrival, item, child, goes_on=True)
         for further in self._tree.children(child):
-            if self._tree.wanted(further):
+            if self._tree.wanted_columns(further):
                 arrivals = [
                     _Arrival(relation, each.match)
-                    for each in _united(arrivals)
+                    for each in _unite_arrivals(arrivals)
                     for relation in self._fetch(each, child, further)
                 ]
-        carried = {*arrival.relation.columns, *map(_at, self._tree.wanted(child))}
+        carried = {*arrival.relation.columns, *map(_at, self._tree.wanted_columns(child))}
         return [select(each.relation, carried) for each in arrivals]
 
     def _hop(self, arrival: _Arrival, source: int, item: int, *, goes_on: bool) -> list[_Arrival]:
@@ -227,12 +243,14 @@ class _Walk:
         ]
         given = arrival.relation
         carried = given.columns if goes_on else tuple(c for c in given.columns if c in {*map(_at, self._want)})
-        given, limits = self._keys(given, [each for each, _ in conditions], source, item)
+        given, limits = _limit_by(planning, graph, given, [each for each, _ in conditions], source, item)
         local = graph.local(item)
-        need = self._needed(item) | columns_in(*(each.expression for each in local), *(each for each, _ in conditions))
+        need = self._needed_columns(item) | columns_in(
+            *(each.expression for each in local), *(each for each, _ in conditions)
+        )
         rows = planning.superset(node, need & graph.columns[item], limits, self._images)
-        rows = select(rows, rows.columns, _printed(local))
-        joined = combine(given, rows, [printed(each) for each, _ in conditions])
+        rows = select(rows, rows.columns, _print_all(local))
+        joined = combine(given, rows, [print_sql(each) for each, _ in conditions])
         arrivals = [_Arrival(self._said_at(item, joined, carried), Match.FOUND)]
         if graph.is_left(item):
             of_where = [
@@ -241,7 +259,7 @@ class _Walk:
             ]
             if not any(rejects_null(each, graph.columns[item]) for each in of_where):
                 nulls: dict[str, Expression] = {name: exp.null() for name in graph.columns[item]}
-                lacking = select(given, carried, [printed(substituted(each, nulls)) for each in of_where])
+                lacking = select(given, carried, [print_sql(substituted(each, nulls)) for each in of_where])
                 computed = {name: planning.facts.null(name) for name in self._linking(item, on=False)}
                 for name, own in self._tree.provides.get(item, {}).items():
                     computed[_at(name)] = planning.facts.null(own)
@@ -249,26 +267,27 @@ class _Walk:
                 arrivals.append(_Arrival(missing, Match.MISSING))
         return arrivals
 
-    def _keys(
-        self, given: Relation, conditions: list[Expression], source: int, item: int
-    ) -> tuple[Relation, tuple[Limit, ...]]:
-        """Rows as a step whose keys limit the next item, unless that is small or nothing links them."""
-        node = self._graph.join.items[item].node
-        pairs = list(key_pairs(conditions, self._graph.columns[item], given.columns))
-        if self._planning.facts.is_small(node):
-            return given, ()
-        if not pairs:
-            self._planning.say_read_whole(node, f"no equality links it to {label(self._graph.join.items[source].node)}")
-            return given, ()
-        given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
-        computed = {f"key__{k}": printed(expression) for k, expression in given_keys.items()}
-        why = f"on the way from {label(self._graph.join.items[source].node)} to {label(node)}"
-        step, name = self._planning.step(select(given, {*given.columns, *computed}, computed=computed), why)
-        keys = tuple((one.sought, f"key__{k}" if k in given_keys else one.given.name) for k, one in enumerate(pairs))
-        return select(step, given.columns), (Limit(name, keys, any(one.null_safe for one in pairs)),)
+
+def _limit_by(
+    planning: Planning, graph: JoinGraph, given: Relation, conditions: list[Expression], source: int, item: int
+) -> tuple[Relation, tuple[KeyLimit, ...]]:
+    """Rows as a step whose keys limit the next item, unless that is small or nothing links them."""
+    node, before = graph.join.items[item].node, graph.join.items[source].node
+    pairs = list(key_pairs(conditions, graph.columns[item], given.columns))
+    if planning.facts.is_small(node):
+        return given, ()
+    if not pairs:
+        planning.say_read_whole(node, f"no equality links it to {label(before)}")
+        return given, ()
+    given_keys = {k: one.given for k, one in enumerate(pairs) if not isinstance(one.given, exp.Column)}
+    computed = {f"key__{k}": print_sql(expression) for k, expression in given_keys.items()}
+    why = f"on the way from {label(before)} to {label(node)}"
+    step, name = planning.step(select(given, {*given.columns, *computed}, computed=computed), why)
+    keys = tuple((one.sought, f"key__{k}" if k in given_keys else one.given.name) for k, one in enumerate(pairs))
+    return select(step, given.columns), (KeyLimit(name, keys, any(one.null_safe for one in pairs)),)
 
 
-def _united(arrivals: list[_Arrival]) -> list[_Arrival]:
+def _unite_arrivals(arrivals: list[_Arrival]) -> list[_Arrival]:
     """Arrivals of the same columns as one."""
     same: dict[tuple[tuple[str, ...], Match, frozenset[int]], list[Relation]] = {}
     for each in arrivals:
@@ -280,8 +299,8 @@ def _united(arrivals: list[_Arrival]) -> list[_Arrival]:
     ]
 
 
-def _printed(conditions: Iterable[Condition]) -> list[str]:
-    return [printed(each.expression) for each in conditions]
+def _print_all(conditions: Iterable[Condition]) -> list[str]:
+    return [print_sql(each.expression) for each in conditions]
 
 
 def _at(name: str) -> str:

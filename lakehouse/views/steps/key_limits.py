@@ -9,13 +9,13 @@ from sqlglot.expressions.core import Expression
 from lakehouse.views.algebra import Join, Scan, Side, column, columns, columns_in, substituted
 from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
 from lakehouse.views.plan import Found, Image, Restriction, Rows, Sql
-from lakehouse.views.relations import printed, replaced, text
+from lakehouse.views.steps.relations import print_sql, replace_columns, text
 
 _SOUGHT = "sought__"
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class KeyLimit:
     """The condition that values of a row are among the keys of a step.
 
     Args:
@@ -33,28 +33,28 @@ class Limit:
         """The columns of the node that are limited."""
         return columns_in(*(expression for expression, _ in self.pairs))
 
-    def over(self, columns: Collection[str]) -> "Limit | None":
+    def over(self, columns: Collection[str]) -> "KeyLimit | None":
         """What the limit says of rows that have no columns but these; None if nothing."""
         pairs = [(e, key) for e, key in self.pairs if columns_in(e) and columns_in(e) <= set(columns)]
-        return Limit(self.step, tuple(pairs), self.null_safe) if pairs else None
+        return KeyLimit(self.step, tuple(pairs), self.null_safe) if pairs else None
 
 
-def limits_over(limits: Iterable[Limit], columns: Collection[str]) -> tuple[Limit, ...]:
+def limits_over(limits: Iterable[KeyLimit], columns: Collection[str]) -> tuple[KeyLimit, ...]:
     """What limits say of rows that have no columns but these."""
     return tuple(part for limit in limits if (part := limit.over(columns)) is not None)
 
 
-def through(limits: tuple[Limit, ...], by: Mapping[str, Expression]) -> tuple[Limit, ...]:
+def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple[KeyLimit, ...]:
     """Limits with expressions in the place of columns; some may have no column left."""
     return tuple(
-        Limit(limit.step, tuple((substituted(e, by), key) for e, key in limit.pairs), limit.null_safe)
+        KeyLimit(limit.step, tuple((substituted(e, by), key) for e, key in limit.pairs), limit.null_safe)
         for limit in limits
     )
 
 
 def of_join_item(
-    join: Join, index: int, limit: Limit, types: Mapping[str, str], null_free: frozenset[str] = frozenset()
-) -> Limit | None:
+    join: Join, index: int, limit: KeyLimit, types: Mapping[str, str], null_free: frozenset[str] = frozenset()
+) -> KeyLimit | None:
     """What a limit of a join's rows says of the rows of one item: by columns that are equal in all rows of the join.
 
     A LEFT item is limited through its ON alone, or by its own columns if no key is NULL.
@@ -75,19 +75,19 @@ def of_join_item(
                 names[name] = name if is_plain else None
             else:
                 names[name] = of_on.get(classes.of(name))
-        known = {name: column(one) for name, one in names.items() if one is not None}
-        if known and len(known) == len(names):
-            pairs.append((substituted(expression, known), key))
-    return Limit(limit.step, tuple(pairs), limit.null_safe) if pairs else None
+        equal = {name: column(one) for name, one in names.items() if one is not None}
+        if equal and len(equal) == len(names):
+            pairs.append((substituted(expression, equal), key))
+    return KeyLimit(limit.step, tuple(pairs), limit.null_safe) if pairs else None
 
 
-def holds(limit: Limit) -> Sql:
+def holds(limit: KeyLimit) -> Sql:
     """The SQL condition that a row has one of the keys; of a limit without columns: that there is a key."""
     if not limit.pairs:
         return text("EXISTS (SELECT 1 FROM ", (Found(limit.step),), ")")
     keys = ", ".join(f"{key} AS {_SOUGHT}{k}" for k, (_, key) in enumerate(limit.pairs))
     sign = "IS NOT DISTINCT FROM" if limit.null_safe else "="
-    equal = " AND ".join(f"({printed(e)}) {sign} {_SOUGHT}{k}" for k, (e, _) in enumerate(limit.pairs))
+    equal = " AND ".join(f"({print_sql(e)}) {sign} {_SOUGHT}{k}" for k, (e, _) in enumerate(limit.pairs))
     return text(f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM ", (Found(limit.step),), f") WHERE {equal})")
 
 
@@ -96,7 +96,7 @@ def flag(step: str) -> Sql:
     return text("EXISTS (SELECT 1 FROM ", (Found(step),), ")")
 
 
-def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[Limit, ...]]) -> Rows:
+def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> Rows:
     """The place of an occurrence's rows, with limits said of the table's own columns."""
     own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
     alternatives = dict.fromkeys(tuple(_restriction(limit, own) for limit in limits) for limits in any_of)
@@ -104,7 +104,7 @@ def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tup
     return Rows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
 
 
-def _restriction(limit: Limit, own: dict[str, exp.Column]) -> Restriction:
+def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction:
     """A limit as a restriction of a table's own columns."""
-    renamed = ((replaced(e, own), key) for e, key in limit.pairs)
-    return Restriction(limit.step, tuple((printed(e), key) for e, key in renamed), limit.null_safe)
+    renamed = ((replace_columns(e, own), key) for e, key in limit.pairs)
+    return Restriction(limit.step, tuple((print_sql(e), key) for e, key in renamed), limit.null_safe)

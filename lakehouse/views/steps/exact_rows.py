@@ -26,11 +26,11 @@ from lakehouse.views.algebra import (
     Side,
     Windows,
 )
-from lakehouse.views.limits import Limit
 from lakehouse.views.plan import Image, Sql
-from lakehouse.views.planning import Planning
-from lakehouse.views.relations import NOTHING, Relation, printed, replaced, select, separate, text, where
-from lakehouse.views.supersets import computed, generated
+from lakehouse.views.steps.key_limits import KeyLimit
+from lakehouse.views.steps.planning import Planning
+from lakehouse.views.steps.relations import NOTHING, Relation, print_sql, replace_columns, select, separate, text, where
+from lakehouse.views.steps.supersets import compute_columns, generate_columns
 
 _MARK = "\0"
 """No expression has this character: between two of them stands the name of a mark."""
@@ -47,7 +47,7 @@ class ExactRows:
     """
 
     planning: Planning
-    limits: Mapping[int, tuple[tuple[Limit, ...], ...]]
+    limits: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]
     before: bool
 
     def of(self, node: Node) -> Relation:
@@ -57,10 +57,10 @@ class ExactRows:
                 return self._of_scan(node)
             case Extend():
                 rows = self.of(node.node)
-                return computed(node, frozenset((*rows.columns, *node.new)), rows)
+                return compute_columns(node, frozenset((*rows.columns, *node.new)), rows)
             case Generate():
                 rows = self.of(node.node)
-                return generated(node, frozenset((*rows.columns, *node.new)), rows)
+                return generate_columns(node, frozenset((*rows.columns, *node.new)), rows)
             case Filter():
                 return self._of_filter(node)
             case Mark():
@@ -68,19 +68,21 @@ class ExactRows:
                 return _with_sql(base, marks)
             case Aggregation():
                 rows = self.of(node.node)
-                listed = [*node.groups, *(f"{printed(e)} AS {name}" for name, e in node.aggregates.items())]
+                listed = [*node.groups, *(f"{print_sql(e)} AS {name}" for name, e in node.aggregates.items())]
                 by = f" GROUP BY {', '.join(node.groups)}" if node.groups else ""
                 sql = text(f"SELECT {', '.join(listed)} FROM ", rows, by)
                 return Relation(sql, (*node.groups, *node.aggregates))
             case Windows():
                 rows = self.of(node.node)
-                windows = {name: (printed(e),) for name, e in node.windows.items()}
+                windows = {name: (print_sql(e),) for name, e in node.windows.items()}
                 return _with_sql(rows, windows)
             case SetOperation():
                 return self._of_branches(node)
             case FullJoin():
                 left, right = self.of(node.left), self.of(node.right)
-                sql = text(f"SELECT {_listed(left, right)} FROM ", left, " FULL JOIN ", right, " ON ", _all_of(node.on))
+                sql = text(
+                    f"SELECT {_names_of(left, right)} FROM ", left, " FULL JOIN ", right, " ON ", _all_of(node.on)
+                )
                 return Relation(sql, (*left.columns, *right.columns))
             case Join():
                 return self._of_join(node)
@@ -93,19 +95,19 @@ class ExactRows:
         now = self.planning.scan(scan, used, Image.NOW, any_of)
         if not self.before or scan.table not in self.planning.facts.changed:
             return now
-        gone, came = (self.planning.scan(scan, used, image, any_of) for image in (Image.GONE, Image.CAME))
+        rows_gone, rows_came = (self.planning.scan(scan, used, image, any_of) for image in (Image.GONE, Image.CAME))
         listed = ", ".join(now.columns) or "one_"
-        sql = text(f"SELECT {listed} FROM ((", now, " UNION ALL ", gone, ") EXCEPT ALL ", came, ")")
+        sql = text(f"SELECT {listed} FROM ((", now, " UNION ALL ", rows_gone, ") EXCEPT ALL ", rows_came, ")")
         return Relation(sql, now.columns)
 
     def _of_filter(self, node: Filter) -> Relation:
         """EXISTS and IN are written where conditions have them: NOT IN is more than the negation of a value."""
         if not isinstance(node.node, Mark):
             rows = self.of(node.node)
-            return select(rows, rows.columns, [printed(each) for each in node.where])
+            return select(rows, rows.columns, [print_sql(each) for each in node.where])
         base, marks = self._marks(node.node)
         shown = {name: exp.Var(this=f"{_MARK}{name}{_MARK}") for name in marks}
-        conditions = [_with_marks(printed(replaced(each, shown)), marks) for each in node.where]
+        conditions = [_with_marks(print_sql(replace_columns(each, shown)), marks) for each in node.where]
         return select(base, base.columns, conditions)
 
     def _marks(self, node: Mark) -> tuple[Relation, dict[str, Sql]]:
@@ -115,13 +117,13 @@ class ExactRows:
         else:
             base, marks = self.of(node.node), {}
         sub = self.of(node.sub)
-        conditions = [printed(each) for each in node.on]
+        conditions = [print_sql(each) for each in node.on]
         if not node.sought:
             return base, {**marks, node.value: text("EXISTS (SELECT 1 FROM ", sub, where(conditions), ")")}
-        sought = ", ".join(map(printed, node.sought))
+        sought = ", ".join(map(print_sql, node.sought))
         sought = f"({sought})" if len(node.sought) > 1 else sought
-        asked = text(f"SELECT {', '.join(node.among)} FROM ", sub, where(conditions))
-        return base, {**marks, node.value: text(f"({sought} IN (", asked, "))")}
+        values = text(f"SELECT {', '.join(node.among)} FROM ", sub, where(conditions))
+        return base, {**marks, node.value: text(f"({sought} IN (", values, "))")}
 
     def _of_branches(self, node: SetOperation) -> Relation:
         """UNION ALL of the columns in use; of the others every column says whether two rows are equal."""
@@ -137,14 +139,14 @@ class ExactRows:
 
     def _of_join(self, join: Join) -> Relation:
         rows = [self.of(item.node) for item in join.items]
-        sql = text(f"SELECT {_listed(*rows)} FROM ", rows[0])
+        sql = text(f"SELECT {_names_of(*rows)} FROM ", rows[0])
         for item, relation in zip(join.items[1:], rows[1:], strict=True):
             if item.side is Side.LEFT:
                 sql = text(sql, " LEFT JOIN ", relation, " ON ", _all_of(item.on))
             else:
                 sql = text(sql, " CROSS JOIN ", relation)
         names = tuple(name for relation in rows for name in relation.columns)
-        return Relation(text(sql, where([printed(each) for each in join.where])), names)
+        return Relation(text(sql, where([print_sql(each) for each in join.where])), names)
 
 
 def _with_sql(rows: Relation, values: Mapping[str, Sql]) -> Relation:
@@ -159,9 +161,9 @@ def _with_marks(sql: str, marks: Mapping[str, Sql]) -> Sql:
     return text(*(marks[part] if k % 2 else part for k, part in enumerate(sql.split(_MARK))))
 
 
-def _listed(*relations: Relation) -> str:
+def _names_of(*relations: Relation) -> str:
     return ", ".join(name for each in relations for name in each.columns) or NOTHING
 
 
 def _all_of(conditions: tuple[Expression, ...]) -> str:
-    return " AND ".join(map(printed, conditions)) or "TRUE"
+    return " AND ".join(map(print_sql, conditions)) or "TRUE"

@@ -24,17 +24,17 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.limits import Limit, rows_of
 from lakehouse.views.plan import Found, Image, Step
 from lakehouse.views.printing import is_printable
-from lakehouse.views.relations import NOTHING, Relation, text
+from lakehouse.views.steps.key_limits import KeyLimit, rows_of
+from lakehouse.views.steps.relations import NOTHING, Relation, text
 
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Facts:
+class QueryFacts:
     """What is known of a query before it is planned.
 
     Args:
@@ -55,7 +55,7 @@ class Facts:
     unprintable: frozenset[str]
 
     @classmethod
-    def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "Facts":
+    def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "QueryFacts":
         """The facts of a query, of which some tables changed."""
         below = tuple(nodes_of(query.root))
         used = columns_in(*(e for node in below for e in expressions(node)))
@@ -80,9 +80,11 @@ class Facts:
         """Whether a step may compute an expression."""
         return is_printable(expression) and not columns_in(expression) & self.unprintable
 
-    def speakable(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    def sayable(self, limits: tuple[KeyLimit, ...]) -> tuple[KeyLimit, ...]:
         """The pairs of limits that a step may compute."""
-        parts = (Limit(x.step, tuple(pair for pair in x.pairs if self.can_say(pair[0])), x.null_safe) for x in limits)
+        parts = (
+            KeyLimit(x.step, tuple(pair for pair in x.pairs if self.can_say(pair[0])), x.null_safe) for x in limits
+        )
         return tuple(limit for limit in parts if limit.pairs)
 
     def null(self, column: str) -> str:
@@ -94,13 +96,13 @@ class Facts:
 class Planning(ABC):
     """One plan in the making: its steps so far, and the three readings of a node, which need each other."""
 
-    def __init__(self, facts: Facts, prefix: str) -> None:
+    def __init__(self, facts: QueryFacts, prefix: str) -> None:
         self.facts = facts
         self.steps: list[Step] = []
         self.values_before: dict[str, None] = {}
         self.read_whole: dict[tuple[str, str], None] = {}
         self._prefix = prefix
-        self._moved_rows: dict[int, Relation] = {}
+        self._moved_rows: dict[tuple[int, frozenset[str]], Relation] = {}
 
     @abstractmethod
     def delta(self, node: Node, want: frozenset[str]) -> Relation | None:
@@ -108,12 +110,12 @@ class Planning(ABC):
 
     @abstractmethod
     def superset(
-        self, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+        self, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
     ) -> Relation:
         """A superset of the values of columns in the rows of a node, in the images, that match limits."""
 
     @abstractmethod
-    def rows(self, node: Node, limits: tuple[Limit, ...], *, before: bool) -> Relation:
+    def rows(self, node: Node, limits: tuple[KeyLimit, ...], *, before: bool) -> Relation:
         """The rows of a node, now or before, that match limits, each as often as it is there; and perhaps others."""
 
     def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
@@ -125,19 +127,21 @@ class Planning(ABC):
         )
         return Relation((f"SELECT {columns or NOTHING} FROM ", Found(name)), relation.columns), name
 
-    def scan(self, scan: Scan, columns: Iterable[str], image: Image, any_of: Iterable[tuple[Limit, ...]]) -> Relation:
+    def scan(
+        self, scan: Scan, columns: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]
+    ) -> Relation:
         """Columns of an occurrence of a table, under their unique names."""
         names = tuple(sorted(columns))
         listed = ", ".join(f"{quote(scan.names[name])} AS {name}" for name in names)
         return Relation((f"SELECT {listed or NOTHING} FROM ", rows_of(scan, names, image, any_of)), names)
 
-    def moved_rows(self, scan: Scan) -> Relation:
-        """The rows of an occurrence that changed in the columns in use: a step, made once."""
-        if id(scan) not in self._moved_rows:
-            moved = self.scan(scan, self.facts.used & set(scan.names), Image.MOVED, ())
-            why = f"rows of {label(scan)} that changed in a column in use"
-            self._moved_rows[id(scan)] = self.step(moved, why)[0]
-        return self._moved_rows[id(scan)]
+    def moved_rows(self, scan: Scan, columns: frozenset[str]) -> Relation:
+        """The rows of an occurrence that changed in some columns: a step, made once."""
+        if (id(scan), columns) not in self._moved_rows:
+            moved = self.scan(scan, columns, Image.MOVED, ())
+            names = ", ".join(sorted(scan.names[name] for name in columns))
+            self._moved_rows[id(scan), columns] = self.step(moved, f"rows of {label(scan)} that changed in {names}")[0]
+        return self._moved_rows[id(scan), columns]
 
     def say_values_before(self, node: Node, want: Iterable[str]) -> None:
         """Notes columns whose values before the change are computed as well."""

@@ -8,7 +8,7 @@ from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import Join, Side, column, columns, columns_in
 from lakehouse.views.equalities import Classes
-from lakehouse.views.planning import Facts
+from lakehouse.views.steps.planning import QueryFacts
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,7 +35,7 @@ class JoinGraph:
         without: Columns whose conditions are left out, too.
     """
 
-    def __init__(self, join: Join, facts: Facts, without: Collection[str]) -> None:
+    def __init__(self, join: Join, facts: QueryFacts, without: Collection[str]) -> None:
         self.join, self._types = join, facts.query.types
         self.columns = [columns(item.node) for item in join.items]
         self._owner = {name: k for k, names in enumerate(self.columns) for name in names}
@@ -120,9 +120,9 @@ class Tree:
         """The items whose next item this is."""
         return [child for child, parent in self.parent.items() if parent == item]
 
-    def wanted(self, item: int) -> frozenset[str]:
+    def wanted_columns(self, item: int) -> frozenset[str]:
         """The wanted columns that an item and those behind it provide."""
-        below = (self.wanted(child) for child in self.children(item))
+        below = (self.wanted_columns(child) for child in self.children(item))
         return frozenset(self.provides.get(item, {})).union(*below)
 
     def neighbours(self, item: int) -> list[int]:
@@ -130,7 +130,7 @@ class Tree:
         parent = self.parent[item]
         return [
             *([] if parent is None else [parent]),
-            *(child for child in self.children(item) if self.wanted(child)),
+            *(child for child in self.children(item) if self.wanted_columns(child)),
         ]
 
 

@@ -20,13 +20,13 @@ class Relation:
     columns: tuple[str, ...]
 
 
-def printed(expression: Expression) -> str:
+def print_sql(expression: Expression) -> str:
     """SQL of an expression that may stand beside AND: sqlglot writes no parentheses around OR by itself."""
     sql = expression.sql(dialect="spark")
     return f"({sql})" if isinstance(expression, exp.Connector | exp.Not) else sql
 
 
-def replaced(expression: Expression, by: Mapping[str, Expression]) -> Expression:
+def replace_columns(expression: Expression, by: Mapping[str, Expression]) -> Expression:
     """An expression with others in the place of columns, as they are."""
 
     def replace(node: Expression) -> Expression:

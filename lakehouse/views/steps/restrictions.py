@@ -33,11 +33,11 @@ from lakehouse.views.algebra import (
     substituted,
 )
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
-from lakehouse.views.limits import Limit, limits_over, of_join_item, through
 from lakehouse.views.plan import Image, KeyFacts
-from lakehouse.views.planning import Planning, label
-from lakehouse.views.relations import printed, select
 from lakehouse.views.sql.simplify import harden
+from lakehouse.views.steps.key_limits import KeyLimit, limits_over, of_join_item, through
+from lakehouse.views.steps.planning import Planning, label
+from lakehouse.views.steps.relations import print_sql, select
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,11 +56,13 @@ class Restrictions:
     images: tuple[Image, ...]
     keys: KeyFacts | None = None
     null_free: frozenset[str] = frozenset()
-    any_of: dict[int, tuple[tuple[Limit, ...], ...]] = field(default_factory=dict[int, tuple[tuple[Limit, ...], ...]])
+    any_of: dict[int, tuple[tuple[KeyLimit, ...], ...]] = field(
+        default_factory=dict[int, tuple[tuple[KeyLimit, ...], ...]]
+    )
 
-    def limit(self, node: Node, limits: tuple[Limit, ...]) -> None:
+    def limit(self, node: Node, limits: tuple[KeyLimit, ...]) -> None:
         """Says of each table below a node which rows are needed for those of the node that match limits."""
-        limits = self.planning.facts.speakable(limits)
+        limits = self.planning.facts.sayable(limits)
         match node:
             case Scan():
                 self.any_of[id(node)] = (*self.any_of.get(id(node), ()), limits)
@@ -87,17 +89,17 @@ class Restrictions:
             case _:
                 assert_never(node)
 
-    def _limit_partitions(self, node: Windows, limits: tuple[Limit, ...]) -> None:
+    def _limit_partitions(self, node: Windows, limits: tuple[KeyLimit, ...]) -> None:
         """All rows of the partitions that have a row within the limits."""
         direct = limits_over(limits, node.partition)
         of_rows = limits_over(limits, columns(node.node))
         if not direct and node.partition and of_rows and not self.planning.facts.unprintable & set(node.partition):
             rows = self.planning.superset(node.node, frozenset(node.partition), of_rows, self.images)
             _, step = self.planning.step(rows, f"partitions of {label(node)} that have a touched row")
-            direct = (Limit(step, tuple((column(name), name) for name in node.partition)),)
+            direct = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),)
         self.limit(node.node, direct)
 
-    def _limit_mark(self, node: Mark, limits: tuple[Limit, ...]) -> None:
+    def _limit_mark(self, node: Mark, limits: tuple[KeyLimit, ...]) -> None:
         """The rows, and of the subquery the rows that these ask for."""
         of_rows = limits_over(limits, columns(node.node))
         self.limit(node.node, of_rows)
@@ -109,36 +111,36 @@ class Restrictions:
     def _asked_by(
         self,
         node: Node,
-        limits: tuple[Limit, ...],
+        limits: tuple[KeyLimit, ...],
         pairs: Iterable[KeyPair],
         conditions: tuple[Expression, ...],
         other: Node,
-    ) -> tuple[Limit, ...]:
+    ) -> tuple[KeyLimit, ...]:
         """What the limited rows of a node ask another node for: a step of the values that equal its expressions."""
         facts = self.planning.facts
         spoken = [one for one in pairs if one.has_columns and facts.can_say(one.sought) and facts.can_say(one.given)]
         if not limits or not spoken or facts.is_small(other):
             return ()
-        keys = {f"key__{k}": printed(one.given) for k, one in enumerate(spoken)}
+        keys = {f"key__{k}": print_sql(one.given) for k, one in enumerate(spoken)}
         local = [each for each in conditions if facts.can_say(each)]
         need = columns_in(*local, *(one.given for one in spoken))
         rows = self.planning.superset(node, need, limits, self.images)
-        rows = select(rows, keys, [printed(each) for each in local], keys)
+        rows = select(rows, keys, [print_sql(each) for each in local], keys)
         _, step = self.planning.step(rows, f"which rows of {label(other)} the rows of {label(node)} need")
         of_step = tuple((one.sought, key) for one, key in zip(spoken, keys, strict=True))
-        return (Limit(step, of_step, null_safe=any(one.null_safe for one in spoken)),)
+        return (KeyLimit(step, of_step, null_safe=any(one.null_safe for one in spoken)),)
 
     # joins
 
-    def _limit_join(self, join: Join, limits: tuple[Limit, ...]) -> None:
+    def _limit_join(self, join: Join, limits: tuple[KeyLimit, ...]) -> None:
         """Rows with a LEFT item whose columns are limited: those where it is there and those where it is not, apart."""
         for k, item in enumerate(join.items):
             own = columns(item.node)
             if item.side is Side.LEFT and any(
                 columns_in(without_coalesce(join, e)) & own for limit in limits for e, _ in limit.pairs
             ):
-                found = replace(item, side=Side.INNER, on=())
-                items = tuple(found if one is item else one for one in join.items)
+                inner = replace(item, side=Side.INNER, on=())
+                items = tuple(inner if one is item else one for one in join.items)
                 parts: list[tuple[Node, frozenset[str]]] = [
                     (harden(Join(items, (*join.where, *item.on))), frozenset[str]())
                 ]
@@ -149,7 +151,7 @@ class Restrictions:
         for item, of_item in zip(join.items, self._of_items(join, limits), strict=True):
             self.limit(item.node, of_item)
 
-    def _of_items(self, join: Join, limits: tuple[Limit, ...]) -> list[tuple[Limit, ...]]:
+    def _of_items(self, join: Join, limits: tuple[KeyLimit, ...]) -> list[tuple[KeyLimit, ...]]:
         """The limits of each item: from those of the join, and then from item to item along its equalities.
 
         A value of an item that may be missing is asked for only if the equality rejects NULL: otherwise the rows
@@ -166,15 +168,15 @@ class Restrictions:
         ]
         while True:
             todo = [k for k, of_item in enumerate(of_items) if not of_item and not facts.is_small(nodes[k])]
-            asked = next((found for k in todo if (found := self._best_pairs(join, k, of_items)) is not None), None)
-            if asked is None:
+            best = next((pairs for k in todo if (pairs := self._best_pairs(join, k, of_items)) is not None), None)
+            if best is None:
                 return of_items
-            k, other, pairs = asked
+            k, other, pairs = best
             local = tuple(each for each in join.where if columns_in(each) and columns_in(each) <= columns(nodes[other]))
             of_items[k] = self._asked_by(nodes[other], of_items[other], pairs, local, nodes[k])
 
     def _best_pairs(
-        self, join: Join, index: int, of_items: list[tuple[Limit, ...]]
+        self, join: Join, index: int, of_items: list[tuple[KeyLimit, ...]]
     ) -> tuple[int, int, list[KeyPair]] | None:
         """The limited item that says most of an item without limits, and what it says."""
         item, facts = join.items[index], self.planning.facts
@@ -191,20 +193,22 @@ class Restrictions:
                 best = index, k, pairs
         return best
 
-    def _limit_full_join(self, node: FullJoin, limits: tuple[Limit, ...]) -> None:
+    def _limit_full_join(self, node: FullJoin, limits: tuple[KeyLimit, ...]) -> None:
         """Both sides by what is equal in each pair; else the pairs and the rows without a partner, apart."""
         left, right = self._of_full_join(node, limits)
         if limits and not (left and right):
             pairs = Join((Item(node.left), Item(node.right)), node.on)
             parts: list[tuple[Node, frozenset[str]]] = [(pairs, frozenset())]
             for one, other in ((node.left, node.right), (node.right, node.left)):
-                parts.append((_unmatched(one, other, node.on), columns(other)))
+                parts.append((_rows_without_partner(one, other, node.on), columns(other)))
             self._limit_parts(parts, limits)
             return
         self.limit(node.left, left)
         self.limit(node.right, right)
 
-    def _of_full_join(self, node: FullJoin, limits: tuple[Limit, ...]) -> tuple[tuple[Limit, ...], tuple[Limit, ...]]:
+    def _of_full_join(
+        self, node: FullJoin, limits: tuple[KeyLimit, ...]
+    ) -> tuple[tuple[KeyLimit, ...], tuple[KeyLimit, ...]]:
         """What limits say of both sides: by coalesce(l.k, r.k) where l.k = r.k, and by columns if no key is NULL."""
         types, of_left, of_right = self.planning.facts.query.types, columns(node.left), columns(node.right)
         equal: dict[str, str] = {}
@@ -213,19 +217,19 @@ class Restrictions:
                 one, other = pair if pair[0] in of_left else pair[::-1]
                 if one in of_left and other in of_right:
                     equal[one] = other
-        sides: tuple[list[Limit], list[Limit]] = ([], [])
+        sides: tuple[list[KeyLimit], list[KeyLimit]] = ([], [])
         for limit in limits:
             of_pairs = [_of_sides(e, equal, of_left, is_free=key in self._null_free(limit)) for e, key in limit.pairs]
             for k, side in enumerate(sides):
-                said = [(of[k], key) for of, (_, key) in zip(of_pairs, limit.pairs, strict=True)]
-                pairs = tuple((column(name), key) for name, key in said if name is not None)
+                of_side = [(of[k], key) for of, (_, key) in zip(of_pairs, limit.pairs, strict=True)]
+                pairs = tuple((column(name), key) for name, key in of_side if name is not None)
                 if pairs:
-                    side.append(Limit(limit.step, pairs, limit.null_safe))
+                    side.append(KeyLimit(limit.step, pairs, limit.null_safe))
         return tuple(sides[0]), tuple(sides[1])
 
     # parts of a node
 
-    def _limit_parts(self, parts: Iterable[tuple[Node, frozenset[str]]], limits: tuple[Limit, ...]) -> None:
+    def _limit_parts(self, parts: Iterable[tuple[Node, frozenset[str]]], limits: tuple[KeyLimit, ...]) -> None:
         """The parts of a node's rows, each with the columns that are NULL in it; parts without a key are left out."""
         for node, missing in parts:
             nulls: dict[str, Expression] = {name: exp.null() for name in missing}
@@ -233,7 +237,7 @@ class Restrictions:
             if all(self._may_hold(limit) for limit in of_part):
                 self.limit(node, limits_over(of_part, columns(node)))
 
-    def _may_hold(self, limit: Limit) -> bool:
+    def _may_hold(self, limit: KeyLimit) -> bool:
         """Whether the keys may have what a limit makes a constant."""
         constants = [(_without_null(e), key) for e, key in limit.pairs if not columns_in(e)]
         if any(isinstance(e, exp.Null) and key in self._null_free(limit) for e, key in constants):
@@ -241,9 +245,9 @@ class Restrictions:
         if self.keys is None or limit.step != self.keys.step:
             return True
         names = self._names
-        return all(self.keys.holds(names[key], printed(e)) for e, key in constants if key in names)
+        return all(self.keys.holds(names[key], print_sql(e)) for e, key in constants if key in names)
 
-    def _has_null_free_key(self, limits: tuple[Limit, ...], own: frozenset[str]) -> bool:
+    def _has_null_free_key(self, limits: tuple[KeyLimit, ...], own: frozenset[str]) -> bool:
         """Whether a column of an item is limited by keys of which none is NULL: then the item is there."""
         return any(
             isinstance(e, exp.Column) and e.name in own and key in self._null_free(limit)
@@ -251,7 +255,7 @@ class Restrictions:
             for e, key in limit.pairs
         )
 
-    def _null_free(self, limit: Limit) -> frozenset[str]:
+    def _null_free(self, limit: KeyLimit) -> frozenset[str]:
         """The columns of a limit's step that have no NULL, as far as is known."""
         return self.null_free if self.keys is not None and limit.step == self.keys.step else frozenset()
 
@@ -270,10 +274,12 @@ def _without(join: Join, index: int) -> Node:
         for one in join.items
         if one is not item
     )
-    return _unmatched(Join(others, tuple(substituted(each, nulls) for each in join.where)), item.node, item.on)
+    return _rows_without_partner(
+        Join(others, tuple(substituted(each, nulls) for each in join.where)), item.node, item.on
+    )
 
 
-def _unmatched(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:
+def _rows_without_partner(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:
     """The rows of a node that no row of another one matches."""
     return Mark(node, other, on, "unmatched__", use=MarkUse.NEGATIVE)
 

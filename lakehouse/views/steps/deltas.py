@@ -22,12 +22,20 @@ from lakehouse.views.algebra import (
     Windows,
     column,
     columns,
+    columns_in,
 )
-from lakehouse.views.hops import Entry, reach
-from lakehouse.views.limits import Limit, flag, holds
-from lakehouse.views.planning import EVER, Facts, Planning, label
-from lakehouse.views.relations import Relation, select, text, unite
-from lakehouse.views.supersets import computed, filtered, generated, generator_inputs, inputs, padded
+from lakehouse.views.steps.hops import Entry, reach
+from lakehouse.views.steps.key_limits import KeyLimit, flag, holds
+from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, label
+from lakehouse.views.steps.relations import Relation, select, text, unite
+from lakehouse.views.steps.supersets import (
+    compute_columns,
+    filter_rows,
+    generate_columns,
+    generator_inputs,
+    inputs,
+    pad,
+)
 
 
 def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
@@ -36,16 +44,16 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
         return None
     match node:
         case Scan():
-            return select(planning.moved_rows(node), want)
+            return select(planning.moved_rows(node, planning.facts.used & set(node.names)), want)
         case Extend():
             rows = planning.delta(node.node, inputs(node, want))
-            return rows and computed(node, want, rows)
+            return rows and compute_columns(node, want, rows)
         case Generate():
             rows = planning.delta(node.node, generator_inputs(node, want))
-            return rows and generated(node, want, rows)
+            return rows and generate_columns(node, want, rows)
         case Filter():
             rows = planning.delta(node.node, want)
-            return rows and filtered(planning.facts, node, rows)
+            return rows and filter_rows(planning.facts, node, rows)
         case Aggregation():
             if want <= set(node.groups):
                 return planning.delta(node.node, want)
@@ -70,24 +78,46 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
 
 
 def _entry(planning: Planning, node: Node) -> Entry:
-    return Entry(lambda need: planning.delta(node, need))
+    return Entry(lambda need: planning.delta(node, need), lambda need: _came_or_went(planning, node, need))
 
 
-def _that_change(facts: Facts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
+def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
+    """Values that a node has more or fewer of than before, if it has no other columns.
+
+    A change of another column is none here: so a row that is there before and after does not count as missing. Columns
+    that no step can compute are left out, but what they are computed of counts.
+    """
+    sayable = want - planning.facts.unprintable
+    if not planning.facts.changes(node):
+        return None
+    match node:
+        case Scan():
+            return planning.moved_rows(node, want)
+        case Extend():
+            rows = _came_or_went(planning, node.node, inputs(node, want))
+            return rows and compute_columns(node, sayable, rows)
+        case Filter(node=below, where=where) | Join(items=(Item(node=below),), where=where):
+            rows = _came_or_went(planning, below, want | columns_in(*where))
+            return rows and select(filter_rows(planning.facts, Filter(below, where), rows), sayable)
+        case _:
+            return planning.delta(node, sayable)
+
+
+def _that_change(facts: QueryFacts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
     """The entries of those items that may have changed."""
     return {k: entry for k, entry in entries.items() if facts.changes(join.items[k].node)}
 
 
 def _keys_of(
     planning: Planning, node: Aggregation | Windows, by: tuple[str, ...], why: str
-) -> tuple[str, tuple[Limit, ...]] | None:
+) -> tuple[str, tuple[KeyLimit, ...]] | None:
     """The groups or partitions with a changed row: a step, and the limit that it is."""
     planning.refuse_values(by)
     rows = planning.delta(node.node, frozenset(by))
     if rows is None:
         return None
     _, step = planning.step(rows, f"{why} of {label(node)} with a changed row")
-    return step, (Limit(step, tuple((column(name), name) for name in by)),) if by else ()
+    return step, (KeyLimit(step, tuple((column(name), name) for name in by)),) if by else ()
 
 
 def _moved_values(
@@ -103,9 +133,10 @@ def _moved_values(
         return None
     step, limits = keys
     planning.say_values_before(node, want - set(by))
-    names = (columns(node) & planning.facts.used) | want | set(by)
+    states = [planning.rows(node, limits, before=state) for state in (False, True)]
+    names = (planning.facts.used & set(states[0].columns)) | want | set(by)
     conditions = [*map(holds, limits)] or [flag(step)]
-    now, before = (select(planning.rows(node, limits, before=state), names, conditions) for state in (False, True))
+    now, before = (select(rows, names, conditions) for rows in states)
     sql = text(now, " EXCEPT ALL ", before)
     back = text(before, " EXCEPT ALL ", now)
     moved = Relation(text("SELECT * FROM (", sql, ") UNION ALL SELECT * FROM (", back, ")"), now.columns)
@@ -170,7 +201,7 @@ def _of_full_join(planning: Planning, node: FullJoin, want: frozenset[str]) -> l
     for k, (side, other) in enumerate(((node.left, node.right), (node.right, node.left))):
         moved = planning.delta(side, want & columns(side))
         if moved is not None:
-            rows.append(padded(planning.facts, moved, want))
+            rows.append(pad(planning.facts, moved, want))
             beside = reach(planning, pairs, {k: entries[k]}, want & columns(other), EVER)
-            rows += [padded(planning.facts, each, want) for each in beside]
+            rows += [pad(planning.facts, each, want) for each in beside]
     return rows

@@ -25,30 +25,32 @@ from lakehouse.views.algebra import (
     columns_in,
     substituted,
 )
-from lakehouse.views.hops import Entry, reach
-from lakehouse.views.limits import Limit, holds, limits_over, of_join_item, through
 from lakehouse.views.plan import Image
-from lakehouse.views.planning import Facts, Planning
-from lakehouse.views.relations import Relation, printed, select, text, unite
+from lakehouse.views.steps.hops import Entry, reach
+from lakehouse.views.steps.key_limits import KeyLimit, holds, limits_over, of_join_item, through
+from lakehouse.views.steps.planning import Planning, QueryFacts
+from lakehouse.views.steps.relations import Relation, print_sql, select, text, unite
 
 
 def superset(
-    planning: Planning, node: Node, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+    planning: Planning, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """A superset of the values of columns in the rows of a node, in the images, that match limits."""
-    limits = planning.facts.speakable(limits)
+    limits = planning.facts.sayable(limits)
     match node:
         case Scan():
             return _of_scan(planning, node, want, limits, images)
         case Extend(new=new):
             down = limits_over(through(limits, new), columns(node.node))
-            return computed(node, want, planning.superset(node.node, inputs(node, want), down, images))
+            return compute_columns(node, want, planning.superset(node.node, inputs(node, want), down, images))
         case Generate():
             down = limits_over(limits, columns(node.node))
-            return generated(node, want, planning.superset(node.node, generator_inputs(node, want), down, images))
+            return generate_columns(
+                node, want, planning.superset(node.node, generator_inputs(node, want), down, images)
+            )
         case Filter():
             rows = planning.superset(node.node, want, limits, images)
-            return filtered(planning.facts, node, rows)
+            return filter_rows(planning.facts, node, rows)
         case Aggregation():
             groups = frozenset(node.groups)
             down = limits_over(limits, groups)
@@ -72,7 +74,7 @@ def superset(
 
 
 def _of_scan(
-    planning: Planning, scan: Scan, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+    planning: Planning, scan: Scan, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """What a table has; what it had beside that are the rows that went."""
     of_table = [image for image in images if image is Image.NOW or scan.table in planning.facts.changed]
@@ -81,7 +83,7 @@ def _of_scan(
     return rows
 
 
-def _has_values(facts: Facts, node: Aggregation | Windows) -> bool:
+def _has_values(facts: QueryFacts, node: Aggregation | Windows) -> bool:
     values = node.aggregates if isinstance(node, Aggregation) else node.windows
     return not facts.unprintable & values.keys()
 
@@ -90,7 +92,7 @@ def _values(
     planning: Planning,
     node: Aggregation | Windows,
     want: frozenset[str],
-    limits: tuple[Limit, ...],
+    limits: tuple[KeyLimit, ...],
     images: tuple[Image, ...],
 ) -> Relation:
     """Values that are computed of many rows: those of now, and those of before if a row below may have changed."""
@@ -108,7 +110,11 @@ def _values(
 
 
 def _of_branches(
-    planning: Planning, node: SetOperation, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+    planning: Planning,
+    node: SetOperation,
+    want: frozenset[str],
+    limits: tuple[KeyLimit, ...],
+    images: tuple[Image, ...],
 ) -> Relation:
     """Of EXCEPT and INTERSECT every row is one of the first branch."""
     branches = list(zip(node.nodes, node.names, strict=True))
@@ -123,7 +129,7 @@ def _of_branches(
 
 
 def _of_full_join(
-    planning: Planning, node: FullJoin, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+    planning: Planning, node: FullJoin, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """The pairs, and the rows of each side, with or without a match, beside NULL."""
     left, right = columns(node.left), columns(node.right)
@@ -134,14 +140,14 @@ def _of_full_join(
         beside = through(limits, nulls)
         needed = frozenset[str]().union(*(limit.columns for limit in beside))
         of_side = planning.superset(side, (want & own) | needed, limits_over(beside, own), images)
-        rows.append(padded(planning.facts, of_side, want, beside))
+        rows.append(pad(planning.facts, of_side, want, beside))
     united = unite(rows)
     assert united is not None
     return united
 
 
 def _of_join(
-    planning: Planning, join: Join, want: frozenset[str], limits: tuple[Limit, ...], images: tuple[Image, ...]
+    planning: Planning, join: Join, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """From the item that the limits say most of, to the wanted columns."""
     types = planning.facts.query.types
@@ -152,15 +158,15 @@ def _of_join(
 
     def score(k: int) -> tuple[int, int, bool, int]:
         """How much the limits say of an item, and how many wanted columns it has."""
-        item, said = join.items[k], sum(len(limit.pairs) for limit in of_items[k])
-        return said, 0 if said else len(want & columns(item.node)), item.side is Side.INNER, -k
+        item, count = join.items[k], sum(len(limit.pairs) for limit in of_items[k])
+        return count, 0 if count else len(want & columns(item.node)), item.side is Side.INNER, -k
 
     start = max(range(len(join.items)), key=score)
     of_start = of_items[start]
     if not of_start:
         planning.say_read_whole(join.items[start].node, "nothing limits it")
     node = join.items[start].node
-    entry = Entry(lambda need: planning.superset(node, need, of_start, images), are_changes=False)
+    entry = Entry(lambda need: planning.superset(node, need, of_start, images))
     rows = reach(planning, join, {start: entry}, want, images)
     if join.items[start].side is Side.LEFT:
         rows += _without_item(planning, join, start, want, limits, images)
@@ -173,7 +179,7 @@ def _without_item(
     join: Join,
     start: int,
     want: frozenset[str],
-    limits: tuple[Limit, ...],
+    limits: tuple[KeyLimit, ...],
     images: tuple[Image, ...],
 ) -> list[Relation]:
     """The rows of a join in which a LEFT item is missing."""
@@ -189,7 +195,7 @@ def _without_item(
     others = Join(items, tuple(substituted(each, nulls) for each in join.where))
     needed = frozenset[str]().union(*(limit.columns for limit in beside))
     rows = planning.superset(others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
-    return [padded(planning.facts, rows, want, beside)]
+    return [pad(planning.facts, rows, want, beside)]
 
 
 # rows with other columns
@@ -197,12 +203,12 @@ def _without_item(
 
 def inputs(node: Extend, want: frozenset[str]) -> frozenset[str]:
     """The columns below that wanted columns are computed of."""
-    return (want - node.new.keys()) | columns_in(*(node.new[name] for name in want & node.new.keys()))
+    return want.difference(node.new) | columns_in(*(node.new[name] for name in want & node.new.keys()))
 
 
-def computed(node: Extend, want: frozenset[str], rows: Relation) -> Relation:
+def compute_columns(node: Extend, want: frozenset[str], rows: Relation) -> Relation:
     """Rows with the wanted columns that a node computes."""
-    return select(rows, want, computed={name: printed(node.new[name]) for name in want & node.new.keys()})
+    return select(rows, want, computed={name: print_sql(node.new[name]) for name in want & node.new.keys()})
 
 
 def generator_inputs(node: Generate, want: frozenset[str]) -> frozenset[str]:
@@ -211,33 +217,33 @@ def generator_inputs(node: Generate, want: frozenset[str]) -> frozenset[str]:
     return (want - new) | (columns_in(node.generator) if want & new else frozenset[str]())
 
 
-def generated(node: Generate, want: frozenset[str], rows: Relation) -> Relation:
+def generate_columns(node: Generate, want: frozenset[str], rows: Relation) -> Relation:
     """Rows with the wanted columns that a generator makes; without one of these, each row once."""
     if not want & set(node.new):
         return rows
     outer = "OUTER " if node.outer else ""
-    view = f" LATERAL VIEW {outer}{printed(node.generator)} generated AS {', '.join(node.new)}"
+    view = f" LATERAL VIEW {outer}{print_sql(node.generator)} generated AS {', '.join(node.new)}"
     names = tuple(sorted(want))
     return Relation(text(f"SELECT {', '.join(names)} FROM ", rows, view), names)
 
 
-def filtered(facts: Facts, node: Filter, rows: Relation) -> Relation:
+def filter_rows(facts: QueryFacts, node: Filter, rows: Relation) -> Relation:
     """Rows under those conditions of a filter whose columns are at hand."""
     conditions = [
-        printed(each)
+        print_sql(each)
         for each in node.where
         if facts.can_say(each) and columns_in(each) and columns_in(each) <= set(rows.columns)
     ]
     return select(rows, rows.columns, conditions) if conditions else rows
 
 
-def padded(facts: Facts, rows: Relation, want: frozenset[str], limits: tuple[Limit, ...] = ()) -> Relation:
+def pad(facts: QueryFacts, rows: Relation, want: frozenset[str], limits: tuple[KeyLimit, ...] = ()) -> Relation:
     """Rows with NULL in the wanted columns that they lack, under limits."""
     nulls = {name: facts.null(name) for name in want if name not in rows.columns}
     return select(rows, want, [holds(limit) for limit in limits], nulls)
 
 
-def none_of(facts: Facts, want: frozenset[str]) -> Relation:
+def none_of(facts: QueryFacts, want: frozenset[str]) -> Relation:
     """No row with these columns."""
     names = tuple(sorted(want))
     listed = ", ".join(f"{facts.null(name)} AS {name}" for name in names)

@@ -26,8 +26,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.view_files import views_from
     from lakehouse.delta.log import VersionRange
     from lakehouse.delta.policy import Policy, Retry
-    from lakehouse.delta.read_options import Read
-    from lakehouse.delta.table import Table
+    from lakehouse.delta.table import Read, Table
     from lakehouse.errors import LakehouseError
     from lakehouse.read.changes import Changes
     from lakehouse.read.touched import Touched
@@ -89,8 +88,7 @@ _HOMES = {
     "dagster.view_files": ("views_from",),
     "delta.log": ("VersionRange",),
     "delta.policy": ("Policy", "Retry"),
-    "delta.read_options": ("Read",),
-    "delta.table": ("Table",),
+    "delta.table": ("Read", "Table"),
     "errors": ("LakehouseError",),
     "read.changes": ("Changes",),
     "read.touched": ("Touched",),

@@ -20,7 +20,7 @@ from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.log import Head, Log, Size, total
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
-from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Read
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest
@@ -29,6 +29,7 @@ from lakehouse.read.decide import (
     Reconcile,
     Refuse,
     comparison_by,
+    decision_by_policy,
     decision_for_all,
     refuse_request,
     warning_of_new_code,
@@ -78,10 +79,11 @@ def begin(
         now: When it began, in milliseconds since the epoch; the clock's time if None.
 
     Raises:
-        PastRefusedError, RefreshRefusedError: A full refresh of a history, or of a table that is kept from extracts.
-        PartitionRangeError: Several partitions of an asset that reads changes.
-        UnsafeTableError, ForeignTableError: The table cannot be written.
-        UnreadableLogError, NewerMarkError: Its log or its marks cannot be understood.
+        HistoryError (PAST_REFUSED), ExtractError (REFRESH_REFUSED): A full refresh of a history, or of a table that is
+            kept from extracts.
+        ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
+        TableError (UNSAFE_TABLE, FOREIGN_TABLE): The table cannot be written.
+        UnreadableLogError, ReadError (NEWER_MARK): Its log or its marks cannot be understood.
     """
     log = asset.ref.log(spark)
     head = log.head()
@@ -90,7 +92,7 @@ def begin(
     parts = definition(asset.table, slice, reads or {}, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is not None:
-        together = Reconcile(compare_because)
+        together = decision_by_policy(asset, Reconcile(compare_because))
     run = Run(
         asset=asset,
         run_id=run_id,
@@ -212,8 +214,8 @@ class Materialization:
         """The changes of the source since the table's own position.
 
         Raises:
-            GapError: The changes can no longer be read, and the table may not be compared instead.
-            RestateRefusedError: The history cannot be restated from the moment that a run tag names.
+            ReadError (GAP): The changes can no longer be read, and the table may not be compared instead.
+            HistoryError (RESTATE_REFUSED): The history cannot be restated from the moment that a run tag names.
         """
         archive_ref = None if read.archive is None else archive(read.archive)
         if self.run.request.restate_from is not None:

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from lakehouse import DeltaIOManager
 from lakehouse.dagster.resources import IDLE, ClusterSpark, LocalSpark, Where
 from lakehouse.delta.location import scheme_of
+from lakehouse.errors import SetupError
 from lakehouse.server.settings import EVERYWHERE
-from lakehouse.server.setup_errors import VariableError
 
 PROJECT = Path(__file__).parents[1]
 
@@ -26,11 +26,13 @@ def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The resources of this environment, for `dg.Definitions(resources=...)`: `io_manager` and `spark`.
 
     Raises:
-        VariableError: A variable that is missing or means nothing.
+        SetupError (VARIABLE): A variable that is missing or means nothing.
     """
     name = variables.get("LAKEHOUSE_ENV") or "local"
     if name not in ENVIRONMENTS:
-        raise VariableError("LAKEHOUSE_ENV", name, f"there is no such environment. Use {' or '.join(ENVIRONMENTS)}.")
+        raise SetupError.variable(
+            "LAKEHOUSE_ENV", name, f"there is no such environment. Use {' or '.join(ENVIRONMENTS)}."
+        )
     return ENVIRONMENTS[name](variables)
 
 
@@ -56,13 +58,15 @@ def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
     """
     root = variables.get("LAKEHOUSE_ROOT")
     if not root:
-        raise VariableError("LAKEHOUSE_ROOT", None, "a cluster's tables need one. Set it to, say, s3a://bucket/lake.")
+        raise SetupError.variable(
+            "LAKEHOUSE_ROOT", None, "a cluster's tables need one. Set it to, say, s3a://bucket/lake."
+        )
     if scheme_of(root) in (None, "file"):
         problem = (
             "it names files of this machine, where two JVMs can overwrite each other's commits, and no lock reaches "
             "those of a cluster. Give a root with its scheme (s3a://bucket/lake, hdfs://..., dbfs:/...)."
         )
-        raise VariableError("LAKEHOUSE_ROOT", root, problem)
+        raise SetupError.variable("LAKEHOUSE_ROOT", root, problem)
     return _resources(ClusterSpark(spark_config=EVERYWHERE | _settings(variables)), root.rstrip("/"))
 
 
@@ -73,7 +77,7 @@ def local_root(variables: Mapping[str, str] = os.environ) -> Path:
     """The directory of the local tables.
 
     Raises:
-        VariableError: It is none, or cannot be written.
+        SetupError (VARIABLE): It is none, or cannot be written.
     """
     return _directory(variables.get("LAKEHOUSE_ROOT"))
 
@@ -93,13 +97,13 @@ def _where(variables: Mapping[str, str]) -> Where:
         return Where(given)
     except ValueError:
         allowed = " or ".join(where.value for where in Where)
-        raise VariableError("LAKEHOUSE_SPARK", given, f"Spark can be nowhere else. Use {allowed}.") from None
+        raise SetupError.variable("LAKEHOUSE_SPARK", given, f"Spark can be nowhere else. Use {allowed}.") from None
 
 
 def _idle(variables: Mapping[str, str]) -> float:
     given = variables.get("LAKEHOUSE_SPARK_IDLE") or str(IDLE)
     if not given.isdecimal() or int(given) == 0:
-        raise VariableError("LAKEHOUSE_SPARK_IDLE", given, "it is not a number of seconds. Use, say, 900.")
+        raise SetupError.variable("LAKEHOUSE_SPARK_IDLE", given, "it is not a number of seconds. Use, say, 900.")
     return int(given)
 
 
@@ -111,12 +115,12 @@ def _directory(given: str | None) -> Path:
     """The root as an absolute path that can be written."""
     if given and scheme_of(given) is not None:
         problem = "LAKEHOUSE_ENV is local, whose tables are in a directory. Give one, or set LAKEHOUSE_ENV to cluster."
-        raise VariableError("LAKEHOUSE_ROOT", given, problem)
+        raise SetupError.variable("LAKEHOUSE_ROOT", given, problem)
     root = Path(given).expanduser().absolute() if given else PROJECT / "lake"
     existing = next(path for path in (root, *root.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         problem = f"{existing} is not a directory that can be written. Give one that can, or correct its permissions."
-        raise VariableError("LAKEHOUSE_ROOT", str(root), problem)
+        raise SetupError.variable("LAKEHOUSE_ROOT", str(root), problem)
     return root
 
 
@@ -126,4 +130,4 @@ def _settings(variables: Mapping[str, str]) -> dict[str, str]:
     except ValidationError:
         problem = 'it is not a JSON object of strings. Write it as {"spark.executor.memory": "4g"}.'
         # Neither the value nor pydantic's error, which quotes it: there may be a secret in it.
-        raise VariableError("LAKEHOUSE_SPARK_SETTINGS", "...", problem) from None
+        raise SetupError.variable("LAKEHOUSE_SPARK_SETTINGS", "...", problem) from None

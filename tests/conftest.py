@@ -20,9 +20,9 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from lakehouse.dagster.resources import LocalSpark, Where
+from lakehouse.errors import SetupError
 from lakehouse.server.lifecycle import stop
 from lakehouse.server.settings import local_settings
-from lakehouse.server.setup_errors import ServerError
 from lakehouse.server.versions import minor
 from lakehouse.spark.session import FACTORY_MODE
 from tests.support.commits import History
@@ -70,7 +70,7 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
         from lakehouse.server.connect import leave_all
 
         leave_all()
-        with suppress(ServerError):  # another worker uses it, and ends it when that one is done
+        with suppress(SetupError):  # another worker uses it, and ends it when that one is done
             stop(root)
 
 

@@ -17,7 +17,7 @@ from lakehouse.commit.outcome import Outcome
 from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
-from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Read
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest

@@ -3,9 +3,9 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from lakehouse.cli.answer import Answer, UsageError
+from lakehouse.cli.command import Answer, Command, UsageError
 from lakehouse.errors import LakehouseError
 
 _COMMANDS = {
@@ -27,17 +27,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     parsers = {name: commands.add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
     name = next((word for word in words if not word.startswith("-")), "")
-    run = _add_arguments(name, parsers[name]) if name in parsers else None
+    command = _command(name)
+    if command is not None:
+        command.add_arguments(parsers[name])
     given = parser.parse_args(words)
     if given.version:
         from lakehouse import __version__
 
         sys.stdout.write(f"{__version__}\n")
         return 0
-    if run is None:
+    if command is None:
         parser.error("say which command: " + ", ".join(_COMMANDS))
     try:
-        return _print_answer(run(given), given)
+        return _print_answer(command.run(given), given)
     except UsageError as error:
         parsers[name].error(str(error))
     except LakehouseError as error:
@@ -54,26 +56,36 @@ def _print_answer(answer: Answer, given: Namespace) -> int:
     return answer.code
 
 
-def _add_arguments(name: str, parser: ArgumentParser) -> Callable[[Namespace], Answer]:
-    """Gives a parser the arguments of its command; only the command that is run is imported."""
+def _command(name: str) -> Command | None:
+    """A command by its name; only the command that is run is imported."""
     match name:
         case "changes":
-            from lakehouse.cli import commits as command
+            from lakehouse.cli.tables import CHANGES
+
+            return CHANGES
         case "conflicts":
-            from lakehouse.cli import conflicts as command
+            from lakehouse.cli.before_a_run import CONFLICTS
+
+            return CONFLICTS
         case "explain":
-            from lakehouse.cli import explain as command
+            from lakehouse.cli.before_a_run import EXPLAIN
+
+            return EXPLAIN
         case "readers":
-            from lakehouse.cli import readers as command
+            from lakehouse.cli.tables import READERS
+
+            return READERS
         case "shell":
-            from lakehouse.cli import shell as command
+            from lakehouse.cli.spark import SHELL
+
+            return SHELL
+        case "spark":
+            from lakehouse.cli.spark import SPARK
+
+            return SPARK
         case "status":
-            from lakehouse.cli import status as command
+            from lakehouse.cli.status import STATUS
+
+            return STATUS
         case _:
-            from lakehouse.cli import spark as command
-    command.add_arguments(parser)
-    return command.run
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            return None

@@ -1,18 +1,35 @@
-"""`lakehouse spark`: the Spark server of local tables, by hand. Runs start it by themselves."""
+"""Spark by hand: the server of local tables (`lakehouse spark`), and a prompt on the tables (`lakehouse shell`).
 
+Runs start the server by themselves.
+"""
+
+import code
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.answer import Answer
-from lakehouse.cli.where import add_place, local_spark, root_of
+from lakehouse.cli.command import Answer, Command, add_place, local_spark, manager, root_of
+from lakehouse.delta.location import scheme_of
+from lakehouse.delta.text import quote
 from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
 from lakehouse.server.jvm import class_archive, java
 from lakehouse.server.lifecycle import SERVER, stop
 from lakehouse.server.rendezvous import Rendezvous
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
-def add_arguments(parser: ArgumentParser) -> None:
+BANNER = """\
+spark                               a session on the Spark that all runs share
+tables()                            the names of the tables
+table("gold/carrier_delays")        the rows of an asset's table, as a DataFrame
+history("gold/carrier_delays")      its commits; the mark of each own one is in userMetadata
+Ctrl-D ends.
+"""
+
+
+def _add_spark_arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for action, text in (
         ("start", "start the server if it is not running"),
@@ -30,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
             below.add_argument("--now", action="store_true", help="end it even if it is in use; its runs fail")
 
 
-def run(given: Namespace) -> Answer:
+def _run_spark(given: Namespace) -> Answer:
     match given.action:
         case "start":
             return _start(given)
@@ -106,3 +123,41 @@ def _install(jars: Sequence[Jar]) -> Answer:
         problem or f"{len(names)} jars are in {DIRECTORY}.",
         int(problem is not None),
     )
+
+
+def _add_shell_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    parser.add_argument("--json", action="store_true", help="print what the prompt would know, and end")
+
+
+def _run_shell(given: Namespace) -> Answer:
+    tables = manager(given)
+    names = at_hand(tables.session(), tables.root)
+    if not given.json:
+        code.interact(BANNER, local=names, exitmsg="")
+    return Answer({"root": tables.root, "names": sorted(names)}, "")
+
+
+def at_hand(spark: "SparkSession", root: str) -> dict[str, Any]:
+    """The names that the prompt knows, for tables below a root."""
+    from lakehouse.cli.tables import tables_below
+
+    def tables() -> list[str]:
+        return tables_below(root)
+
+    def path(asset: str) -> str:
+        if scheme_of(root) is None and asset not in tables():
+            raise LookupError(f"There is no table {asset!r} below {root}. There are: {', '.join(tables()) or 'none'}.")
+        return f"{root}/{asset}"
+
+    def table(asset: str) -> "DataFrame":
+        return spark.read.format("delta").load(path(asset))
+
+    def history(asset: str) -> "DataFrame":
+        return spark.sql(f"DESCRIBE HISTORY delta.{quote(path(asset))}")
+
+    return {"spark": spark, "tables": tables, "table": table, "history": history}
+
+
+SHELL = Command(_add_shell_arguments, _run_shell)
+SPARK = Command(_add_spark_arguments, _run_spark)

@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.answer import Answer
-from lakehouse.cli.new_code import NewCode
-from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
-from lakehouse.cli.tables import at, columns, declared_logs, in_partition, logs_of
-from lakehouse.cli.where import add_place, definitions
+from lakehouse.cli.command import Answer, Command, add_place, at, columns, definitions
+from lakehouse.cli.table_status import NewCode, TableState, TableStatus, table_statuses
+from lakehouse.cli.tables import declared_logs, in_partition, logs_of
 from lakehouse.cursor.code import Code
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
@@ -23,6 +21,10 @@ if TYPE_CHECKING:
     from lakehouse.dagster.io_manager import DeltaIOManager
 
 _HOME = "DAGSTER_HOME"
+_SHOWN = 3
+"""So many partitions are named."""
+_COMPARED = "COMPARED (UTC)"
+_HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", _COMPARED, "READ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +94,12 @@ def _comparison(last: "MadeCheck | None") -> Comparison:
     return Comparison(int(last.at * 1000), last.evaluation.passed, of)
 
 
-if TYPE_CHECKING:
-    import dagster as dg
-
-_SHOWN = 3
-"""So many partitions are named."""
-_COMPARED = "COMPARED (UTC)"
-_HEADINGS = ("TABLE", "VERSION", "WRITTEN (UTC)", "STATE", _COMPARED, "READ")
-
-
-def add_arguments(parser: ArgumentParser) -> None:
+def _add_status_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def run(given: Namespace) -> Answer:
+def _run_status(given: Namespace) -> Answer:
     if given.root is not None:
         statuses, compared = table_statuses(logs_of(given)), Comparisons({}, "no definitions are loaded")
     else:
@@ -205,3 +198,6 @@ def _read(status: TableStatus) -> Iterator[str]:
         elif reading.unread and not status.partitions:
             of += f" ({count_of(reading.unread, 'version')} unread since {at(reading.since)})"
         yield of
+
+
+STATUS = Command(_add_status_arguments, _run_status)

@@ -1,24 +1,23 @@
 """How far each table has read its sources, by the marks in its own commits."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from lakehouse.cli.new_code import NewCode, new_code
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import OWNER, find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
 
 LOOKED_BACK = 200
-"""In so many of the newest commits a mark is looked for, if no property says whose the table is."""
-
-
+"""In so many of the newest commits the marks of partitions are looked for; any mark, if no property says whose the
+table is."""
 _THREADS = 16
 """So many logs are read side by side."""
 
@@ -63,6 +62,22 @@ class SourcePosition:
     is_snapshot: bool = False
     gap: str | None = None
     problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewCode:
+    """The code of a table's asset is another than the code that computed its rows.
+
+    Args:
+        why: Which code, as half a sentence.
+        rows: How many rows the table has, all of which its next run compares; None if its log does not say that, and of
+            a table whose partitions are compared one by one.
+        partitions: The partitions that wait, each for its own next run; empty if the table has none.
+    """
+
+    why: str
+    rows: int | None
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +147,7 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         code: The code of its asset as it is now; None if it is unknown, or if nothing is compared for it.
 
     Raises:
-        UnreadableLogError, NewerMarkError: Its log cannot be read, or its mark cannot be understood.
+        UnreadableLogError, ReadError (NEWER_MARK): Its log cannot be read, or its mark cannot be understood.
     """
     log = logs[name]
     head = log.head()
@@ -140,35 +155,29 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         return None
     newest = next(log.commits(head.version, head.version), None)
     written = 0 if newest is None else newest.timestamp
-    mark = _mark(name, log, head)
+    mark = _newest_mark(name, log, head)
     if mark is None:
         return TableStatus(name, head.version, written)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
     readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     newest = cursor.mark if isinstance(cursor, Known) else None
-    waits = None if code is None or newest is None else new_code(name, log, head, newest, code)
+    waits = None if code is None or newest is None else _new_code(name, log, head, newest, code)
     return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits)
 
 
-def readers(table: str, statuses: Iterable[TableStatus]) -> Iterator[tuple[TableStatus, SourcePosition]]:
-    """The tables that have read a table, each with how far."""
-    for status in statuses:
-        for reading in status.reads:
-            if reading.source == table:
-                yield status, reading
+def mark_in(commit: Commit) -> Mark | None:
+    """The mark of a commit; None if it carries none, or a damaged one."""
+    try:
+        return Mark.from_json(commit.user_metadata)
+    except ValueError:
+        return None
 
 
-def _mark(name: str, log: Log, head: Head) -> Mark | None:
+def _newest_mark(name: str, log: Log, head: Head) -> Mark | None:
     """The newest mark of the table's own asset."""
     commits = log.commits(head.version)
-    for commit in commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK):
-        try:
-            mark = Mark.from_json(commit.user_metadata)
-        except ValueError:
-            continue
-        if mark is not None and mark.asset == name:
-            return mark
-    return None
+    marks = map(mark_in, commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK))
+    return next((mark for mark in marks if mark is not None and mark.asset == name), None)
 
 
 def _in_short(error: Exception) -> str:
@@ -197,3 +206,16 @@ def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]
             return SourcePosition(source, at.version, head.version, gap=reason)
         case Unread(position=position, versions=versions, since=since, gap=gap):
             return SourcePosition(source, position.version, head.version, versions, since, gap=gap)
+
+
+def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code) -> NewCode | None:
+    """What of a table waits to be compared, by the code of its asset as it is now; None if nothing does."""
+    if not newest.partitions:
+        why = code.why_other(newest.code)
+        return None if why is None else NewCode(why, log.live_rows(head.version))
+    marks = dict[str, Mark]()
+    for mark in map(mark_in, islice(log.commits(head.version), LOOKED_BACK)):
+        if mark is not None and mark.asset == name:
+            marks = dict.fromkeys(mark.partitions, mark) | marks
+    waiting = {partition: why for partition, mark in sorted(marks.items()) if (why := code.why_other(mark.code))}
+    return NewCode(next(iter(waiting.values())), None, tuple(waiting)) if waiting else None

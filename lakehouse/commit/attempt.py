@@ -13,7 +13,7 @@ from lakehouse.delta.log import Head, Log, version_of
 from lakehouse.delta.policy import Clock, Retry
 from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.difference.statements import Skip, Statement
-from lakehouse.errors import LakehouseError, RolledBackError, UnknownOutcomeError
+from lakehouse.errors import CommitError, LakehouseError, StaleInputsError
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
@@ -67,11 +67,11 @@ def head_of(writing: Writing) -> Head | None:
     """Where the table stands.
 
     Raises:
-        RolledBackError: The table is not the one from whose position this run continued.
+        StaleInputsError (ROLLED_BACK): The table is not the one from whose position this run continued.
     """
     head, was = writing.log.head(), writing.run.table_id
     if was is not None and (head is None or head.table_id != was):
-        raise RolledBackError(writing.run.name, head and head.version)
+        raise StaleInputsError.rolled_back(writing.run.name, head and head.version)
     return head
 
 
@@ -102,7 +102,7 @@ def try_once(writing: Writing, statement: Statement, head: Head | None) -> Attem
     """Executes the statement once, and searches the log for its commit.
 
     Raises:
-        UnknownOutcomeError: The commit may have landed, and the log cannot be read.
+        CommitError (UNKNOWN_OUTCOME): The commit may have landed, and the log cannot be read.
     """
     mark, started = _mark(writing, head, statement), writing.clock.now()
     error = _execute_once(writing, statement, mark)
@@ -161,7 +161,7 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
             if commit.user_metadata and mark.attempt in commit.user_metadata and commit.operation not in COMPACTING:
                 return commit
     except Exception as unreadable:
-        raise UnknownOutcomeError(run.name, mark.attempt, first_line(unreadable)) from (error or unreadable)
+        raise CommitError.unknown_outcome(run.name, mark.attempt, first_line(unreadable)) from (error or unreadable)
     return None
 
 

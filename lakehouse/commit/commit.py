@@ -31,12 +31,12 @@ from lakehouse.delta.log import Head, total
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import (
-    ConflictError,
-    ForeignApplicationIdError,
+    CommitError,
     LakehouseError,
     LateGapError,
     NewColumnsError,
     StaleInputsError,
+    TableError,
     UnsettledError,
 )
 from lakehouse.read.run import Run
@@ -74,12 +74,13 @@ def commit(spark: SparkSession, run: Run, write: Write, retry: Retry, clock: Clo
     """Makes the write true of its table in one commit, and a second one if a rival came between.
 
     Raises:
-        ConflictError: Rivals won every attempt. Nothing was written.
-        OvertakenError: Another run of this asset has committed, and this run still has work to do.
-        RolledBackError: The position that this run began from is no longer in the table.
-        BrokenPromiseError, SchemaError, PlanError: The result is wrong. Nothing was written.
-        MissingFileError, ComputeError: Spark failed, and the result is not the cause. Nothing was written.
-        UnknownOutcomeError: The commit may have landed, and the log cannot be read.
+        CommitError (CONFLICT): Rivals won every attempt. Nothing was written.
+        StaleInputsError (OVERTAKEN): Another run of this asset has committed, and this run still has work to do.
+        StaleInputsError (ROLLED_BACK): The position that this run began from is no longer in the table.
+        WriteError (BROKEN_PROMISE, SCHEMA, PLAN): The result is wrong. Nothing was written.
+        ReadError (MISSING_FILE), WriteError (COMPUTE): Spark failed, and the result is not the cause. Nothing was
+            written.
+        CommitError (UNKNOWN_OUTCOME): The commit may have landed, and the log cannot be read.
         UnsettledError: The commit is in the table, and rivals changed its rows just before it, again and again.
     """
     writing = Writing(spark, run, write, retry, clock, run.ref.log(lambda: spark), clock.now())
@@ -131,7 +132,7 @@ def _mend(writing: Writing, landed: _Landed) -> Committed:
     Raises:
         UnsettledError: Rivals came between too often, the table forbids to overrule them, or the second commit
             failed.
-        OvertakenError: The rival is a run of the same asset, and another comparison would not be enough.
+        StaleInputsError (OVERTAKEN): The rival is a run of the same asset, and another comparison would not be enough.
     """
     times, rows = 0, Changed.UNKNOWN
     while True:
@@ -180,10 +181,12 @@ def _wait(writing: Writing, lost: LostAttempt) -> None:
 def _defeat(writing: Writing, defeat: _Defeated) -> LakehouseError:
     run, last = writing.run, defeat.last
     if last.conflict.kind is ConflictKind.SAME_ASSET and defeat.error is None and _is_skipped(writing):
-        return ForeignApplicationIdError(run.name, run.application_id, run.cursor.epoch + 1)
+        return TableError.foreign_application_id(run.name, run.application_id, run.cursor.epoch + 1)
     unread = "; ".join(f"the changes of {c.name} {c.range} are still unread" for c in run.changes)
     inputs = unread or "its inputs are as they were"
-    return ConflictError(run.name, len(writing.lost), writing.seconds_so_far, describe(last), inputs, advice(run, last))
+    return CommitError.conflict(
+        run.name, len(writing.lost), writing.seconds_so_far, describe(last), inputs, advice(run, last)
+    )
 
 
 def _is_skipped(writing: Writing) -> bool:
@@ -199,7 +202,7 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 
     Raises:
-        OvertakenError: The rival is a run of the same asset, and another comparison would not be enough.
+        StaleInputsError (OVERTAKEN): The rival is a run of the same asset, and another comparison would not be enough.
     """
     run, mark, own = writing.run, landed.mark, landed.committed.commit
     if own.version == mark.base + 1:

@@ -30,7 +30,7 @@ from lakehouse.difference.statements import (
     ReplaceRows,
     Statement,
 )
-from lakehouse.errors import OtherFileSystemError, UnregisteredTableError
+from lakehouse.errors import TableError
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.fitting import Breach, breach_text, with_plain_texts
@@ -123,28 +123,28 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     """Refuses to replace a table that the catalog does not know; Delta itself would see no table there.
 
     Raises:
-        UnregisteredTableError: The directory of the name holds a Delta table.
+        TableError (UNREGISTERED_TABLE): The directory of the name holds a Delta table.
     """
     where = (error.getMessageParameters() or {}).get("tableLocation")
     if run.ref.path is not None or where is None:
         return
     head = TableRef.at_path(run.name, where).log(lambda: spark).head()
     if head is not None:
-        raise UnregisteredTableError(run.name, run.ref.identifier, where, head.version) from error
+        raise TableError.unregistered_table(run.name, run.ref.identifier, where, head.version) from error
 
 
 def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisException) -> None:
     """Refuses to replace a table that Spark sees at a path where this process sees none.
 
     Raises:
-        OtherFileSystemError: The path means another file system to Spark.
+        TableError (OTHER_FILE_SYSTEM): The path means another file system to Spark.
     """
     head = SparkLog(spark, run.ref.identifier, run.name).head()
     if head is None:
         return
     if run.ref.log(lambda: spark).head() is not None:  # a concurrent run made it this moment
         raise error
-    raise OtherFileSystemError(run.name, run.ref.location, head.version) from error
+    raise TableError.other_file_system(run.name, run.ref.location, head.version) from error
 
 
 def _with_comment(column: StructField, table: Table) -> Column:

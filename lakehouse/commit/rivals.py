@@ -12,19 +12,7 @@ from pyspark.sql import SparkSession
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.table import Isolation
 from lakehouse.difference.broken_promises import broken_promise
-from lakehouse.errors import (
-    ComputeError,
-    DeltaRefusedError,
-    IsolationLevelError,
-    LakehouseError,
-    LateGapError,
-    MissingFileError,
-    ModuleMissingError,
-    OtherJarsError,
-    PlanError,
-    SessionEndedError,
-    UnexplainedError,
-)
+from lakehouse.errors import LakehouseError, LateGapError, ReadError, SessionError, SetupError, TableError, WriteError
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import (
     Evidence,
@@ -234,28 +222,28 @@ def explain_error(run: Run, error: Exception) -> LakehouseError:
         return broken
     meanings = diagnose(error)
     if Meaning.SESSION_ENDED in meanings:
-        return SessionEndedError(run.name, first_line(error))
+        return SessionError.session_ended(run.name, first_line(error))
     if Meaning.OTHER_JARS in meanings and refusal(error) is None:
-        return OtherJarsError(run.name, first_line(error))
+        return SetupError.other_jars(run.name, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.name, reason)
     if reason is not None and Meaning.FILE_GONE in meanings:
-        return MissingFileError(run.name, first_line(error))
+        return ReadError.missing_file(run.name, first_line(error))
     module = missing_module(error)
     if module is not None:
-        return ModuleMissingError(run.name, module)
+        return WriteError.module_missing(run.name, module)
     level = run.table.isolation
     if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
-        return IsolationLevelError(run.name, level.value)  # only Delta knows: on Databricks the definition works
+        return TableError.isolation_level(run.name, level.value)  # only Delta knows: on Databricks the definition works
     why = why_temporary(error)
     if why is not None and (Meaning.VERSION_EXPIRED in meanings or not is_of_the_asset(error)):
-        return ComputeError(run.name, first_line(error), why)
+        return WriteError.compute(run.name, first_line(error), why)
     refused = refusal(error)
     if refused is not None:
         without_jvm_trace(error)
-        return DeltaRefusedError(run.name, run.ref.identifier, refused.condition, refused.sentence)
+        return TableError.delta_refused(run.name, run.ref.identifier, refused.condition, refused.sentence)
     if is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error)):
         without_jvm_trace(error)
-        return PlanError(run.name, first_line(error))
-    return UnexplainedError(run.name, first_line(error))
+        return WriteError.plan(run.name, first_line(error))
+    return WriteError.unexplained_failure(run.name, first_line(error))

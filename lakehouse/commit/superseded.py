@@ -14,7 +14,7 @@ from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.table import UNSAFE_PROPERTIES
-from lakehouse.errors import ForeignTableError, OvertakenError, RolledBackError, UnsafeTableError
+from lakehouse.errors import StaleInputsError, TableError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import phase
@@ -179,21 +179,21 @@ def refuse_unsafe(run: Run, head: Head | None) -> None:
     """Refuses a table on which "exactly once" cannot be guaranteed.
 
     Raises:
-        UnsafeTableError: A property says so. Nothing was written.
+        TableError (UNSAFE_TABLE): A property says so. Nothing was written.
     """
     for key, why in UNSAFE_PROPERTIES.items():
         if head is not None and key in head.properties:
-            raise UnsafeTableError(run.name, run.ref.identifier, key, head.properties[key], why)
+            raise TableError.unsafe_table(run.name, run.ref.identifier, key, head.properties[key], why)
 
 
 def refuse_foreign(run: Run, cursor: Cursor) -> None:
     """Refuses a table that holds rows of another program, unless a run tag has the run adopt the table (`Run.adopts`).
 
     Raises:
-        ForeignTableError: The table holds such rows. Nothing was written.
+        TableError (FOREIGN_TABLE): The table holds such rows. Nothing was written.
     """
     if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.adopts:
-        raise ForeignTableError(run.name, run.ref.location, cursor.foreign, run.asset.adoption)
+        raise TableError.foreign_table(run.name, run.ref.location, cursor.foreign, run.asset.adoption)
 
 
 @phase("look at the cursor")
@@ -207,9 +207,9 @@ def superseded_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
         done: The version of this run's own commit; None before it.
 
     Raises:
-        OvertakenError: Another run has committed, and this run still has work to do.
-        RolledBackError: The position from which this run began is no longer in the table.
-        ForeignTableError: The table now belongs to another program.
+        StaleInputsError (OVERTAKEN): Another run has committed, and this run still has work to do.
+        StaleInputsError (ROLLED_BACK): The position from which this run began is no longer in the table.
+        TableError (FOREIGN_TABLE): The table now belongs to another program.
     """
     by_request = run.request.overrides_mark
     now = find_cursor(log, head, run.name, run.partitions, positions=bool(run.changes), overrides_mark=by_request)
@@ -224,9 +224,9 @@ def superseded_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
         case Superseded(by=other):
             return other
         case Overtaken(by=other):
-            raise OvertakenError(run.name, other.mark.run, other.version, written=done)
+            raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=done)
         case RolledBack():
-            raise RolledBackError(run.name, head and head.version)
+            raise StaleInputsError.rolled_back(run.name, head and head.version)
         case _:
             assert_never(situation)
 
@@ -271,13 +271,13 @@ def refuse_concurrent(log: Log, run: Run, mark: Mark, own: Commit) -> None:
     compared, only a commit with older inputs is refused.
 
     Raises:
-        OvertakenError: The next run compares everything; an `Append` cannot, and is refused.
+        StaleInputsError (OVERTAKEN): The next run compares everything; an `Append` cannot, and is refused.
     """
     whole = not run.changes or leaves_nothing_older(own, mark)
     between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
     for other in _of_other_application_ids(between, run):
         if has_read_further(other, run) or not whole:
-            raise OvertakenError(run.name, other.mark.run, other.version, written=own.version)
+            raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=own.version)
 
 
 def _of_other_application_ids(commits: Iterable[Commit], run: Run) -> Iterator[Known]:

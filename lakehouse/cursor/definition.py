@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 
 Definition: TypeAlias = Mapping[str, str]
 """Parts by name; a part that the definition leaves empty is not there."""

@@ -82,7 +82,7 @@ def newest_own(log: Log, head: Head, asset: str) -> Known | None:
     """The newest own commit that stands, whichever partitions it wrote; None if there is none.
 
     Raises:
-        UnreadableLogError, NewerMarkError: An own mark is damaged, or of a newer format.
+        UnreadableLogError, ReadError (NEWER_MARK): An own mark is damaged, or of a newer format.
     """
     for commit in standing(Past.of(log, head).back()):
         mark = mark_of(commit, asset)
@@ -287,7 +287,7 @@ def cursor_of_each(log: Log, head: Head | None, asset: str, partitions: Collecti
         partitions: The partition keys.
 
     Raises:
-        UnreadableLogError, NewerMarkError: An own mark is damaged, or of a newer format.
+        UnreadableLogError, ReadError (NEWER_MARK): An own mark is damaged, or of a newer format.
     """
     if head is None:
         return dict.fromkeys(partitions, Fresh())

@@ -8,7 +8,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Head, Log, commit_at, commits_between
-from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Read
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""

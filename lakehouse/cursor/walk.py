@@ -13,7 +13,7 @@ from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, Position
 from lakehouse.delta.commit_info import COMPACTING, Commit
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import FULL_REFRESH, NewerMarkError, UnreadableLogError
+from lakehouse.errors import FULL_REFRESH, ReadError, UnreadableLogError
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
 
     Raises:
         UnreadableLogError: The mark is damaged.
-        NewerMarkError: A newer version of the library wrote the mark.
+        ReadError (NEWER_MARK): A newer version of the library wrote the mark.
     """
     if commit.operation == "RESTORE":  # its session may give every commit the metadata that a run gave one commit
         return None
@@ -186,9 +186,9 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
     except NewerFormatError as error:
         if error.asset != asset:
             return None
-        raise NewerMarkError(asset, commit.version, error.number, FORMAT) from error
+        raise ReadError.newer_mark(asset, commit.version, error.number, FORMAT) from error
     except ValueError as error:
-        raise UnreadableLogError(
+        raise UnreadableLogError.unreadable_log(
             asset,
             f"version {commit.version} carries a damaged mark: {error}",
             f"RESTORE the table to an earlier version of its own. Or materialize once with the run tag "

@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
-from lakehouse.errors import DefinitionError, UnsupportedAnnotationError
+from lakehouse.delta.table import Read, Table
+from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.rendezvous import SCRATCH
@@ -83,7 +82,7 @@ class AssetTable:
         """How the result of its asset is written.
 
         Raises:
-            UnsupportedAnnotationError: The annotation is not a write, or is missing.
+            DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is not a write, or is missing.
         """
         assert self.asset is not None, f"no asset makes {self.name}"
         return kind_of(self.asset)
@@ -121,7 +120,7 @@ class AssetTable:
         """The part of the table that some partitions are; None if it has none.
 
         Raises:
-            PartitionColumnError: The table does not say which column holds them.
+            DefinitionError (PARTITION_COLUMN): The table does not say which column holds them.
         """
         definition = self.partitions_def
         return None if definition is None else slice_of(self.name, self.declared, definition, partitions)
@@ -183,25 +182,25 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
     """How an input is read: as `Changes`, or as a `DataFrame` at one pinned version.
 
     Raises:
-        UnsupportedAnnotationError: The annotation is neither of them, or is missing.
+        DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is neither of them, or is missing.
     """
     if annotation is Changes:
         return Changes
     if _is_frame(annotation):
         return DataFrame
-    raise UnsupportedAnnotationError(asset, f"its input '{name}'", _name_of_annotation(annotation), _READS)
+    raise DefinitionError.unsupported_annotation(asset, f"its input '{name}'", _name_of_annotation(annotation), _READS)
 
 
 def write_kind(asset: str, annotation: Any) -> type[Write]:
     """How the result is written; a plain `DataFrame` is an `Overwrite`.
 
     Raises:
-        UnsupportedAnnotationError: The annotation is not a write, or is missing.
+        DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is not a write, or is missing.
     """
     kind = _kind_of_annotation(annotation)
     if kind is not None:
         return kind
-    raise UnsupportedAnnotationError(asset, "its result", _name_of_annotation(annotation), _WRITES)
+    raise DefinitionError.unsupported_annotation(asset, "its result", _name_of_annotation(annotation), _WRITES)
 
 
 def _kind_of_annotation(annotation: Any) -> type[Write] | None:
@@ -217,7 +216,7 @@ def kind_of(asset: dg.AssetsDefinition) -> type[Write]:
     """How the result of an asset is written.
 
     Raises:
-        UnsupportedAnnotationError: The annotation is not a write, or is missing.
+        DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is not a write, or is missing.
     """
     return write_kind(asset.key.to_user_string(), result_annotation(asset))
 

@@ -1,27 +1,24 @@
-"""What Dagster's contexts say about the running step, and environment variables that stand for a value."""
+"""What Dagster's contexts say: about the running step, and which table an input means, at which version."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import dagster as dg
+from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.dagster.code_location import is_function
-from lakehouse.errors import DefinitionError
+from lakehouse.cursor.definition import digest, partitions
+from lakehouse.dagster.code_location import is_function, maps_partitions, table_ref
+from lakehouse.dagster.slices import slice_of
+from lakehouse.delta.location import Location
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.table import Table
+from lakehouse.errors import ReadError
+from lakehouse.read.feed_trust import Source
 from lakehouse.spark.listeners import Listener, Message, Notice
-
-
-def value_of(text: str) -> str:
-    """A field's value. Dagster puts a variable's value in its place in runs alone; sensors and commands ask here.
-
-    Raises:
-        DefinitionError: The variable is not set.
-    """
-    if not isinstance(text, dg.EnvVar):
-        return text
-    value = text.get_value()
-    if value is None:
-        raise DefinitionError(f"A resource names the environment variable {text.env_var_name}. It is not set: set it.")
-    return value
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.spark.types import as_struct, partition_types
 
 
 def asset_context() -> dg.AssetExecutionContext | None:
@@ -49,11 +46,6 @@ def is_one_asset(execution: dg.AssetExecutionContext) -> bool:
 def step_key(execution: dg.AssetExecutionContext) -> Any:
     """What is one for the inputs and the output of a step."""
     return execution.op_execution_context.get_step_execution_context()
-
-
-def config_of(execution: dg.AssetExecutionContext) -> Mapping[str, Any]:
-    """The step's resolved config, field by field."""
-    return by_field(execution.op_execution_context.op_config)
 
 
 def by_field(config: Any) -> Mapping[str, Any]:
@@ -94,3 +86,84 @@ def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
             f"dg.mem_io_manager: @dg.op(out=dg.Out(io_manager_key=...)).",
             allow_retries=False,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A table at its pinned version, before Spark is asked for it.
+
+    Args:
+        read: Returns its rows.
+    """
+
+    read: Callable[[], DataFrame]
+
+
+def _is_frame(_: Any, value: Any) -> bool:
+    return isinstance(value, DataFrame | Postponed)
+
+
+POSTPONED = dg.DagsterType(_is_frame, name="PostponedDataFrame", typing_type=DataFrame)
+"""The type of an input whose step may find that it has nothing to do."""
+
+
+def source_of(
+    context: dg.InputContext,
+    location: Location,
+    session: Callable[[], SparkSession],
+    reader: str,
+) -> Source:
+    """The table of an input, pinned at its newest version: all of it, unless who reads it asks for partitions.
+
+    Args:
+        context: The input.
+        location: The root of the manager that keeps the table.
+        session: Returns the session of the manager that writes; called only if rows are read.
+        reader: The asset that reads, for messages.
+
+    Raises:
+        ReadError (SOURCE_MISSING): There is no table.
+    """
+    upstream = context.upstream_output
+    table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
+    ref = table_ref(location, context.asset_key, table)
+    log = ref.log(session)
+    head = log.head()
+    if head is None:
+        raise ReadError.source_missing(reader, ref.name, ref.location)
+    slice_ = None
+    if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
+        slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
+    return pin_source(session, ref, table, log, head, slice_)
+
+
+def _asks_for_partitions(context: dg.InputContext) -> bool:
+    """Whether somebody asks for partitions of a source: the step, by its partitions or a mapping, or a loader.
+
+    Of a step that asks for none Dagster names all partitions that it knows, and the table may have rows of others.
+    """
+    step = step_context() if context.has_input_name else None
+    return step is None or (step.has_assets_def and maps_partitions(step.assets_def, context.asset_key))
+
+
+def pin_source(
+    session: Callable[[], SparkSession], ref: TableRef, table: Table, log: Log, head: Head, slice_: Slice | None
+) -> Source:
+    """A source at one version: all of it, or only the partitions that a run reads.
+
+    Args:
+        session: Returns the session that reads rows; called only if rows are read.
+        ref: Where the source is.
+        table: What it declares.
+        log: Its log.
+        head: The version.
+        slice_: The partitions that Dagster maps to the run; None for all rows.
+    """
+    at = TableVersion(session, ref, head.table_id, head.version)
+    if slice_ is not None:
+        schema = log.file_schema(head.version)
+        where = slice_.predicate(partition_types(at.rows().schema if schema is None else as_struct(schema)))
+        at = replace(at, where=where, mapped=digest(partitions(slice_)))
+    # A key may be in several of the asset's partitions, whether or not Delta knows of them.
+    key = () if table.partition_columns else table.key_columns
+    return Source(at, log, head, key, table.trust_key)

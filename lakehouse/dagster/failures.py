@@ -10,24 +10,31 @@ from dagster import DagsterRunStatus, RunsFilter
 from lakehouse.dagster.run_tags import COMPARE, DRIVER, GAP
 from lakehouse.delta.location import scheme_of
 from lakehouse.errors import (
-    ComputeError,
-    ConflictError,
     LakehouseError,
     LateGapError,
-    MissingFileError,
     NewColumnsError,
-    OtherJarsError,
-    SecondDriverError,
-    SessionEndedError,
+    SessionError,
+    SetupError,
     StaleInputsError,
-    UnknownOutcomeError,
-    UnsettledError,
+    TableError,
 )
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.table_version import TableRef
 
 STALE_RETRIES = 3
 """How often a step runs again with new inputs, because its table is not what the run started from."""
+_WORTH_ANOTHER_TRY = frozenset(
+    [
+        "SESSION_ENDED",
+        "SERVER_LOST",
+        "CONFLICT",
+        "UNSETTLED",
+        "UNKNOWN_OUTCOME",
+        "SECOND_DRIVER",
+        "MISSING_FILE",
+        "COMPUTE",
+    ]
+)
 
 
 @contextmanager
@@ -52,8 +59,8 @@ def as_our_errors(asset: str) -> Generator[None]:
     """What Spark says of a session that is gone, or of its jars, as our own error: while inputs are read.
 
     Raises:
-        SessionEndedError: The session is gone.
-        OtherJarsError: A jar is for another version of Spark.
+        SessionError (SESSION_ENDED): The session is gone.
+        SetupError (OTHER_JARS): A jar is for another version of Spark.
     """
     try:
         yield
@@ -62,9 +69,9 @@ def as_our_errors(asset: str) -> Generator[None]:
     except Exception as error:
         meanings = diagnose(error)
         if Meaning.SESSION_ENDED in meanings:
-            raise SessionEndedError(asset, first_line(error)) from error
+            raise SessionError.session_ended(asset, first_line(error)) from error
         if Meaning.OTHER_JARS in meanings:
-            raise OtherJarsError(asset, first_line(error)) from error
+            raise SetupError.other_jars(asset, first_line(error)) from error
         raise
 
 
@@ -73,13 +80,21 @@ def is_worth_another_try(error: LakehouseError) -> bool:
 
     An error about the asset or its table would only be raised again.
     """
-    may = ComputeError | MissingFileError | ConflictError | SecondDriverError | UnsettledError | UnknownOutcomeError
-    return isinstance(error, ConnectionError | may)
+    return error.code in _WORTH_ANOTHER_TRY
 
 
 SILENT = 3600.0
 """Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
 _WRITING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
+
+
+def silence(instance: dg.DagsterInstance, record: dg.RunRecord, now: float) -> float:
+    """Seconds since the run's last event; 0 for a queued run, because a queued run emits no events."""
+    if record.dagster_run.status is DagsterRunStatus.QUEUED:
+        return 0.0
+    last = instance.get_records_for_run(record.dagster_run.run_id, limit=1, ascending=False).records
+    heard = max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in last)])
+    return now - heard
 
 
 def refuse_second_driver(
@@ -96,7 +111,7 @@ def refuse_second_driver(
         driver_of: Gives the id of its Spark application; asked only for a table on S3. None: nothing can be told.
 
     Raises:
-        SecondDriverError: Another run, on another driver, is in the middle of this asset's step.
+        TableError (SECOND_DRIVER): Another run, on another driver, is in the middle of this asset's step.
     """
     if ref.path is None or scheme_of(ref.path) not in ("s3", "s3a"):
         return
@@ -108,7 +123,7 @@ def refuse_second_driver(
     for run in instance.get_runs(RunsFilter(statuses=_WRITING)):
         other = run.tags.get(DRIVER)
         if run.run_id != run_id and other not in (None, driver) and _is_writing(execution, run):
-            raise SecondDriverError(execution.asset_key.to_user_string(), ref.location, run.run_id)
+            raise TableError.second_driver(execution.asset_key.to_user_string(), ref.location, run.run_id)
 
 
 def _is_writing(execution: dg.AssetExecutionContext, run: dg.DagsterRun) -> bool:

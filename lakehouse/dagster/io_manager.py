@@ -24,19 +24,20 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.contexts import (
+    POSTPONED,
+    Postponed,
     asset_context,
-    config_of,
+    by_field,
     is_one_asset,
     keys_of_code_location,
     refuse_op,
+    source_of,
     step_key,
     to_log,
-    value_of,
 )
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
-from lakehouse.dagster.inputs import POSTPONED, Postponed, source_of
 from lakehouse.dagster.metadata import report, timing
-from lakehouse.dagster.resources import refuse_unfit
+from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
     COMPARE,
     GAP,
@@ -50,15 +51,14 @@ from lakehouse.dagster.run_tags import (
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location, Storage, scheme_of
 from lakehouse.delta.policy import Policy, Retry
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.in_process import guard
-from lakehouse.server.safety import refuse_unsafe
+from lakehouse.server.settings import refuse_unsafe
 from lakehouse.spark.listeners import listening, phase
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
@@ -66,6 +66,9 @@ from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Write
 
 
+# Not Dagster's `DbIOManager`: its `handle_output` deletes the slice and then writes, which on Delta is two commits.
+# Between them readers see no rows, a crash leaves none, and the feed has every row deleted and inserted. Not its
+# `UPathIOManager` either: a partition of a Delta table is no path, and a partition's key may be any text.
 class DeltaIOManager(dg.ConfigurableIOManager):
     """Every asset is a Delta table. One materialization is one commit, and the commit records what it has read.
 
@@ -161,9 +164,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The Spark session of the tables that this manager writes, with the settings that every run needs.
 
         Raises:
-            VersionError: Its Spark, or its Delta, has not been tested with this library.
-            OtherSparkError: Its client, or Delta's jars, are for another version of Spark.
-            UnsafeSettingError: It has a setting under which rows could be lost.
+            SetupError (VERSION): Its Spark, or its Delta, has not been tested with this library.
+            SetupError (OTHER_SPARK): Its client, or Delta's jars, are for another version of Spark.
+            SetupError (UNSAFE_SETTING): It has a setting under which rows could be lost.
         """
         session = cast("SparkSession", self.spark.spark_session)
         if session is not self._prepared:
@@ -181,7 +184,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The session, once no other JVM can write below a root on this machine.
 
         Raises:
-            ServerError: Another JVM has the root.
+            SetupError (SERVER): Another JVM has the root.
         """
         session, location = self.session(), self.location
         if location.storage is Storage.FILES:
@@ -207,7 +210,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                     execution.assets_def.keys_by_input_name[name].to_user_string(): read
                     for name, read in changes_of(execution.assets_def).items()
                 },
-                config=config_of(execution),
+                config=by_field(execution.op_execution_context.op_config),
                 request=request_by(tags, asset),
                 gap=found_by_earlier_try(tags, GAP + asset.name, execution.run.run_id),
                 compare_because=found_by_earlier_try(tags, COMPARE + asset.name, execution.run.run_id),

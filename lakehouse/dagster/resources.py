@@ -15,13 +15,10 @@ from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakehouse.dagster.contexts import value_of
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import DefinitionError, LakehouseError, SetupError
 from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.lifecycle import Server
-from lakehouse.server.safety import OF_THIS_MACHINE, RULES, Rule, refuse_secrets, refuse_unsafe
-from lakehouse.server.settings import DELTA, local_settings
-from lakehouse.server.setup_errors import NotInstalledError, OtherSparkError, VariableError
+from lakehouse.server.settings import DELTA, OF_THIS_MACHINE, RULES, Rule, local_settings, refuse_secrets, refuse_unsafe
 from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.session import is_connect
@@ -29,12 +26,26 @@ from lakehouse.spark.session import is_connect
 _VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
 
 
+def value_of(text: str) -> str:
+    """A field's value. Dagster puts a variable's value in its place in runs alone; sensors and commands ask here.
+
+    Raises:
+        DefinitionError: The variable is not set.
+    """
+    if not isinstance(text, dg.EnvVar):
+        return text
+    value = text.get_value()
+    if value is None:
+        raise DefinitionError(f"A resource names the environment variable {text.env_var_name}. It is not set: set it.")
+    return value
+
+
 def refuse_unfit(session: SparkSession) -> None:
     """Does nothing where a session's Spark, its client and its Delta are tested together.
 
     Raises:
-        VersionError: Its Spark, or its Delta, is another one than the tested.
-        OtherSparkError: Its client, or Delta's jars, are for another minor version of Spark.
+        SetupError (VERSION): Its Spark, or its Delta, is another one than the tested.
+        SetupError (OTHER_SPARK): Its client, or Delta's jars, are for another minor version of Spark.
     """
     spark = session.version
     refuse_untested("Spark", spark)
@@ -55,7 +66,7 @@ def as_other_jars(spark: str) -> Generator[None]:
     """What Spark says of jars that do not fit to it, as our own error: while a session starts or is asked.
 
     Raises:
-        OtherSparkError: They do not fit.
+        SetupError (OTHER_SPARK): They do not fit.
     """
     try:
         yield
@@ -65,7 +76,7 @@ def as_other_jars(spark: str) -> Generator[None]:
         if Meaning.OTHER_JARS not in diagnose(error):
             raise
         part = f"Delta's jars on the class path are for another Spark ({first_line(error)})"
-        raise OtherSparkError(part, spark, give_jar(spark)) from error
+        raise SetupError.other_spark(part, spark, give_jar(spark)) from error
 
 
 def version_of_delta(session: SparkSession) -> str | None:
@@ -110,11 +121,11 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
         """The session, started when it is first asked for; a new one where the server has ended it.
 
         Raises:
-            UnsafeSettingError: A setting, given here or the cluster's own, that could lose rows unnoticed.
-            NotInstalledError: `delta` is set and the package is missing.
-            VariableError: `delta` is set and SPARK_REMOTE, whose server has jars of its own.
-            VersionError: Spark, or Delta, is another one than the tested.
-            OtherSparkError: The client of a Connect server, or Delta's jars, are for another version of Spark.
+            SetupError (UNSAFE_SETTING): A setting, given here or the cluster's own, that could lose rows unnoticed.
+            SetupError (NOT_INSTALLED): `delta` is set and the package is missing.
+            SetupError (VARIABLE): `delta` is set and SPARK_REMOTE, whose server has jars of its own.
+            SetupError (VERSION): Spark, or Delta, is another one than the tested.
+            SetupError (OTHER_SPARK): The client of a Connect server, or Delta's jars, are for another version of Spark.
         """
         if self._session is not None:
             session = cast("SparkSession", self._session.spark_session)
@@ -172,10 +183,10 @@ class LocalSpark(dg.ConfigurableResource[Any]):
         """The session; a new one where its server has gone.
 
         Raises:
-            ServerError: Another JVM has the root, or the server cannot be started.
-            NotInstalledError: Java or Delta's jars are missing.
-            UnsafeSettingError: A setting that could lose rows unnoticed.
-            VariableError: SPARK_REMOTE is set.
+            SetupError (SERVER): Another JVM has the root, or the server cannot be started.
+            SetupError (NOT_INSTALLED): Java or Delta's jars are missing.
+            SetupError (UNSAFE_SETTING): A setting that could lose rows unnoticed.
+            SetupError (VARIABLE): SPARK_REMOTE is set.
         """
         _refuse(self.spark_config, RULES + OF_THIS_MACHINE)
         _refuse_remote(os.environ.get("SPARK_REMOTE"))
@@ -213,11 +224,11 @@ def with_delta(settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
-        raise VariableError("SPARK_REMOTE", remote, "a server brings Delta's jars itself. Leave delta=True out.")
+        raise SetupError.variable("SPARK_REMOTE", remote, "a server brings Delta's jars itself. Leave delta=True out.")
     try:
         from delta import configure_spark_with_delta_pip  # pyright: ignore[reportUnknownVariableType]
     except ImportError:
-        raise NotInstalledError(_NO_DELTA) from None
+        raise SetupError.not_installed(_NO_DELTA) from None
     refuse_untested("Delta", version("delta-spark"))
     refuse_untested("Spark", version("pyspark"))
     builder = cast("Any", configure_spark_with_delta_pip(SparkSession.builder, _names_in(settings.get(_PACKAGES))))
@@ -246,7 +257,7 @@ def _refuse(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) -> None:
 
 def _refuse_remote(remote: str | None) -> None:
     if remote:
-        raise VariableError(
+        raise SetupError.variable(
             "SPARK_REMOTE",
             remote,
             "Spark would run on another machine, where the tables of this one are not. Unset it, or use ClusterSpark "

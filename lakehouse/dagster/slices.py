@@ -8,14 +8,14 @@ import dagster as dg
 
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.delta.table import Table
-from lakehouse.errors import PartitionColumnError
+from lakehouse.errors import DefinitionError
 
 
 def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:
     """The part of the table that some partitions are.
 
     Raises:
-        PartitionColumnError: The table does not say which column holds them.
+        DefinitionError (PARTITION_COLUMN): The table does not say which column holds them.
     """
     columns = partition_columns(asset, table, partitions_def)
     return Slice(tuple(_partition(partitions_def, columns, key) for key in keys))
@@ -25,12 +25,14 @@ def partition_columns(asset: str, table: Table, partitions_def: dg.PartitionsDef
     """The table's column for each partition dimension; the one dimension of a plain definition is named ""."""
     declared = table.partition_columns
     if not declared:
-        raise PartitionColumnError(asset, "its table does not say by which column. Add Table(partition_by=...).")
+        raise DefinitionError.partition_column(
+            asset, "its table does not say by which column. Add Table(partition_by=...)."
+        )
     if isinstance(partitions_def, dg.MultiPartitionsDefinition):
         dimensions = [dimension.name for dimension in partitions_def.partitions_defs]
         missing = [name for name in dimensions if name not in declared]
         if missing:
-            raise PartitionColumnError(
+            raise DefinitionError.partition_column(
                 asset,
                 f"no column is named like its dimension {missing[0]}. "
                 f"Table(partition_by=...) must name them: {', '.join(dimensions)}.",

@@ -1,9 +1,9 @@
 """The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
 
 Reads metadata only, where the table stands through the `deltalake` package; rows always go through Spark (deltalake
-misreads some table features' rows, never their log: ADR 3). What a commit says of itself is read from its own file:
-deltalake's history lists the log's directory first, so it costs the more the longer the history is (ADR 9). Files of
-this machine and of an object store are read alike (ADR 34).
+misreads some table features' rows, never their log). What a commit says of itself is read from its own file, because
+deltalake's history lists the log's directory first, so it costs the more the longer the history is. Files of this
+machine and of an object store are read alike (ADR 3).
 """
 
 import json
@@ -23,7 +23,7 @@ from lakehouse.delta.limits import limits
 from lakehouse.delta.location import Location, Storage
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Size, keeps_feed
 from lakehouse.delta.log_files import Opened, files_of, newest
-from lakehouse.errors import UnknownFeatureError, UnreadableLogError
+from lakehouse.errors import UnreadableLogError
 
 _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>|^\s+\d+: .*$|^\s+at \S+:\d+:\d+$", re.MULTILINE)
 """What deltalake puts between the causes of an error, and the frames of its own stack after them."""
@@ -241,12 +241,16 @@ class FileLog:
     def _unreadable(self, error: Exception) -> UnreadableLogError:
         feature = _FEATURE.search(str(error))
         if feature is not None:
-            return UnknownFeatureError(self._table, self._location.address, feature.group(1) or "catalogManaged")
+            return UnreadableLogError.unknown_feature(
+                self._table, self._location.address, feature.group(1) or "catalogManaged"
+            )
         if "gap" in str(error) or "contiguous" in str(error):
-            return UnreadableLogError(self._table, "a commit file is missing in its middle", BRING_IT_BACK)
+            return UnreadableLogError.unreadable_log(
+                self._table, "a commit file is missing in its middle", BRING_IT_BACK
+            )
         if _COLLATED in str(error):
-            return UnreadableLogError(self._table, _COLLATED_PROBLEM, _COLLATED_REMEDY)
+            return UnreadableLogError.unreadable_log(self._table, _COLLATED_PROBLEM, _COLLATED_REMEDY)
         causes = " ".join(_FRAMING.sub(" ", str(error)).split())
         code = _CODE.search(causes)
         answer = "" if code is None else f"the store answers {code.group(1)}: "
-        return UnreadableLogError(self._table, answer + causes[:300], READ_IT_LATER)
+        return UnreadableLogError.unreadable_log(self._table, answer + causes[:300], READ_IT_LATER)

@@ -177,7 +177,7 @@ def _ranges(values: Sequence[Literal], cuts: Sequence[int]) -> list[tuple[Litera
 def _round_ends(low: Literal, high: Literal, kind: str) -> tuple[Literal, Literal]:
     """A range of numbers with ends that are rounded, so that sets of scattered keys mostly have the same range.
 
-    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 13).
+    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 39).
     """
     if not (isinstance(low, int) and isinstance(high, int)) or low == high:
         return low, high

@@ -1,7 +1,7 @@
 """The sizes at which one way of doing the same thing becomes cheaper than another, with the measurement that set each.
 
 No limit changes a result: on either side of it the table holds the same rows. Tests put other limits in force to take
-each way with few rows (ADR 39). The measurements are of two cores; the ADRs have their tables.
+each way with few rows. The measurements are of two cores; ADR 39 has their tables.
 """
 
 from collections.abc import Generator
@@ -15,28 +15,28 @@ class Limits:
     """Every limit that is about cost alone. The limit itself still counts as small."""
 
     key_ranges: int = 16
-    """Ranges of one column in a literal predicate: Delta compares each range with every file of the table (ADR 8)."""
+    """Ranges of one column in a literal predicate: Delta compares each range with every file of the table."""
     gap_parts: int = 128
     """A gap between keys separates two ranges if it is at least one of so many parts of the range around it. Otherwise
     10,000 keys all over ten million took 24 CPU s instead of 19, because Spark generated code with other numbers in
-    each step (ADR 13). The gaps that separate nothing hold at most `key_ranges / gap_parts` of the range."""
+    each step. The gaps that separate nothing hold at most `key_ranges / gap_parts` of the range."""
     end_parts: int = 32
     """The ends of a range of numbers are rounded to one of so many parts of the range, for the same reason."""
     listed_keys: int = 1_000
     """Keys of one column that a predicate lists; more keys are ranges alone. A statement of 1,000 keys in one of 160
-    files takes 1.4 CPU s and 11 tasks, as in a table of one file (ADR 8)."""
+    files takes 1.4 CPU s and 11 tasks, as in a table of one file."""
     listed_keys_together: int = 100
     """The same for a key of several columns, which Spark compares one after the other. Not measured alone."""
     one_task_keys: int = 100
-    """Touched keys whose rows one task compares: their rows are in a few files, and a shuffle costs more (ADR 8)."""
+    """Touched keys whose rows one task compares: their rows are in a few files, and a shuffle costs more."""
 
     driver_rows: int = 250_000
     """Rows that come to the driver. If it was 10,000, 40,000 changed rows of a million took 36 CPU s instead of 10:
-    each statement computed feed, result and difference again (ADR 8)."""
+    each statement computed feed, result and difference again."""
     driver_bytes: int = 1 << 26
-    """Bytes that come to the driver: the nth row has at most this many bytes divided by n (ADR 8)."""
+    """Bytes that come to the driver: the nth row has at most this many bytes divided by n."""
     driver_row_bytes: int = 1 << 14
-    """Bytes of each row that comes to the driver (ADR 8)."""
+    """Bytes of each row that comes to the driver."""
     tried_keys: int = 25_000
     """Touched keys whose rows are asked for without being kept. The rows of more keys may be too many for the driver
     and would then be computed twice: 100,000 keys of 30 million events took 122 million rows read instead of 91."""
@@ -48,9 +48,9 @@ class Limits:
 
     interpreted_rows: int = 250_000
     """Rows in all tables of a step that Spark interprets instead of compiling: 16 steps of one row took 43.7 CPU s
-    instead of 50.8, but each row costs two microseconds more whenever it is read (ADR 12)."""
+    instead of 50.8, but each row costs two microseconds more whenever it is read."""
     interpreted_bytes: int = 16_000_000
-    """Bytes in all tables of a step that Spark interprets (ADR 12)."""
+    """Bytes in all tables of a step that Spark interprets."""
 
     whole_rows: int = 10_000
     """Rows of a table that a step of a view reads whole, instead of by keys that have to come to the driver first. Not
@@ -61,13 +61,17 @@ class Limits:
     CPU s; if Spark shuffled both sides, 34."""
     opened_files: int = 2_000
     """Files of a table that are all opened instead of a `MERGE`, which leaves out files: 5,000 neighbours in a table of
-    2,000 files took 3.5 CPU s instead of 2.6, and 5,000 rows in all files 8.4 instead of 26.4 (ADR 13)."""
+    2,000 files took 3.5 CPU s instead of 2.6, and 5,000 rows in all files 8.4 instead of 26.4."""
 
     commits_ahead: int = 64
     """Commits that a run with `max_versions` or `max_bytes` reads first to find where its batch ends; then it reads
     twice as many more. Not measured alone."""
+    changes_to_count: int = 250_000
+    """Images of changed rows from which on a run asks how many rows their source has. Fewer come to the driver."""
+    changes_of_row: float = 0.5
+    """Images of changed rows, for each row of their source, from which on everything is read instead of the changes."""
     replaced_predicates: int = 10
-    """Commits whose predicates select the rows of a feed; more predicates cost more to evaluate (ADR 11)."""
+    """Commits whose predicates select the rows of a feed; more predicates cost more to evaluate."""
 
     outside_rows: int = 250_000
     """Rows of all inputs of a run that counts its rows outside of its partitions, which computes the result again."""

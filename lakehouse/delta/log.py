@@ -224,7 +224,7 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
         present = set(versions)
         missing = [v for v in range(versions[0] if versions else after + 1, upto + 1) if v not in present]
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-        raise UnreadableLogError(
+        raise UnreadableLogError.unreadable_log(
             table,
             f"of versions ({after}, {upto}] these are missing: {', '.join(map(str, missing[:10]))}{more}",
             BRING_IT_BACK,

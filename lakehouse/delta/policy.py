@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
+Refresh: TypeAlias = Literal["auto", "incremental", "strict", "full"]
 OnNewColumns: TypeAlias = Literal["add", "ignore", "fail"]
 OnNewCode: TypeAlias = Literal["compare", "warn", "ignore"]
 OnSameRows: TypeAlias = Literal["retry", "fail"]
@@ -18,6 +19,11 @@ class Policy:
     """What a run may do. A field that is not given has the manager's value, then the word that stands first here.
 
     Args:
+        refresh: What a run may read of a source that it reads as changes. `"auto"`: the changes, or everything if that
+            takes less work or nothing else is exact. `"incremental"`: the changes, or everything if nothing else is
+            exact. `"strict"`: the changes; the run fails if everything would have to be compared, unless a run tag
+            asks for that. `"full"`: everything in each run. A first read is everything under each word, and under each
+            word only the rows that differ are written.
         on_new_columns: What to do if a result has a column that the table lacks: `"add"` the column to the table,
             `"ignore"` the column, or `"fail"`.
         on_new_code: What to do if the code of the asset's function changed and no `code_version` is given: `"compare"`
@@ -37,6 +43,7 @@ class Policy:
         TypeError: Names of fields that are no texts.
     """
 
+    refresh: Refresh | None = None
     on_new_columns: OnNewColumns | None = None
     on_new_code: OnNewCode | None = None
     on_same_rows: OnSameRows | None = None
@@ -71,6 +78,10 @@ class Policy:
         return Policy.of({**outer.given, **self.given})
 
     @property
+    def chosen_refresh(self) -> Refresh:
+        return "auto" if self.refresh is None else self.refresh
+
+    @property
     def new_columns(self) -> OnNewColumns:
         return "add" if self.on_new_columns is None else self.on_new_columns
 
@@ -96,6 +107,7 @@ class Policy:
 
 
 _WORDS = {
+    "refresh": get_args(Refresh),
     "on_new_columns": get_args(OnNewColumns),
     "on_new_code": get_args(OnNewCode),
     "on_same_rows": get_args(OnSameRows),

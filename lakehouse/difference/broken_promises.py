@@ -7,12 +7,12 @@ from typing import Any, assert_never
 from pyspark.errors import AnalysisException
 
 from lakehouse.delta.text import literal, quote
-from lakehouse.errors import GO_ON_FROM, BadEventError, BrokenPromiseError
+from lakehouse.errors import GO_ON_FROM, WriteError
 from lakehouse.spark.diagnosis import causes, message
 from lakehouse.spark.fitting import BROKEN, Breach
 
 
-def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | None:
+def broken_promise(asset: str, error: BaseException) -> WriteError | None:
     """The broken promise that an error of Spark stands for; None if it stands for something else."""
     for cause in causes(error):
         if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
@@ -23,51 +23,51 @@ def broken_promise(asset: str, error: BaseException) -> BrokenPromiseError | Non
     return None
 
 
-def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenPromiseError:
+def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> WriteError:
     """A broken promise as an error."""
     key: Mapping[str, str | None] = details.get("key", {})
     where = ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in key.items())
     match breach:
         case Breach.OUTSIDE:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"has a row with {where}, which is not among its touched keys",
                 "Compute the rows from touched.rows or touched.of(frame), so that they belong to touched keys.",
             )
         case Breach.TWICE:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"has more than one row with the key {where}",
                 "Aggregate or deduplicate the rows, or declare the finer key in Table(key=...).",
             )
         case Breach.NOT_APPENDED:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"is of rows appended to '{details['source']}', whose version {details['version']} has changed others "
                 f"({details['change']})",
                 "Read them with touched() or net() instead of appended().",
             )
         case Breach.EMPTY:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"is about a row with an empty text in column {details['column']}, which Delta would keep as NULL (as "
                 f"it would '__HIVE_DEFAULT_PARTITION__'), because the table is partitioned by it",
                 "Put another value in its place in an asset upstream of this one, or partition by another column.",
             )
         case Breach.ELSEWHERE:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 "has a row whose key the table already holds outside the touched keys",
                 "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
             )
         case Breach.GONE:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 "lacks rows that an earlier materialization appended",
                 "An Append never removes rows; return an Overwrite or a Merge where rows can change.",
             )
         case Breach.SEVERAL:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"follows a source that holds more than one row with {where} in one version",
                 f"Name in Table(key=...) the columns that identify a row of the source. If the source has one row of "
@@ -75,14 +75,14 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
                 f"rows of the source as they are then, and none of the changes before.",
             )
         case Breach.NULL_KEY:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"is of an extract that has a row with NULL in its key ({where}), which names no row of the table",
                 "Leave such rows out, or give them a key. If the extract is a CSV file, Spark has perhaps read a text "
                 "as NULL: read the file with enforceSchema=False and mode='FAILFAST'.",
             )
         case Breach.REQUIRED:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"has a row with NULL in column {details['column']}, which its statement declares NOT NULL, or a part "
                 f"of the PRIMARY KEY",
@@ -90,13 +90,13 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> BrokenProm
                 "of Table(key=...), which a function in Python declares.",
             )
         case Breach.UNFIT:
-            return BrokenPromiseError(
+            return WriteError.broken_promise(
                 asset,
                 f"has a value in column {details['column']} that its declared type {details['type']} cannot hold",
                 "Declare a wider type in the head of the statement, or leave such rows out in the query.",
             )
         case Breach.EVENT:
-            return BadEventError(asset, details["rule"], details["key"], details["at"], details["columns"])
+            return WriteError.bad_event(asset, details["rule"], details["key"], details["at"], details["columns"])
         case _:
             assert_never(breach)
 

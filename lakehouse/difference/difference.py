@@ -34,7 +34,8 @@ def with_promises(asset: str, rows: DataFrame, touched: Touched | None) -> DataF
         touched: The keys that the result is about; None, or everything, if the result is about all of them.
 
     Raises:
-        ColumnMissingError: The result lacks a column by which its keys were touched, whether or not they are all.
+        ReadError (COLUMN_MISSING): The result lacks a column by which its keys were touched, whether or not they are
+            all.
     """
     if touched is not None:
         require(rows.columns, touched.columns, f"The result of '{asset}'")

@@ -38,7 +38,7 @@ def local_difference(
     """The difference that makes the table hold exactly `rows` for the touched keys; None if Spark must find it.
 
     Raises:
-        BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
+        WriteError (BROKEN_PROMISE): A row lies outside the touched keys, or a key occurs twice.
     """
     if not _keeps_promises(asset, rows, key, touched):
         return None
@@ -65,7 +65,7 @@ def insertions(asset: str, rows: Local, key: tuple[str, ...], touched: Touched) 
     """The difference from a table that is known to hold none of the touched keys, in the same form.
 
     Raises:
-        BrokenPromiseError: A row lies outside the touched keys, or a key occurs twice.
+        WriteError (BROKEN_PROMISE): A row lies outside the touched keys, or a key occurs twice.
     """
     if not _keeps_promises(asset, rows, key, touched):
         return None
@@ -78,7 +78,7 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
     """Whether the result is known to keep its promises; False if its keys have no literals, so that this is unknown.
 
     Raises:
-        BrokenPromiseError: It is known not to.
+        WriteError (BROKEN_PROMISE): It is known not to.
     """
     require(rows.schema.names, touched.columns, f"The result of '{asset}'")
     named = rows.values(key)

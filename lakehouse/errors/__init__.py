@@ -1,71 +1,72 @@
-"""Every way this package fails, those of Spark on this machine apart (`lakehouse.server.setup_errors`).
+"""Every way this package fails.
 
 For users: docs/reference/errors.md.
 
 * LakehouseError
   x DefinitionError             the code location does not load
-    - MissingKeyError
-    - UnsupportedAnnotationError
-    - PartitionColumnError
-  x ReadError                   nothing was written
-    - PartitionRangeError
-    - SourceMissingError
-    - ColumnMissingError
-    - ChangeFeedDisabledError
-    - NotAppendOnlyError
-    - GapError
+  x SetupError                  Spark cannot be started or used here as requested
+  x SessionError                the session of a run has ended; the next try has a new session
+  x ReadError                   a source cannot be read; nothing was written
+    - UnreadableLogError
     - LateGapError
-    - StartError
-    - MissingFileError
-    - SourceDeniedError
-    x UnreadableLogError
-      - UnknownFeatureError
-    - NewerMarkError
-    - ViewError
-  x WriteError                  nothing was written
-    - LostChangesError
-    - TruncatesMissingError
-    - EventOptionError
-    - BrokenPromiseError
-      x BadEventError
-    - SchemaError
+  x WriteError                  a result cannot become the table; nothing was written
     - NewColumnsError
-    - PlanError
-    - ModuleMissingError
-    - ComputeError
-    - UnexplainedError
-    - DeltaRefusedError
-    - UnsafeTableError
-    - IsolationLevelError
-    - PastRefusedError
-    - RefreshRefusedError
-    - UnknownExtractError
-    - OlderExtractError
-    - EmptyExtractError
-    - OutOfScopeError
-    - DeletionsHeldBackError
-    - RestateRefusedError
-    - TrackChangedError
-    - ForeignTableError
-    - UnregisteredTableError
-    - OtherFileSystemError
-    - SecondDriverError
-    - ForeignApplicationIdError
-  x SessionEndedError           nothing was written; the next try has a new session
-  x OtherJarsError              nothing was written; Delta's jar is for another version of Spark
-  x ConflictError               nothing was written; rivals kept winning
+    - HistoryError
+    - ExtractError
+    - TableError
+  x CommitError                 rivals kept winning, or the commit may have landed
+    - UnsettledError
   x StaleInputsError            the table is not what the run started from; the step runs again
-    - OvertakenError
-    - RolledBackError
-  x UnsettledError              it is written, perhaps with rows of a rival, until the next run
-  x UnknownOutcomeError         the commit may have landed; look before running again
 
-Each of them takes data, keeps it as attributes and builds its own sentence: what happened, to which table, at which
-versions; what is true now; what to do. A definition or a call that is plainly wrong is a DefinitionError, ReadError or
-WriteError with a sentence.
+A class is a subject, or what the library itself tells apart. Each constructor of a class has a code and builds its
+sentence from what it is given, which the error keeps as attributes: what happened, to which table, at which versions;
+what is true now; what to do. A definition or a call that is plainly wrong is a DefinitionError, ReadError or WriteError
+with a sentence.
 """
+
+from warnings import warn
 
 from lakehouse.errors.base import *
 from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
+from lakehouse.errors.setup import *
 from lakehouse.errors.table_state import *
+from lakehouse.errors.views import *
+
+_FORMER = {
+    DefinitionError: "MissingKeyError PartitionColumnError UnsupportedAnnotationError",
+    ReadError: (
+        "ChangeFeedDisabledError ColumnMissingError GapError MissingFileError NewerMarkError "
+        "NotAppendOnlyError PartitionRangeError SourceDeniedError SourceMissingError StartError"
+    ),
+    UnreadableLogError: "UnknownFeatureError",
+    WriteError: (
+        "BadEventError BrokenPromiseError ComputeError EventOptionError LostChangesError ModuleMissingError "
+        "PlanError SchemaError TruncatesMissingError UnexplainedError"
+    ),
+    HistoryError: "PastRefusedError RestateRefusedError TrackChangedError",
+    ExtractError: (
+        "DeletionsHeldBackError EmptyExtractError OlderExtractError OutOfScopeError RefreshRefusedError "
+        "UnknownExtractError"
+    ),
+    TableError: (
+        "DeltaRefusedError ForeignApplicationIdError ForeignTableError IsolationLevelError "
+        "OtherFileSystemError SecondDriverError UnregisteredTableError UnsafeTableError"
+    ),
+    CommitError: "ConflictError UnknownOutcomeError",
+    StaleInputsError: "OvertakenError RolledBackError",
+    SessionError: "ServerLostError SessionEndedError",
+    SetupError: (
+        "NotInstalledError OtherJarsError OtherSparkError ServerError UnsafeSettingError VariableError VersionError"
+    ),
+}
+"""Names of former classes, by the class that they stand for until the next release."""
+
+
+def __getattr__(name: str) -> type[LakehouseError]:
+    for subject, names in _FORMER.items():
+        if name in names.split():
+            sentence = f"{name} is {subject.__name__} now, which has several codes: tell them apart by error.code."
+            warn(sentence, DeprecationWarning, stacklevel=2)
+            return subject
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

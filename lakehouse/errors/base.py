@@ -1,6 +1,9 @@
-"""The roots of the tree of errors, and the run tags that their sentences name."""
+"""The root of the tree of errors, what its constructors give an error, and the run tags that sentences name."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, TypeVar
 
 FULL_REFRESH = "lakehouse/full_refresh"
 """Run tag: "true", or asset keys separated by commas. These tables are reconciled with their whole sources."""
@@ -26,7 +29,7 @@ class LakehouseError(Exception):
         then: The sentences after that: what is true now, and what to do.
     """
 
-    code: ClassVar[str] = "LAKEHOUSE"
+    code: str = "LAKEHOUSE"
     """What documents and searches find, as `lakehouse.<code>`: it stays, whatever becomes of the sentences."""
 
     def __init__(self, happened: str, *then: str) -> None:
@@ -34,22 +37,25 @@ class LakehouseError(Exception):
         super().__init__(" ".join((happened, *then)))
 
 
-class DefinitionError(LakehouseError):
-    """An asset that could never work; refused when the code location loads."""
-
-    code = "DEFINITION"
+_P = ParamSpec("_P")
+_E = TypeVar("_E", bound=LakehouseError)
 
 
-class ReadError(LakehouseError):
-    """A source that cannot be read as declared. Nothing was written."""
+def with_code(code: str) -> Callable[[Callable[_P, _E]], Callable[_P, _E]]:
+    """Gives the error that a constructor builds its code, and each argument of the constructor as an attribute."""
 
-    code = "READ"
+    def decorate(build: Callable[_P, _E]) -> Callable[_P, _E]:
+        @wraps(build)
+        def build_and_keep(*args: _P.args, **kwargs: _P.kwargs) -> _E:
+            error, bound = build(*args, **kwargs), signature(build).bind(*args, **kwargs)
+            bound.apply_defaults()
+            _, *facts = bound.arguments.items()
+            vars(error).update(facts, code=code)
+            return error
 
+        return build_and_keep
 
-class WriteError(LakehouseError):
-    """A result that cannot become the table. Nothing was written."""
-
-    code = "WRITE"
+    return decorate
 
 
 def clause(text: str) -> str:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lakehouse.errors import DefinitionError
 from lakehouse.errors.base import clause
+from lakehouse.errors.setup import DefinitionError
 
 WORDS = 60
 """So many characters of the text an error shows."""

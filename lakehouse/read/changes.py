@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.text import fold, quote
-from lakehouse.errors import NotAppendOnlyError, ReadError
+from lakehouse.errors import ReadError
 from lakehouse.read.content import (
     BEFORE,
     CHANGE,
@@ -74,12 +74,12 @@ class Changes:
         """The rows inserted in the range, without the feed's columns.
 
         Raises:
-            NotAppendOnlyError: The source updated or deleted rows in the range. Where its commits do not say, that is
-                found while the rows are read, as a BrokenPromiseError, and nothing is written.
+            ReadError (NOT_APPEND_ONLY): The source updated or deleted rows in the range. Where its commits do not say,
+                that is found while the rows are read, as a WriteError (BROKEN_PROMISE), and nothing is written.
         """
         for commit in self._read.commits_of_feed:
             if commit.rows.updated or commit.rows.deleted:
-                raise NotAppendOnlyError(
+                raise ReadError.not_append_only(
                     self.name, self.range.after, self.range.upto, f"version {commit.version}: {commit.rows}"
                 )
         problem = F.raise_error(not_appended(self.name, F.col(VERSION), F.col(CHANGE))).cast("boolean")
@@ -96,7 +96,7 @@ class Changes:
             keys: The columns that identify a row of the source.
 
         Raises:
-            ColumnMissingError: The source lacks one of them.
+            ReadError (COLUMN_MISSING): The source lacks one of them.
         """
         require(self.feed.columns, keys, f"'{self.name}'")
         before = F.col(CHANGE).isin(DELETE, BEFORE)
@@ -126,7 +126,7 @@ class Changes:
 
         Raises:
             ReadError: No column was named.
-            ColumnMissingError: The source lacks one of the columns.
+            ReadError (COLUMN_MISSING): The source lacks one of the columns.
         """
         if not keys and not expressions:
             raise ReadError(f"touched() of '{self.name}' needs the columns whose keys were touched.")

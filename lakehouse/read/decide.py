@@ -7,9 +7,9 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import leaves_out, why_redefined
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import NOTHING_READ
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
-from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, PartitionRangeError, PastRefusedError, RefreshRefusedError
+from lakehouse.delta.policy import Policy
+from lakehouse.delta.table import Read, Table
+from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, ExtractError, HistoryError, ReadError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 
 REFRESH_REMEDY = (
@@ -25,6 +25,22 @@ PARTIAL_REMEDY = (
     f"source only on request: the changes left out would come in. To compare it, materialize once with the run tag "
     f"{FULL_REFRESH}=true. If you restore the former definition, the next run continues from its position."
 )
+
+
+STRICT_REMEDY = (
+    f"Its policy is refresh='strict', so everything is compared on request alone: materialize once with the run tag "
+    f"{FULL_REFRESH}=true."
+)
+
+
+def strict_remedy(asset: Asset) -> str:
+    """What to do if everything would have to be compared, and the policy forbids that."""
+    if asset.past is not PastRows.KEPT:
+        return STRICT_REMEDY
+    return (
+        f"Its policy is refresh='strict', so a history is compared with its source on request alone: materialize once "
+        f"with the run tag {GO_ON_FROM}{asset.name}=now."
+    )
 
 
 def append_remedy(asset: str) -> str:
@@ -80,14 +96,36 @@ def decision_for_all(
         return request
     match cursor:
         case Lost(reason=reason):
-            return _decision_without_position(asset, reason)
+            return decision_by_policy(asset, _decision_without_position(asset, reason))
         case Known(mark=mark):
             reason = _why_redefined(asset, mark, definition)
-            if reason is None:
-                return _comparison_of_new_code(asset, mark, definition)
-            return _decision_for_other_definition(asset, reason)
+            if reason is not None:
+                return decision_by_policy(asset, _decision_for_other_definition(asset, reason))
+            return _comparison_of_new_code(asset, mark, definition) or _comparison_by_policy(asset)
         case Fresh():
             return None
+
+
+def decision_by_policy(asset: Asset, decision: Reconcile | Refuse) -> Reconcile | Refuse:
+    """The decision, or a refusal if the policy allows no comparison that nobody asked for."""
+    match decision:
+        case Reconcile(reason=reason, on_request=False) if asset.policy.chosen_refresh == "strict":
+            return Refuse(reason, strict_remedy(asset))
+        case Reconcile() | Refuse():
+            return decision
+
+
+def computes_everything(past: PastRows, policy: Policy) -> bool:
+    """Whether each run reads everything, because the policy says so. Rows of the past cannot be computed again."""
+    match past:
+        case PastRows.COMPUTED | PastRows.DELIVERED:
+            return policy.chosen_refresh == "full"
+        case PastRows.APPENDED | PastRows.KEPT:
+            return False
+
+
+def _comparison_by_policy(asset: Asset) -> Reconcile | None:
+    return Reconcile("its policy is refresh='full'") if computes_everything(asset.past, asset.policy) else None
 
 
 def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:
@@ -110,7 +148,7 @@ def _decision_for_other_definition(asset: Asset, reason: str) -> Reconcile | Ref
 
 def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
     """Whether everything is compared if the code of the asset's function is another than before."""
-    keeps_rows = asset.past.is_final or leaves_rows_out
+    keeps_rows = asset.past.is_final or leaves_rows_out or asset.policy.chosen_refresh == "strict"
     return asset.incremental and asset.policy.new_code == "compare" and not keeps_rows
 
 
@@ -127,8 +165,10 @@ def warning_of_new_code(
         cause = f"{'an Append' if asset.past is PastRows.APPENDED else 'a History'} keeps the rows that it wrote"
     elif leaves_out(definition):
         cause = "an input leaves rows of its source out, so they cannot be computed again"
-    else:
+    elif asset.policy.new_code == "warn":
         cause = "its policy is on_new_code='warn'"
+    else:
+        cause = "its policy is refresh='strict'"
     return f"{asset.name} goes on with new code, because {why}. Its rows stay as the former code made them: {cause}."
 
 
@@ -136,18 +176,19 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
     """Refuses what no run of the asset can do.
 
     Raises:
-        PartitionRangeError: Several partitions of an asset that reads changes.
-        PastRefusedError, RefreshRefusedError: A full refresh of a history, or of a table that is kept from extracts.
+        ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
+        HistoryError (PAST_REFUSED), ExtractError (REFRESH_REFUSED): A full refresh of a history, or of a table that is
+            kept from extracts.
     """
     if asset.incremental and len(partitions) > 1:
-        raise PartitionRangeError(asset.name, partitions)
+        raise ReadError.partition_range(asset.name, partitions)
     if request.compare is None:
         return
     match asset.past:
         case PastRows.KEPT:
-            raise PastRefusedError(asset.name, of_extracts=not asset.incremental)
+            raise HistoryError.past_refused(asset.name, of_extracts=not asset.incremental)
         case PastRows.DELIVERED:
-            raise RefreshRefusedError(asset.name)
+            raise ExtractError.refresh_refused(asset.name)
         case PastRows.COMPUTED | PastRows.APPENDED:
             return
 
@@ -172,13 +213,16 @@ def recomputes(asset: Asset, read: Read) -> bool:
     return asset.past.is_comparable and read.is_whole
 
 
-def may_compare(past: PastRows, table: Table, read: Read) -> bool:
+def may_compare(past: PastRows, table: Table, read: Read, policy: Policy) -> bool:
     """Whether everything may be compared although no user asked for it, if an input cannot continue."""
-    return past.is_comparable and read.is_whole and table.on_gap == "reconcile"
+    may = table.on_gap == "reconcile" and policy.chosen_refresh != "strict"
+    return past.is_comparable and read.is_whole and may
 
 
 def remedy(asset: Asset, read: Read) -> str:
     """What to do if an input cannot continue from its position and may not be compared."""
+    if asset.policy.chosen_refresh == "strict" and asset.past.is_comparable and read.is_whole:
+        return strict_remedy(asset)
     match asset.past:
         case PastRows.APPENDED:
             return append_remedy(asset.name)

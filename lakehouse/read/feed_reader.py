@@ -34,7 +34,7 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
 
 
 def _predicate(commit: Commit) -> str | None:
-    """Only for our own commits: in another program's predicate a value may depend on the session or its time zone."""
+    """Only for our own commits: another program's predicate may depend on the session or its time zone (ADR 39)."""
     predicate = commit.parameters.get("predicate")
     if not is_mark(commit.user_metadata) or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
         return None

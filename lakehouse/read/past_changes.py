@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
-from lakehouse.errors import RestateRefusedError
+from lakehouse.errors import HistoryError
 from lakehouse.read.archive import Unanswered, archived_after, ask_archive
 from lakehouse.read.content import CHANGE, INSERT, LOG_NAMES, TIMESTAMP, VERSION, Feed, SourceRead, Times, times_of
 from lakehouse.read.feed_reader import Feeds, fit
@@ -112,17 +112,17 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
         moment: The moment, as the run tag gives it: ISO 8601, in UTC if it has no zone.
 
     Raises:
-        RestateRefusedError: The moment is none, or the archive does not hold what came since.
+        HistoryError (RESTATE_REFUSED): The moment is none, or the archive does not hold what came since.
     """
     at, after = _millis(asset, moment), None
     if archive is not None:
         after = archived_after(archive, source.at)
     if archive is None or after is None or position is None:
-        raise RestateRefusedError(asset, moment, f"its input has no archive of '{source.at.ref.name}'")
+        raise HistoryError.restate_refused(asset, moment, f"its input has no archive of '{source.at.ref.name}'")
     archived = ask_archive(archive, source, VersionRange(after, source.at.version))
     if isinstance(archived, Unanswered) or archived.upto < position.version:
         reason = f"the archive does not hold every change up to version {position.version}, which the table has read"
-        raise RestateRefusedError(asset, moment, reason)
+        raise HistoryError.restate_refused(asset, moment, reason)
     pinned = replace(source.at, version=archived.upto)
     frame = fit(archived.rows(), {name: column for column, name in LOG_NAMES.items()}, pinned.rows())
     feed = compute_once(frame if pinned.where is None else frame.where(pinned.where))
@@ -133,11 +133,11 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
     times = times_of(sorted(timestamps.items()))
     before = [version for version, time in times.items() if time < at]
     if not before:
-        raise RestateRefusedError(asset, moment, "the archive begins later")
+        raise HistoryError.restate_refused(asset, moment, "the archive begins later")
     since, upto = max(before), times[max(times)] + archived.upto - max(times)
     if since > position.version:
         reason = f"the table has read version {position.version}, which is from before; materialize it first"
-        raise RestateRefusedError(asset, moment, reason)
+        raise HistoryError.restate_refused(asset, moment, reason)
     newest = commit_at(source.log, archived.upto)
     later = Feed(content.frame.where(F.col(VERSION) > since), "the archive", archived=True, newest=newest)
     range_ = VersionRange(since, archived.upto)
@@ -150,5 +150,5 @@ def _millis(asset: str, moment: str) -> int:
     try:
         time = datetime.fromisoformat(moment.strip())
     except ValueError as error:
-        raise RestateRefusedError(asset, moment, "that is no time in the form 2026-01-31T12:00:00") from error
+        raise HistoryError.restate_refused(asset, moment, "that is no time in the form 2026-01-31T12:00:00") from error
     return round((time.replace(tzinfo=UTC) if time.tzinfo is None else time).timestamp() * 1000)

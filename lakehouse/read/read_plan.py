@@ -18,13 +18,23 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import cap, unread_after, why_compared_again
-from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.commit_info import NO_ROWS, SCHEMA_CHANGES, Commit
+from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
-from lakehouse.delta.read_options import Read
-from lakehouse.errors import GO_ON_FROM, StartError
+from lakehouse.delta.table import Read
+from lakehouse.errors import GO_ON_FROM, ReadError
 from lakehouse.read.archive import Archived, Unanswered
-from lakehouse.read.asset import Asset
-from lakehouse.read.decide import PARTIAL_REMEDY, Reconcile, Refuse, append_remedy, may_compare, recomputes, remedy
+from lakehouse.read.asset import Asset, PastRows
+from lakehouse.read.decide import (
+    PARTIAL_REMEDY,
+    Reconcile,
+    Refuse,
+    append_remedy,
+    decision_by_policy,
+    may_compare,
+    recomputes,
+    remedy,
+)
 from lakehouse.read.feed_trust import Source, why_disbelieved, why_off
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableVersion
@@ -183,7 +193,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
     """What a run reads of an input, and why.
 
     Raises:
-        StartError: The read should start outside the source's history.
+        ReadError (START): The read should start outside the source's history.
         UnreadableLogError: A commit in the middle of the range is missing, or a log cannot be read.
     """
     asset, read, position = facts.asset, facts.read, facts.position
@@ -196,7 +206,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
             pass
     again = why_compared_again(facts.cursor)
     if again is not None and recomputes(asset, read):
-        return Reconcile(again)
+        return decision_by_policy(asset, Reconcile(again))
     if position is None or position.is_snapshot:
         return _first_read(facts)
     mark = facts.cursor.mark if isinstance(facts.cursor, Known) else None
@@ -204,7 +214,9 @@ def read_plan(facts: InputFacts) -> ReadPlan:
         more = read_in(mark.definition, facts.name, read)
         if more is not None:
             reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
-            return Reconcile(reason) if recomputes(asset, read) else _refuse(facts, reason, remedy(asset, read))
+            if recomputes(asset, read):
+                return decision_by_policy(asset, Reconcile(reason))
+            return _refuse(facts, reason, remedy(asset, read))
     elif position.mapped is None:  # an earlier version did not say which, and is believed once
         position = replace(position, mapped=facts.source.at.mapped)
     if position.table == facts.source.head.table_id and position.mapped != facts.source.at.mapped:
@@ -227,15 +239,15 @@ def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> in
     """The version after which a first read starts.
 
     Raises:
-        StartError: A start outside the history, unless the input is clamped.
+        ReadError (START): A start outside the history, unless the input is clamped.
     """
     if isinstance(read.start, int):
         if read.start > head.version and not read.clamp:
-            raise StartError(asset, name, f"version {read.start}", f"ends at version {head.version}")
+            raise ReadError.start(asset, name, f"version {read.start}", f"ends at version {head.version}")
         if commits_between(log, name, read.start, head.version) is None:
             oldest = min(commit.version for commit in log.commits(head.version))
             if not read.clamp:
-                raise StartError(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+                raise ReadError.start(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
             return oldest - 1
         return min(read.start, head.version)
     assert not isinstance(read.start, str)
@@ -244,9 +256,9 @@ def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> in
     commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
     until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
     if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
-        raise StartError(asset, name, read.start.isoformat(), "has no commit that late")
+        raise ReadError.start(asset, name, read.start.isoformat(), "has no commit that late")
     if not until and commits[0].version > 0 and not read.clamp:
-        raise StartError(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+        raise ReadError.start(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
     return until[-1].version if until else commits[0].version - 1
 
 
@@ -284,7 +296,28 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
     off = why_off(source.log, source.head, batch.included, backlog.commits)
     if off is not None:
         return _without_feed(facts, position, off)
-    return ReadFeed(facts, batch) if batch.changing else ReadNothing(facts, batch)
+    if not batch.changing:
+        return ReadNothing(facts, batch)
+    dear = _why_dear(facts, batch)
+    return ReadFeed(facts, batch) if dear is None else Reconcile(dear)
+
+
+def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
+    """Why everything takes less work than the changes; None if it does not, or if the policy leaves no choice.
+
+    Of several inputs nobody knows before the function is called whether the changes of one concern many rows.
+    """
+    asset, at = facts.asset, batch.at
+    may_choose = asset.policy.chosen_refresh == "auto" and len(asset.inputs) == 1 and at.where is None
+    if not may_choose or asset.past is not PastRows.COMPUTED or not facts.read.is_whole or batch.behind:
+        return None
+    images = sum((commit.rows for commit in batch.changing), NO_ROWS).images
+    if images is None or images < limits().changes_to_count:
+        return None
+    rows = facts.source.log.live_rows(at.version)
+    if rows is None or images < rows * limits().changes_of_row:
+        return None
+    return f"its log tells {images:,} images of changed rows, and it has {rows:,} rows, so all rows take less work"
 
 
 def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked: str | None = None) -> ReadPlan:
@@ -314,7 +347,7 @@ def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked:
 
 def _without_changes(facts: InputFacts, reason: str) -> ReadPlan:
     """Everything is compared if the table allows it."""
-    if may_compare(facts.asset.past, facts.asset.table, facts.read):
+    if may_compare(facts.asset.past, facts.asset.table, facts.read, facts.asset.policy):
         return Reconcile(reason)
     return _refuse(facts, reason, remedy(facts.asset, facts.read))
 
@@ -323,7 +356,7 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
     """A refusal, unless a run tag names the version from which the changes are read then.
 
     Raises:
-        StartError: The source ends before that version.
+        ReadError (START): The source ends before that version.
     """
     position, head = facts.position, facts.source.head
     after = NOTHING_READ if position is None or position.table != head.table_id else position.version
@@ -335,6 +368,8 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
         return Refuse(twice, cure, after)
     if start > head.version:
         tag = f"{GO_ON_FROM}{facts.asset.name}"
-        raise StartError(facts.asset.name, facts.name, f"version {start}", f"ends at version {head.version}", tag=tag)
+        raise ReadError.start(
+            facts.asset.name, facts.name, f"version {start}", f"ends at version {head.version}", tag=tag
+        )
     position = Position(head.table_id, start, mapped=facts.source.at.mapped)
     return _read_after(replace(facts, position=position, go_on_from=None, refusal=reason), position)

@@ -10,7 +10,7 @@ from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commit_at
 from lakehouse.delta.text import fold
-from lakehouse.errors import ChangeFeedDisabledError, GapError
+from lakehouse.errors import ReadError
 from lakehouse.read.content import LOG_NAMES, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile, Refuse
 from lakehouse.read.feed_reader import Feeds, fit
@@ -47,16 +47,16 @@ def read_changes(
         cause: The error because of which another plan was not carried out; None if there was none.
 
     Raises:
-        ChangeFeedDisabledError: A first read of a source that keeps no feed.
-        StartError: A run tag names a version outside the source's history.
-        GapError: The changes cannot be read, and no fallback is allowed.
+        ReadError (CHANGE_FEED_DISABLED): A first read of a source that keeps no feed.
+        ReadError (START): A run tag names a version outside the source's history.
+        ReadError (GAP): The changes cannot be read, and no fallback is allowed.
     """
     source = facts.source
     match plan:
         case LacksFeed():
-            raise ChangeFeedDisabledError(facts.asset.name, facts.name, source.at.ref.identifier)
+            raise ReadError.change_feed_disabled(facts.asset.name, facts.name, source.at.ref.identifier)
         case Refuse(reason=reason, remedy=remedy, after=after):
-            raise GapError(facts.asset.name, facts.name, after, source.head.version, reason, remedy) from cause
+            raise ReadError.gap(facts.asset.name, facts.name, after, source.head.version, reason, remedy) from cause
         case FirstRead():
             return _everything(source, None)
         case Reconcile(reason=reason):

@@ -15,7 +15,7 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Nothing, SourceRead
-from lakehouse.read.decide import Reconcile
+from lakehouse.read.decide import Reconcile, computes_everything
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import partition_types
@@ -178,10 +178,21 @@ class Run:
             return True
         if self.must_record or self.continued_from is not None or self.cursor.stale_base or self.is_redefined:
             return True
-        return any(changes.name not in self.cursor.reads or _moves(changes) for changes in self.changes)
+        reads = self.reads
+        return any(
+            changes.name not in self.cursor.reads
+            or (_moves(changes) and not self._stands_by_policy(reads[changes.name], self.cursor.reads[changes.name]))
+            for changes in self.changes
+        )
+
+    def _stands_by_policy(self, at: Position, was: Position) -> bool:
+        """Whether a source that each run reads as a whole has not moved since the last run."""
+        return at == was and computes_everything(self.asset.past, self.asset.policy)
 
     def has_nothing_to_do(self, *, overwrites: bool) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
+        if computes_everything(self.asset.past, self.asset.policy):
+            return False
         return bool(self.changes) and not self.is_due(by_snapshot_inputs=overwrites)
 
     @property

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.delta.keys import KeyPredicate
 from lakehouse.delta.text import Literal, fold, quote
-from lakehouse.errors import ColumnMissingError, WriteError
+from lakehouse.errors import ReadError, WriteError
 from lakehouse.read.content import SourceRead, Use, rows_after
 from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
 from lakehouse.scd.events import Events
@@ -125,7 +125,7 @@ class Touched:
         If the keys have a condition (`also=`) and the frame has its columns: with the rows that match the condition.
 
         Raises:
-            ColumnMissingError: The frame lacks a column of the keys.
+            ReadError (COLUMN_MISSING): The frame lacks a column of the keys.
         """
         if isinstance(frame, Events):
             return replace(frame, rows=self.of(frame.rows))
@@ -140,7 +140,7 @@ class Touched:
         """The rows of a frame that have a touched key, and no others.
 
         Raises:
-            ColumnMissingError: The frame lacks a column of the keys.
+            ReadError (COLUMN_MISSING): The frame lacks a column of the keys.
         """
         require(frame.columns, self.columns, f"the frame that of() restricts to keys of {self.name}")
         if isinstance(self.touched, EveryKey):
@@ -172,7 +172,7 @@ class Touched:
         """The `columns` of the frame's rows that hold touched keys: carries a dimension's change to its facts.
 
         Raises:
-            ColumnMissingError: The frame lacks one of the columns, or a column of the keys.
+            ReadError (COLUMN_MISSING): The frame lacks one of the columns, or a column of the keys.
         """
         require(frame.columns, columns, f"the frame that via() looks keys of {self.name} up in")
         match self.touched:
@@ -234,4 +234,4 @@ def require(columns: list[str], names: tuple[str, ...], name: str) -> None:
     present = fold(columns)
     for column in names:
         if column.lower() not in present:
-            raise ColumnMissingError(name, column, columns)
+            raise ReadError.column_missing(name, column, columns)

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
 )
 
 from lakehouse.delta.text import fold
-from lakehouse.errors import EventOptionError
+from lakehouse.errors import WriteError
 
 Names: TypeAlias = str | Sequence[str]
 START_AT, END_AT = "__START_AT", "__END_AT"
@@ -50,10 +50,10 @@ class ColumnChoice:
         """The chosen ones of `columns`, in their order.
 
         Raises:
-            EventOptionError: Both lists are given, or a list names a column that is not among `columns`.
+            WriteError (EVENT_OPTION): Both lists are given, or a list names a column that is not among `columns`.
         """
         if self.only is not None and self.without is not None:
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "ONE_COLUMN_LIST",
                 f"was given both {self.option} and {self.except_option}",
@@ -85,17 +85,17 @@ class ResultColumns:
         """The layout of a result, where the options allow one.
 
         Raises:
-            EventOptionError: No key, an unknown, reserved or unselected column, or a key of a type that identifies
-                nothing.
+            WriteError (EVENT_OPTION): No key, an unknown, reserved or unselected column, or a key of a type that
+                identifies nothing.
         """
         listed = (keys,) if isinstance(keys, str) else tuple(keys)
         if not listed:
-            raise EventOptionError(function, "EMPTY_KEYS", "was given no keys", "Name the columns of the key.")
+            raise WriteError.event_option(function, "EMPTY_KEYS", "was given no keys", "Name the columns of the key.")
         require_columns(function, "keys", listed, schema.names)
         chosen = selected.of(function, schema.names)
         left_out = [name for name in listed if name.lower() not in fold(chosen)]
         if left_out:
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "KEY_NOT_SELECTED",
                 f"leaves out the key column {left_out[0]}",
@@ -103,7 +103,7 @@ class ResultColumns:
             )
         for name in [*chosen, *(column for column in schema.names if column.lower().startswith(RESERVED))]:
             if name.upper() in (START_AT, END_AT) or name.lower().startswith(RESERVED):
-                raise EventOptionError(
+                raise WriteError.event_option(
                     function,
                     "RESERVED_COLUMN",
                     f"reads a column {name}, a name that it gives itself",
@@ -132,11 +132,11 @@ def require_columns(function: str, option: str, names: Iterable[str], columns: S
     """Refuses a column that the events do not have.
 
     Raises:
-        EventOptionError: A name is not among `columns`; a field within a struct is not, either.
+        WriteError (EVENT_OPTION): A name is not among `columns`; a field within a struct is not, either.
     """
     for name in names:
         if name.lower() not in fold(columns):
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "UNKNOWN_COLUMN",
                 f"names a column {name} in {option}, and the columns to choose from are {', '.join(columns)}",
@@ -148,10 +148,10 @@ def require_order(function: str, sequence: DataType) -> None:
     """Refuses a sequence whose values have no order.
 
     Raises:
-        EventOptionError: A part of the type cannot be compared.
+        WriteError (EVENT_OPTION): A part of the type cannot be compared.
     """
     if any(isinstance(kind, _UNORDERED) for kind in _parts(sequence)):
-        raise EventOptionError(
+        raise WriteError.event_option(
             function,
             "UNORDERED_SEQUENCE",
             f"is to order events by a {sequence.simpleString()}, whose values have no order",
@@ -162,14 +162,14 @@ def require_order(function: str, sequence: DataType) -> None:
 def _require_identity(function: str, field: StructField) -> None:
     for kind in _parts(field.dataType):
         if isinstance(kind, FloatType | DoubleType):
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "FLOATING_POINT_KEY",
                 f"has a key column {field.name} of {field.dataType.simpleString()}, whose equal values may differ",
                 "Cast it to an integer, a decimal or a text.",
             )
         if isinstance(kind, _UNORDERED):
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "UNORDERED_KEY",
                 f"has a key column {field.name} of {field.dataType.simpleString()}, which identifies nothing",

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.delta.text import fold, quote, same
-from lakehouse.errors import EventOptionError
+from lakehouse.errors import WriteError
 from lakehouse.scd.columns import END_AT, START_AT, ColumnChoice, Names, ResultColumns, require_columns
 from lakehouse.scd.events import (
     DELETES,
@@ -64,9 +64,9 @@ def type1(
         The rows, with the kept columns in the events' order.
 
     Raises:
-        EventOptionError: The options and the columns of the events do not fit together.
-        BadEventError: While the result is written: an event has NULL in its key or its sequence, or two upserts of a
-            key at one sequence differ.
+        WriteError (EVENT_OPTION): The options and the columns of the events do not fit together.
+        WriteError (BAD_EVENT): While the result is written: an event has NULL in its key or its sequence, or two
+            upserts of a key at one sequence differ.
     """
     function = "scd.type1()"
     layout = ResultColumns.of(
@@ -144,9 +144,9 @@ def type2(
         key do not overlap.
 
     Raises:
-        EventOptionError: The options and the columns of the events do not fit together.
-        BadEventError: While the result is written: an event has NULL in its key or its sequence, or two upserts of a
-            key at one sequence differ.
+        WriteError (EVENT_OPTION): The options and the columns of the events do not fit together.
+        WriteError (BAD_EVENT): While the result is written: an event has NULL in its key or its sequence, or two
+            upserts of a key at one sequence differ.
     """
     function = "scd.type2()"
     layout = ResultColumns.of(
@@ -225,7 +225,7 @@ def as_of(
         The columns of the facts, then those of the history without the keys and the interval.
 
     Raises:
-        EventOptionError: A column is missing or stands on both sides, or Spark cannot resolve `at`.
+        WriteError (EVENT_OPTION): A column is missing or stands on both sides, or Spark cannot resolve `at`.
     """
     function = "scd.as_of()"
     history = history.rows if isinstance(history, Events) else history
@@ -237,7 +237,7 @@ def as_of(
     values = [name for name in history.columns if name.lower() not in own]
     for name in values:
         if name.lower() in fold(facts.columns):
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "COLUMN_ON_BOTH_SIDES",
                 f"finds a column {name} in the facts and in the history",

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, StructType
 
 from lakehouse.delta.text import fold, literal, quote, quote_all, same
-from lakehouse.errors import EventOptionError
+from lakehouse.errors import WriteError
 from lakehouse.scd.columns import ResultColumns, require_order
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.fitting import BROKEN, Breach
@@ -66,14 +66,15 @@ def mark_events(
             events' columns. NULL counts as false.
 
     Raises:
-        EventOptionError: Spark cannot resolve an option, the sequence has no order, or a condition is no BOOLEAN.
+        WriteError (EVENT_OPTION): Spark cannot resolve an option, the sequence has no order, or a condition is no
+            BOOLEAN.
     """
     frame = with_options(function, events, {SEQUENCE: ("sequence_by", sequence_by), **conditions})
     schema = frame.schema
     require_order(function, schema[SEQUENCE].dataType)
     for name, (option, _) in conditions.items():
         if not isinstance(schema[name].dataType, BooleanType):
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "NO_CONDITION",
                 f"was given {option} with a value of {schema[name].dataType.simpleString()}",
@@ -118,7 +119,7 @@ def with_options(function: str, frame: DataFrame, options: dict[str, Condition])
     """The frame with the value of each option as a new column.
 
     Raises:
-        EventOptionError: Spark cannot resolve the value of an option.
+        WriteError (EVENT_OPTION): Spark cannot resolve the value of an option.
     """
     try:
         return _with_columns(frame, options)
@@ -132,7 +133,7 @@ def _require_resolved(function: str, frame: DataFrame, name: str, option: str, v
     try:
         _with_columns(frame, {name: (option, value)})
     except AnalysisException as error:
-        raise EventOptionError(
+        raise WriteError.event_option(
             function,
             "UNRESOLVED_EXPRESSION",
             f"was given {option} that Spark cannot resolve: {first_line(error)}",

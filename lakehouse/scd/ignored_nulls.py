@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
 from lakehouse.delta.text import quote
-from lakehouse.errors import EventOptionError
+from lakehouse.errors import WriteError
 from lakehouse.scd.columns import ColumnChoice, ResultColumns
 from lakehouse.scd.events import DELETES, NEXT, SEQUENCE, over_past
 
@@ -34,19 +34,20 @@ class NullUpdates:
         """The columns, of those that are kept and no key.
 
         Raises:
-            EventOptionError: More than one of the options is given, or a list that is empty or names another column.
+            WriteError (EVENT_OPTION): More than one of the options is given, or a list that is empty or names another
+                column.
         """
         choice = self.choice
         if self.everywhere and choice.is_given:
             other = choice.option if choice.only is not None else choice.except_option
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function,
                 "ONE_NULL_OPTION",
                 f"was given both ignore_null_updates and {other}",
                 "Give one of the two.",
             )
         if choice.only is not None and not choice.only:
-            raise EventOptionError(
+            raise WriteError.event_option(
                 function, "EMPTY_COLUMN_LIST", f"was given an empty {choice.option}", "Leave the option out."
             )
         return choice.of(function, layout.values) if self.everywhere or choice.is_given else ()

@@ -15,9 +15,9 @@ from pyspark.sql.connect.proto import base_pb2 as messages
 from pyspark.sql.connect.proto import base_pb2_grpc as rpc
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
+from lakehouse.errors import SessionError
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, last_words
 from lakehouse.server.rendezvous import Lock, ServerState
-from lakehouse.server.setup_errors import ServerLostError
 from lakehouse.spark.session import let_results_go
 
 ANSWERS_WITHIN = 30
@@ -43,7 +43,7 @@ def session_on(server: Server) -> SparkSession:
     """This process's session on the server of a root; a new session if the server of the old session has ended.
 
     Raises:
-        ServerError: See `find_or_start`.
+        SetupError (SERVER): See `find_or_start`.
     """
     with _lock:
         connected = _connected.get(server.root)
@@ -129,7 +129,7 @@ class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
     def _check(self, call: Any) -> None:
         is_closing = self.is_closing and "ReleaseSession" not in str(call.method)
         if is_closing or not is_running(self._server.rendezvous, self._state):
-            raise ServerLostError(self._server.root, last_words(self._server.rendezvous))
+            raise SessionError.server_lost(self._server.root, last_words(self._server.rendezvous))
 
 
 def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
@@ -140,6 +140,6 @@ def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
     with channel.toChannel() as wire:
         try:
             rpc.SparkConnectServiceStub(wire).AnalyzePlan(request, timeout=within)
-        except (grpc.RpcError, ServerLostError):
+        except (grpc.RpcError, SessionError):
             return False
     return True

@@ -10,10 +10,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway  # pyright: ignore[reportUnknownVariableType]
 from pyspark.sql import SparkSession
 
+from lakehouse.errors import SetupError
 from lakehouse.server.jars import fetch
 from lakehouse.server.jvm import java_problem, spark_home
 from lakehouse.server.rendezvous import Lock, Rendezvous
-from lakehouse.server.setup_errors import NotInstalledError, ServerError
 from lakehouse.spark.session import is_connect
 
 _locks: dict[Path, Lock] = {}
@@ -24,8 +24,8 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
     """This process's classic session; started at the first call.
 
     Raises:
-        ServerError: Another JVM has the root.
-        NotInstalledError: Java or Delta's jars are missing.
+        SetupError (SERVER): Another JVM has the root.
+        SetupError (NOT_INSTALLED): Java or Delta's jars are missing.
     """
     lock = _locks.get(root) or _alone(root)
     if SparkContext._active_spark_context is None:  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -39,16 +39,11 @@ def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
-def roots_here() -> list[Path]:
-    """The roots that the JVM of this process has."""
-    return list(_locks)
-
-
 def _alone(root: Path) -> Lock:
     rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()
     if not lock.take(1):
-        raise ServerError(
+        raise SetupError.server(
             root,
             f"{lock.holder() or 'another process'} has the root, and only one JVM may write to it. End it first "
             f"(a server: lakehouse spark stop --root {root}).",
@@ -61,7 +56,7 @@ def _start(settings: Mapping[str, str], lock: Lock) -> None:
     """Starts the JVM, which inherits the lock. If this process is killed, the JVM holds the root while it lives."""
     for problem in (java_problem(), fetch()):
         if problem is not None:
-            raise NotInstalledError(problem)
+            raise SetupError.not_installed(problem)
     _stay_at_home()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway: Any = launch_gateway(conf, {"pass_fds": [lock.fd]})
@@ -88,12 +83,13 @@ def guard(session: SparkSession, root: Path) -> None:
     """Takes care that no other JVM writes below a root while a session does.
 
     Raises:
-        ServerError: Another JVM has the root, or the session's JVM is out of reach, so that it cannot take the lock.
+        SetupError (SERVER): Another JVM has the root, or the session's JVM is out of reach, so that it cannot take the
+            lock.
     """
     if any(root.is_relative_to(locked) for locked in _locked_by(session)):
         return
     if is_connect(session):
-        raise ServerError(
+        raise SetupError.server(
             root,
             "this Spark Connect session is not one of the server of that root, and no lock keeps other JVMs from "
             "overwriting what it commits there. Nothing was written. Use LocalSpark(root=...) with this root or one "
@@ -101,7 +97,7 @@ def guard(session: SparkSession, root: Path) -> None:
         )
     for above in (root, *root.parents):
         if Rendezvous(above).jvm().is_held():
-            raise ServerError(root, _has_it(Rendezvous(above).jvm()))
+            raise SetupError.server(root, _has_it(Rendezvous(above).jvm()))
     _take(session, root)
 
 
@@ -111,21 +107,19 @@ def _locked_by(session: SparkSession) -> list[Path]:
         from lakehouse.server.connect import roots_of
 
         return roots_of(session)
-    from lakehouse.server.in_process import roots_here
-
-    return [*_locks_here, *roots_here()]
+    return [*_locks_here, *_locks]
 
 
 def _take(session: SparkSession, root: Path) -> None:
     rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()
     if not lock.take(1):  # while this process holds the lock, no other process looks for Java's lock, or takes that
-        raise ServerError(root, _has_it(lock))
+        raise SetupError.server(root, _has_it(lock))
     try:
         jvm = cast("Any", session.sparkContext)._jvm  # noqa: SLF001
         taken = jvm.java.io.RandomAccessFile(str(rendezvous.java_lock), "rw").getChannel().tryLock()
         if taken is None:
-            raise ServerError(root, _has_it(lock))
+            raise SetupError.server(root, _has_it(lock))
         _locks_here[root] = taken
         lock.sign(f"process {os.getpid()}")
     finally:

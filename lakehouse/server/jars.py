@@ -122,7 +122,7 @@ def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
         spark: The version; that of the installed PySpark unless it is given.
 
     Raises:
-        VersionError: There is no Delta for it.
+        SetupError (VERSION): There is no Delta for it.
     """
     return (_DELTA[_tested_minor(spark)], *_BESIDE_DELTA)
 
@@ -134,7 +134,7 @@ def s3_jars(spark: str | None = None) -> tuple[Jar, ...]:
         spark: The version; that of the installed PySpark unless it is given.
 
     Raises:
-        VersionError: It is not tested.
+        SetupError (VERSION): It is not tested.
     """
     return _S3[_tested_minor(spark)]
 
@@ -151,7 +151,6 @@ def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
     Args:
         directory: Where the jars are.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
-        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
     """
     return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
 

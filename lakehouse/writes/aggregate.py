@@ -11,10 +11,11 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.statements import Skip, Statement
-from lakehouse.errors import DefinitionError, MissingKeyError, WriteError
+from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import SourceRead
+from lakehouse.read.decide import STRICT_REMEDY
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.writes.incremental_sums import Recompute, add
@@ -127,6 +128,11 @@ class Aggregate(Write):
         if head is None or self.changes.is_initial:
             return plan_rows(spark, run, Overwrite(sums.rows), head)
         match add(spark, run, sums, head):
+            case Recompute(reason=reason) if run.asset.policy.chosen_refresh == "strict":
+                raise WriteError(
+                    f"All sums of '{run.name}' would have to be recomputed: {reason}.",
+                    f"Nothing was written. {STRICT_REMEDY}",
+                )
             case Recompute(reason=reason):
                 tell(Message(f"{run.name} recomputes all its sums: {reason}."))
                 return plan_rows(spark, run, Overwrite(sums.rows), head, recompute=True)
@@ -137,7 +143,7 @@ class Aggregate(Write):
         """Refuses groups that are not the table's key, and partitions that are no groups."""
         groups, key = fold(self.groups), run.table.key_columns
         if not key:
-            raise MissingKeyError(run.name, "Aggregate")
+            raise DefinitionError.missing_key(run.name, "Aggregate")
         if groups != fold(key):
             raise WriteError(
                 f"'{run.name}' groups by {', '.join(self.groups)}, and the key of its table is {', '.join(key)}.",

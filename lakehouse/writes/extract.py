@@ -15,7 +15,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.difference.broken_promises import breach_sql
-from lakehouse.errors import RESTATE_FROM, OlderExtractError, UnknownExtractError, WriteError
+from lakehouse.errors import RESTATE_FROM, ExtractError, WriteError
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, compute_once, is_empty
@@ -27,8 +27,8 @@ def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> 
     """The version of the table's extract after the run: the newer one of the table's and the run's.
 
     Raises:
-        UnknownExtractError: The order of the two cannot be told.
-        OlderExtractError: The extract is older than the table's.
+        ExtractError (UNKNOWN_EXTRACT): The order of the two cannot be told.
+        ExtractError (OLDER_EXTRACT): The extract is older than the table's.
     """
     if "version" in run.request.allowed:
         return version
@@ -38,11 +38,11 @@ def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> 
         case Known(mark=mark) if mark.extract is not None:
             newest = mark.extract
         case Known(version=at):
-            raise UnknownExtractError(run.name, str(version), f"its version {at} was not made of an extract")
+            raise ExtractError.unknown_extract(run.name, str(version), f"its version {at} was not made of an extract")
         case lost:
-            raise UnknownExtractError(run.name, str(version), lost.reason)
+            raise ExtractError.unknown_extract(run.name, str(version), lost.reason)
     if newest.kind != version.kind:
-        raise UnknownExtractError(
+        raise ExtractError.unknown_extract(
             run.name, str(version), f"it holds extract {newest}, of type {newest.kind}, not {version.kind}"
         )
     if run.request.restate_from is not None and not version.is_named(run.request.restate_from):
@@ -54,7 +54,7 @@ def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> 
     if not version.is_before(newest) or run.request.restate_from is not None:
         return version
     if refuses_older:
-        raise OlderExtractError(run.name, str(version), str(newest))
+        raise ExtractError.older_extract(run.name, str(version), str(newest))
     return newest
 
 

@@ -75,7 +75,7 @@ def plan_extracted_history(
         rest: What remains to be done if no row differs.
 
     Raises:
-        DeletionsHeldBackError: More entities would end than may.
+        ExtractError (DELETIONS_HELD_BACK): More entities would end than may.
         WriteError: A correction lacks entities whose rows of before are not known.
     """
     assert run.extract is not None, "take_extract has given the version"

@@ -19,7 +19,7 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.by_key import counts_of, is_one_task, written
 from lakehouse.difference.difference import difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
-from lakehouse.errors import RestateRefusedError, WriteError
+from lakehouse.errors import HistoryError, WriteError
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import (
     CHANGE,
@@ -55,9 +55,9 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -
     """The run under the key of the history's rows, and the changes with their times.
 
     Raises:
-        MissingKeyError, TrackChangedError, WriteError: As `describe` says.
-        SchemaError: The source has not the columns that the history is about, or has some of its own.
-        WriteError, SchemaError: The source has dropped columns, as `with_dropped` says.
+        DefinitionError (MISSING_KEY), HistoryError (TRACK_CHANGED), WriteError: As `describe` says.
+        WriteError (SCHEMA): The source has not the columns that the history is about, or has some of its own.
+        WriteError (SCHEMA): The source has dropped columns, as `with_dropped` says.
     """
     run = describe(run, shape, changes)
     if run.head is not None:
@@ -72,8 +72,8 @@ def describe(run: Run, shape: Shape, changes: SourceRead) -> Run:
     """The run under the key of the history's rows; known without Spark.
 
     Raises:
-        MissingKeyError: The table declares no key, which names the entity.
-        TrackChangedError: The history has tracked other columns.
+        DefinitionError (MISSING_KEY): The table declares no key, which names the entity.
+        HistoryError (TRACK_CHANGED): The history has tracked other columns.
         WriteError: The asset has other changes too, or a table of another layout.
     """
     _check(run, changes)
@@ -193,7 +193,7 @@ def plan_followed_history(
 def _refuse_lost(run: Run, dropped: list[str]) -> None:
     """Refuses to restate rows that had values in columns which the source no longer has."""
     if dropped:
-        raise RestateRefusedError(
+        raise HistoryError.restate_refused(
             run.name,
             str(run.request.restate_from),
             f"its source no longer has {', '.join(dropped)}, so that rows would lose their values there",
@@ -217,7 +217,7 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
     moment, start, end = str(run.request.restate_from), quote(shape.start), quote(shape.end)
     moved = reaching.where(f"{start} > {since} OR {end} IS NOT NULL")
     if not is_empty(matching(moved, touched.keys, shape.entity, "left_anti")):
-        raise RestateRefusedError(
+        raise HistoryError.restate_refused(
             run.name,
             moment,
             "a row of the table began or ended since, but the archive does not contain the change. Restating would "
@@ -228,7 +228,7 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
     bounds = zip((start, end), map(quote, shape.earliest), strict=True)
     unsure = " OR ".join(f"({bound} > {since} AND {earliest} < {since})" for bound, earliest in bounds)
     if not is_empty(moved.where(unsure)):
-        raise RestateRefusedError(
+        raise HistoryError.restate_refused(
             run.name,
             moment,
             f"a comparison found that a row began or ended since, and the change may have come before. Give a time "

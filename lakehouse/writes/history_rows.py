@@ -12,7 +12,7 @@ from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.difference.broken_promises import breach_sql
-from lakehouse.errors import GO_ON_FROM, MissingKeyError, SchemaError, TrackChangedError, WriteError
+from lakehouse.errors import GO_ON_FROM, DefinitionError, HistoryError, WriteError
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
@@ -180,12 +180,12 @@ def refuse_other_shape(run: Run, shape: Shape) -> None:
     """Refuses a table that cannot hold a history of this shape, or that holds another one.
 
     Raises:
-        MissingKeyError: The table declares no key, which names the entity.
-        TrackChangedError: The history has tracked other columns.
+        DefinitionError (MISSING_KEY): The table declares no key, which names the entity.
+        HistoryError (TRACK_CHANGED): The history has tracked other columns.
         WriteError: The table has another layout, or was not kept by a `History`.
     """
     if not run.table.key_columns:
-        raise MissingKeyError(run.name, "History")
+        raise DefinitionError.missing_key(run.name, "History")
     if run.slice is not None or run.table.partition_columns:
         raise WriteError(
             f"The history '{run.name}' cannot be partitioned: its rows lie by their end, so that the current ones are "
@@ -201,7 +201,7 @@ def refuse_other_shape(run: Run, shape: Shape) -> None:
             )
         was, now = mark.definition.get(TRACK, ""), short(shape.tracked_text)
         if was != now:
-            raise TrackChangedError(run.name, was, now)
+            raise HistoryError.track_changed(run.name, was, now)
 
 
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:
@@ -215,14 +215,14 @@ def check_columns(asset: str, shape: Shape, source: str, columns: list[str], sto
         stored: Columns that the table has; a tracked one need not be delivered.
 
     Raises:
-        ColumnMissingError: A column of the entity, or a tracked one, is missing.
-        SchemaError: They have a column that the history adds.
+        ReadError (COLUMN_MISSING): A column of the entity, or a tracked one, is missing.
+        WriteError (SCHEMA): They have a column that the history adds.
     """
     require(columns, shape.entity, source)
     require([*columns, *stored], shape.track or (), source)
     taken = {column: "is a column of the source too" for column in columns if column.lower() in shape.own}
     if taken:
-        raise SchemaError(asset, taken, "Choose other names in History(start_at=..., end_at=...).")
+        raise WriteError.schema(asset, taken, "Choose other names in History(start_at=..., end_at=...).")
 
 
 def lay_out(run: Run, shape: Shape) -> Run:
@@ -248,7 +248,7 @@ def with_dropped(run: Run, changes: SourceRead, stored: Collection[str], shape: 
 
     Raises:
         WriteError: A column that the history tracks by name was dropped.
-        SchemaError: A column may have been renamed, or a column that was dropped is there again.
+        WriteError (SCHEMA): A column may have been renamed, or a column that was dropped is there again.
     """
     source = changes.source.columns
     lacking = dropped_from(source, stored, shape)
@@ -272,7 +272,7 @@ def _refuse_renamed(run: Run, changes: SourceRead, columns: list[str]) -> None:
     alter = f"ALTER TABLE {run.ref.identifier}"
     for column in columns:
         if not changes.are_of_the_feed or any(_may_rename(commit, column) for commit in changes.commits):
-            raise SchemaError(
+            raise WriteError.schema(
                 run.name,
                 {column: f"is missing from '{changes.name}', which may have renamed the column"},
                 f"If the column was renamed, rename that of the history: {alter} SET TBLPROPERTIES "
@@ -284,7 +284,7 @@ def _refuse_renamed(run: Run, changes: SourceRead, columns: list[str]) -> None:
 def _refuse_again(run: Run, changes: SourceRead, again: Collection[str]) -> None:
     """Refuses to go on from the changes alone where rows that go on have a value from before the column was dropped."""
     if again:
-        raise SchemaError(
+        raise WriteError.schema(
             run.name,
             dict.fromkeys(sorted(again), f"'{changes.name}' had dropped the column and has one of this name again"),
             f"Materialize once with the run tag {GO_ON_FROM}{run.name}=now: the history takes the rows of the source "

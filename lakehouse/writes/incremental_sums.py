@@ -51,7 +51,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
     """The statement that adds the changes to the table's sums, if the table is known to hold the sums at its position.
 
     Raises:
-        SchemaError: The result does not fit the table.
+        WriteError (SCHEMA): The result does not fit the table.
     """
     reason = _why_recomputed(run.ref.log(lambda: spark), head, run, sums)
     if reason is not None:

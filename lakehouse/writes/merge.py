@@ -14,7 +14,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
-from lakehouse.errors import MissingKeyError, NewColumnsError, TruncatesMissingError
+from lakehouse.errors import DefinitionError, NewColumnsError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -82,7 +82,7 @@ class Merge(Stated):
     def complete(self, pinned: Pinned) -> tuple[Run, Self]:
         run = pinned.run
         if self.truncates is not None and self.truncates not in self.touched.also:
-            raise TruncatesMissingError(run.name, self.touched.columns, self.truncates)
+            raise WriteError.truncates_missing(run.name, self.touched.columns, self.truncates)
         rows = pinned.without_new_columns(self.rows, self.touched.columns)
         # A column that is ignored counts as well, because other columns may be computed of whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
@@ -90,7 +90,7 @@ class Merge(Stated):
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         if not run.table.key_columns:
-            raise MissingKeyError(run.name, "Merge")
+            raise DefinitionError.missing_key(run.name, "Merge")
         return plan_rows(spark, run, self, head)
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:

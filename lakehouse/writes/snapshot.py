@@ -17,14 +17,7 @@ from lakehouse.delta.text import Literal as Value
 from lakehouse.delta.text import fold, literal, quote, same
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
-from lakehouse.errors import (
-    DefinitionError,
-    DeletionsHeldBackError,
-    EmptyExtractError,
-    MissingKeyError,
-    OutOfScopeError,
-    WriteError,
-)
+from lakehouse.errors import DefinitionError, ExtractError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -69,7 +62,7 @@ class Snapshot(Stated):
         TypeError: Something else than rows of Spark, or a version of another type.
         ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
 
-    AUTO CDC from snapshots: R28 to R30 (docs/reference/scd.md).
+    AUTO CDC from snapshots: R28 to R30 (docs/how-to/slowly-changing-dimensions.md).
     """
 
     rows: DataFrame
@@ -183,13 +176,14 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     """The run with the version of the extract that the table holds once the run has committed.
 
     Raises:
-        MissingKeyError, WriteError: The table declares no key; the asset has partitions, or reads changes.
-        UnknownExtractError: The order of the extract and the table's cannot be told.
-        OlderExtractError: The extract is older than the table's, and `on_older="fail"`.
-        ColumnMissingError, EmptyExtractError, OutOfScopeError: The extract is not what it says.
+        DefinitionError (MISSING_KEY), WriteError: The table declares no key; the asset has partitions, or reads
+            changes.
+        ExtractError (UNKNOWN_EXTRACT): The order of the extract and the table's cannot be told.
+        ExtractError (OLDER_EXTRACT): The extract is older than the table's, and `on_older="fail"`.
+        ReadError (COLUMN_MISSING), ExtractError (EMPTY_EXTRACT, OUT_OF_SCOPE): The extract is not what it says.
     """
     if not run.table.key_columns:
-        raise MissingKeyError(run.name, "Snapshot")
+        raise DefinitionError.missing_key(run.name, "Snapshot")
     if run.slice is not None or run.changes:
         raise WriteError(
             f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
@@ -219,11 +213,13 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
     """Refuses an extract that is not what it says, before it is compared."""
     require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
     if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
-        raise EmptyExtractError(run.name, str(run.extract))
+        raise ExtractError.empty_extract(run.name, str(run.extract))
     if isinstance(write.scope, Mapping):
         beyond = write.rows.where(f"NOT ({_scope_condition(write, write.rows)})")
         for row in beyond.select(*map(quote, write.scope_columns)).take(1):
-            raise OutOfScopeError(run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns})
+            raise ExtractError.out_of_scope(
+                run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns}
+            )
 
 
 def _scope_digest(write: Snapshot) -> str | None:
@@ -245,7 +241,7 @@ def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFram
     """Gives of stored rows those of which the extract is all that there is.
 
     Raises:
-        ColumnMissingError: The stored rows lack a column of the scope.
+        ReadError (COLUMN_MISSING): The stored rows lack a column of the scope.
     """
     columns = write.scope_columns
     if isinstance(write.scope, Mapping) or not columns:
@@ -283,10 +279,10 @@ def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame)
     """Holds back more deletions than the extract may make.
 
     Raises:
-        DeletionsHeldBackError: They are more than the share `max_deleted` of `stored`.
+        ExtractError (DELETIONS_HELD_BACK): They are more than the share `max_deleted` of `stored`.
     """
     if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
         return
     rows = stored.count()
     if deleted > Fraction(str(write.max_deleted)) * rows:
-        raise DeletionsHeldBackError(run.name, str(run.extract), deleted, rows, write.max_deleted)
+        raise ExtractError.deletions_held_back(run.name, str(run.extract), deleted, rows, write.max_deleted)

@@ -79,7 +79,7 @@ def plan_rows(
         recompute: Whether the rows are compared, and a mark is written, although no source has changes.
 
     Raises:
-        SchemaError: The rows do not fit the table.
+        WriteError (SCHEMA): The rows do not fit the table.
     """
     check_new(run.name, write.rows, run.table, head)
     partition_columns = run.table.partitioned_by(head)
@@ -117,7 +117,12 @@ def one_row_a_key(run: Run, rows: DataFrame, touched: Touched | None) -> DataFra
 
 
 KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
-"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does."""
+"""The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does.
+
+Rows and touched keys with such a text are refused. To write NULL and to touch both values would be right too, but eight
+modules would have to know of it. A touched key is refused also if the asset itself puts NULL in the text's place:
+the rows under NULL would remain when the source's row with the empty text is deleted.
+"""
 
 
 def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
@@ -151,7 +156,7 @@ def refuse_empty_keys(asset: str, touched: Touched, partition_columns: Collectio
         partition_columns: What the table is partitioned by; empty if it is not partitioned.
 
     Raises:
-        BrokenPromiseError: A key that the write is about has an empty text there.
+        WriteError (BROKEN_PROMISE): A key that the write is about has an empty text there.
     """
     keys = touched.touched
     if isinstance(keys, EveryKey) or not fold(touched.columns) & fold(partition_columns):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StructField
 
 from lakehouse.delta.text import quote
-from lakehouse.errors import SchemaError
+from lakehouse.errors import WriteError
 from lakehouse.read.content import BEFORE, CHANGE, DELETE, SourceRead
 from lakehouse.spark.exactness import inexact_in_sql
 from lakehouse.spark.types import INTEGERS
@@ -85,7 +85,7 @@ class Sums:
         """Refuses sums that depend on the order of their values.
 
         Raises:
-            SchemaError: A sum of something else than whole numbers or decimals.
+            WriteError (SCHEMA): A sum of something else than whole numbers or decimals.
         """
         problems = {
             name: f"sums {kind.simpleString()}"
@@ -93,7 +93,9 @@ class Sums:
             if not isinstance(kind, (*INTEGERS, DecimalType))
         }
         if problems:
-            raise SchemaError(asset, problems, "An Aggregate sums whole numbers and decimals: CAST the values to one.")
+            raise WriteError.schema(
+                asset, problems, "An Aggregate sums whole numbers and decimals: CAST the values to one."
+            )
 
     @cached_property
     def _kinds(self) -> dict[str, DataType]:

@@ -10,11 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
-from lakehouse.errors import LostChangesError
+from lakehouse.errors import WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -157,8 +156,8 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         head: The table; None if there is none.
 
     Raises:
-        SchemaError: The result does not fit the table.
-        MissingKeyError: A write by key to a table without a key.
+        WriteError (SCHEMA): The result does not fit the table.
+        DefinitionError (MISSING_KEY): A write by key to a table without a key.
     """
     return write.plan(spark, run, head)
 
@@ -173,7 +172,7 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write, partial:
         partial: The sources of which the run does not read every change.
 
     Raises:
-        LostChangesError: Changes of an input would count as read, and be in no table.
+        WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
         LakehouseError: The write cannot be made of what was read.
     """
     refuse_lost_changes(run, write)
@@ -184,12 +183,12 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
     """Refuses a result under which changes of an input would count as read and be in no table.
 
     Raises:
-        LostChangesError: An input has changes, and the result is not about what they touched.
+        WriteError (LOST_CHANGES): An input has changes, and the result is not about what they touched.
     """
     for changes in run.changes:
         if not changes.is_empty and not write.answers_for(changes):
             answered = tuple(each.name for each in run.changes if write.answers_for(each))
-            raise LostChangesError(run.name, changes.name, str(changes.range), type(write).__name__, answered)
+            raise WriteError.lost_changes(run.name, changes.name, str(changes.range), type(write).__name__, answered)
 
 
 def rest_of(run: Run, *, recompute: bool = False) -> MarkOnly | Skip:

@@ -58,7 +58,7 @@ def test_an_error_of_the_library_is_a_sentence_and_one_document(capsys: pytest.C
     assert "process 4711 has the root to itself" in answer.err
     assert main(["spark", "start", "--json", "--root", str(held)]) == 1
     document = json.loads(capsys.readouterr().out)
-    assert (document["error"], document["code"]) == ("ServerError", "SERVER")
+    assert (document["error"], document["code"]) == ("SetupError", "SERVER")
     assert "process 4711 has the root to itself" in document["message"]
 
 

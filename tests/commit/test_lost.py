@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from lakehouse import Append, Changes, Policy, Retry, Table
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.policy import Clock
-from lakehouse.errors import ConflictError, SchemaError
 from tests.support.interleave import before, rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready
 
 
@@ -22,7 +22,7 @@ from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, o
 def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(moved_lake: Lake) -> None:
     step, write = ready(moved_lake)
     another = [partial(moved_lake.insert, "copy", [(90 + n, "z", n)]) for n in range(2)]
-    with rivals(moved_lake.spark, *another), pytest.raises(ConflictError, match="Nothing was written") as raised:
+    with rivals(moved_lake.spark, *another), raises_code("CONFLICT", match="Nothing was written") as raised:
         step.commit(write, Retry(attempts=2, wait_initial=0), NO_WAIT)
     assert raised.value.attempts == 2
     assert "WRITE (version 3)" in str(raised.value) and "(1, 3]" in str(raised.value)
@@ -43,7 +43,7 @@ def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(moved_lake: 
 
     clock = Clock(now=lambda: time[0], sleep=lambda _: None, random=lambda: 0.0)
     step, write = ready(moved_lake)
-    with before("execute", *[lost] * 9), pytest.raises(ConflictError, match="Nothing was written") as raised:
+    with before("execute", *[lost] * 9), raises_code("CONFLICT", match="Nothing was written") as raised:
         step.commit(write, Retry(deadline=300), clock)
     assert (raised.value.attempts, raised.value.seconds) == (2, 300)
     assert own(moved_lake, step) == []
@@ -56,7 +56,7 @@ def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so
     step, write = ready(moved_lake, table=Table(key="id", policy=Policy(on_same_rows="fail")))
     with (
         rivals(moved_lake.spark, partial(moved_lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1")),
-        pytest.raises(ConflictError, match=r"It changed rows that the log does not name, and on_same_rows='fail'"),
+        raises_code("CONFLICT", match=r"It changed rows that the log does not name, and on_same_rows='fail'"),
     ):
         step.commit(write, moved_lake.retry, NO_WAIT)
     assert own(moved_lake, step) == [] and moved_lake.rows("copy")[0] == (1, "a", 99)
@@ -70,7 +70,7 @@ def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(moved_lake
             partial(moved_lake.sql, "UPDATE {copy} SET v = 31 WHERE id = 3"),
             partial(moved_lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"),
         ),
-        pytest.raises(ConflictError, match=r"on_same_rows='fail': decide which of the two owns the rows") as raised,
+        raises_code("CONFLICT", match=r"on_same_rows='fail': decide which of the two owns the rows") as raised,
     ):
         step.commit(write, moved_lake.retry, NO_WAIT)
     assert raised.value.attempts == 2  # another row was no reason
@@ -81,7 +81,7 @@ def test_a_column_that_a_rival_added_is_named_and_nothing_is_written(moved_lake:
     step, write = ready(moved_lake)
     with (
         rivals(moved_lake.spark, partial(moved_lake.sql, "ALTER TABLE {copy} ADD COLUMN w int")),
-        pytest.raises(SchemaError, match="w: "),
+        raises_code("SCHEMA", match="w: "),
     ):
         step.commit(write, moved_lake.retry, NO_WAIT)
     assert own(moved_lake, step) == []

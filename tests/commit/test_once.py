@@ -11,11 +11,12 @@ from lakehouse import Append, Changes, History, Merge, Read, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
-from lakehouse.errors import ForeignApplicationIdError, StaleInputsError, UnreadableLogError
+from lakehouse.errors import StaleInputsError, UnreadableLogError
 from lakehouse.read.changes import read_of
 from lakehouse.writes.write import complete, plan
 from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 pytestmark = pytest.mark.anywhere
@@ -157,7 +158,7 @@ def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake
     frame = lake.values([], SRC).write.format("delta").mode("append")
     frame.option("txnAppId", mark.application_id).option("txnVersion", "99").save(str(lake.root / "copy"))
     lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
-    with pytest.raises(ForeignApplicationIdError, match="another program"):
+    with raises_code("FOREIGN_APPLICATION_ID", match="another program"):
         lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
     if remedy == "a RESTORE":  # both as the error says

@@ -14,9 +14,10 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchang
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.errors import BrokenPromiseError, GapError, PlanError, RolledBackError, UnsettledError
+from lakehouse.errors import UnsettledError, WriteError
 from tests.support.interleave import before, raises, rivals
 from tests.support.lake import NO_WAIT, Lake, cleaned
+from tests.support.raises import raises_code
 from tests.support.ready_runs import KEYED, SRC, committed, copy, log, ready
 from tests.support.slow import slow
 
@@ -52,7 +53,7 @@ def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lak
     lake.create("src", ROWS, SRC)
     table = Table(partition_by="g")
     lake.materialize(followed, table, slice=Slice((PartitionKey("a month", {"g": "a"}, {}),)))
-    with pytest.raises(GapError, match="rows of another origin"):
+    with raises_code("GAP", match="rows of another origin"):
         lake.materialize(followed, table, slice=of("a"))
     lake.materialize(followed, table, slice=of("b"))
     assert lake.rows("followed") == lake.rows("src")
@@ -65,13 +66,13 @@ def test_a_table_that_is_deleted_while_it_is_compared_is_not_begun_with_the_diff
     lake.create("src", ROWS, SRC)
     lake.materialize(asset, table)
     lake.insert("src", [(3, "c", 30)])
-    with before("execute", lambda: shutil.rmtree(lake.root / name)), pytest.raises(RolledBackError):
+    with before("execute", lambda: shutil.rmtree(lake.root / name)), raises_code("ROLLED_BACK"):
         lake.materialize(asset, table)
     if asset is copy:
         lake.materialize(asset, table)
         assert lake.rows(name) == lake.rows("src")
     else:
-        with pytest.raises(GapError, match="delete the table"):
+        with raises_code("GAP", match="delete the table"):
             lake.materialize(asset, table)
 
 
@@ -90,7 +91,7 @@ def test_a_run_whose_table_is_another_by_now_starts_anew(lake: Lake, *, again: b
     shutil.rmtree(lake.root / "copy")
     if again:
         lake.materialize(copy, KEYED)
-    with pytest.raises(RolledBackError, match="is at version 0 now" if again else "is gone"):
+    with raises_code("ROLLED_BACK", match="is at version 0 now" if again else "is gone"):
         step.commit(write, lake.retry, NO_WAIT)
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")
@@ -167,7 +168,7 @@ def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(lake: 
     lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
     step, write = ready(lake)
     with (
-        before("plan", lambda: None, raises(PlanError("copy", "its second plan fails"))),
+        before("plan", lambda: None, raises(WriteError.plan("copy", "its second plan fails"))),
         rivals(lake.spark, partial(lake.sql, "UPDATE {copy} SET v = 99 WHERE id = 1"), before="snapshot"),
         pytest.raises(UnsettledError, match=r"committed as version 2.* its second plan fails"),
     ):
@@ -232,7 +233,7 @@ def test_a_partition_that_was_never_written_begins_also_where_the_log_was_cleane
     for _ in range(2):
         lake.materialize(followed, table, slice=of(groups[-1]))
         assert sorted(row[1] for row in lake.rows("followed")) == list(groups)
-    with pytest.raises(GapError, match="log was cleaned up"):  # its rows are there, and its position is not
+    with raises_code("GAP", match="log was cleaned up"):  # its rows are there, and its position is not
         lake.materialize(followed, table, slice=of("a"))
 
 
@@ -246,5 +247,5 @@ def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
     lake.materialize(added, table, name="t", slice=of("a"))
     lake.materialize(wider, table, name="t", slice=of("b"))
     assert lake.rows("t") == [(1, "a", 10, None), (2, "b", 20, 40)]
-    with pytest.raises(BrokenPromiseError):  # an Append takes back no row, so it gives it no value either
+    with raises_code("BROKEN_PROMISE"):  # an Append takes back no row, so it gives it no value either
         lake.materialize(wider, table, name="t", slice=of("a"))

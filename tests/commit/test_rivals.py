@@ -10,10 +10,10 @@ from lakehouse.commit.rivals import Changed, ConflictKind
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Clock
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
-from lakehouse.errors import RolledBackError
 from lakehouse.spark.listeners import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready
 from tests.support.ways_of_comparing import replace_in_one_pass
 
@@ -109,9 +109,7 @@ def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(moved_lake: Lake)
     overwrite = partial(moved_lake.sql, "INSERT OVERWRITE {copy} VALUES (7, 'q', 7)")
     with (
         rivals(moved_lake.spark, overwrite),
-        pytest.raises(
-            RolledBackError, match=r"lost the position from which the run began .*The table is at version 2 now"
-        ),
+        raises_code("ROLLED_BACK", match=r"lost the position from which the run began .*The table is at version 2 now"),
     ):
         step.commit(write, moved_lake.retry, NO_WAIT)
     assert own(moved_lake, step) == []

@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.errors import ComputeError
 from lakehouse.spark import driver_rows
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 
 SRC = "id int, v int"
 
@@ -61,6 +61,6 @@ def test_rows_that_are_lost_each_time_end_the_run_and_nothing_is_written(
 ) -> None:
     before = moved.version("followed")
     losing(monkeypatch, moved, 99)
-    with in_force(Limits(driver_rows=10)), pytest.raises(ComputeError, match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"):
+    with in_force(Limits(driver_rows=10)), raises_code("COMPUTE", match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"):
         moved.materialize(followed, Table(key="id"), retry=Retry(attempts=2, wait_initial=0, wait_max=0))
     assert moved.version("followed") == before

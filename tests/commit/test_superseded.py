@@ -12,11 +12,11 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.difference.statements import Skip
-from lakehouse.errors import GapError, OvertakenError
 from lakehouse.materialization import Materialization
 from lakehouse.writes.write import Write, plan
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
 
@@ -109,7 +109,7 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
     other = rows.version("added")
     rows.sql("OPTIMIZE {added}")
     assert rows.version("added") == other + 1
-    with pytest.raises(OvertakenError) as told:
+    with raises_code("OVERTAKEN") as told:
         step.commit(write, rows.retry, NO_WAIT)
     assert told.value.version == other
     rows.materialize(added)  # as Dagster does then
@@ -128,7 +128,7 @@ def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     rows.sql("UPDATE {src} SET v = v + 1")
     rows.materialize(whole, BY_G, slice=of(*theirs))
     version = rows.version("whole")
-    with pytest.raises(OvertakenError):
+    with raises_code("OVERTAKEN"):
         step.commit(write, rows.retry, NO_WAIT)
     assert rows.version("whole") == version
     rows.materialize(whole, BY_G, slice=of(*mine))
@@ -146,7 +146,7 @@ def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_ba
     more, its = ready(rows, whole, table, slice=of("p", "q"))
     with (
         rivals(rows.spark, lambda: committed(more.commit(its, rows.retry, NO_WAIT)), before="snapshot") as ran,
-        pytest.raises(OvertakenError, match="Neither run saw the other"),
+        raises_code("OVERTAKEN", match="Neither run saw the other"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1
@@ -176,11 +176,11 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
     step, write = ready(rows, landed, Table())
     with (
         rivals(rows.spark, lambda: execute(rows.spark, statement, run, mark), before="snapshot") as ran,
-        pytest.raises(OvertakenError, match="or in the table twice"),
+        raises_code("OVERTAKEN", match="or in the table twice"),
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1 and rows.rows("landed").count((4, "p", 4)) == 2
-    with pytest.raises(GapError, match="another run of the asset came in between"):
+    with raises_code("GAP", match="another run of the asset came in between"):
         rows.materialize(landed)
 
 
@@ -202,7 +202,7 @@ def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote
     """What it looks up need not be all that it is made of."""
     step, write = outrun(rows, whole, further)
     if further:
-        with pytest.raises(OvertakenError):
+        with raises_code("OVERTAKEN"):
             step.commit(write, rows.retry, NO_WAIT)
     else:
         step.commit(write, rows.retry, NO_WAIT)

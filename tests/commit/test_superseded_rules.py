@@ -11,7 +11,6 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Table
-from lakehouse.errors import OvertakenError, RolledBackError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
@@ -19,6 +18,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import History, cursor, known, read_to
+from tests.support.raises import raises_code
 
 AS_OF = 8
 RATES = Position("r", 5, is_snapshot=True)
@@ -113,7 +113,7 @@ def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(hi
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
     assert superseded_by(history, history.head(), ours, done) is None
     history.own(AS_OF + 1, ("p", "q"), epoch=3, compared=True)
-    with pytest.raises(OvertakenError, match=f"this run committed version {done}"):
+    with raises_code("OVERTAKEN", match=f"this run committed version {done}"):
         superseded_by(history, history.head(), ours, done)
 
 
@@ -123,7 +123,7 @@ def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
     base = history.entries[-1].version
     history.append()
     history.own(AS_OF, ("p", "q"), epoch=2, base=base, compared=True)
-    with pytest.raises(OvertakenError):
+    with raises_code("OVERTAKEN"):
         superseded_by(history, history.head(), ours, None)
 
 
@@ -146,7 +146,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
 def test_one_that_came_unseen_and_had_read_further_has_rows_that_ours_took_back(history: History):
     ours = run(history)
     done = landed_unseen(history, ours, AS_OF + 2)
-    with pytest.raises(OvertakenError, match=f"this run committed version {done}"):
+    with raises_code("OVERTAKEN", match=f"this run committed version {done}"):
         refuse(history, ours, done)
 
 
@@ -180,7 +180,7 @@ def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
     began = history.entries[-1].version
     history.own(AS_OF, ("p", "q"), epoch=2)
     history.restore(began)
-    with pytest.raises(OvertakenError):  # the restored commit is the newest, and the run has another generation
+    with raises_code("OVERTAKEN"):  # the restored commit is the newest, and the run has another generation
         superseded_by(history, history.head(), ours, None)
 
 
@@ -198,7 +198,7 @@ def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):
     """It read a portion from where q was, and set keys of p to what they were then."""
     ours = run(uneven, 103, 105)
     uneven.own(60, ("p", "q"), compared=True)
-    with pytest.raises(OvertakenError):
+    with raises_code("OVERTAKEN"):
         superseded_by(uneven, uneven.head(), ours, None)
 
 
@@ -207,7 +207,7 @@ def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins
     base = ours.began_at
     uneven.own(60, ("p", "q"), compared=True)
     own = landed(uneven, ours, base)
-    with pytest.raises(OvertakenError, match="Neither run saw the other"):
+    with raises_code("OVERTAKEN", match="Neither run saw the other"):
         refuse(uneven, ours, own)
     assert isinstance(cursor(uneven, "p"), Lost)
 
@@ -217,7 +217,7 @@ def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: Hi
     ours = run(uneven, 103, 105)
     uneven.append()
     uneven.own(104, ("p", "q"), base=ours.began_at, compared=True)
-    with pytest.raises(OvertakenError):
+    with raises_code("OVERTAKEN"):
         superseded_by(uneven, uneven.head(), ours, None)
 
 
@@ -225,7 +225,7 @@ def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upo
     """It was killed before it could look at what came in between."""
     ours = run(uneven, 103, 105)
     uneven.own(102, ("p", "q"), base=1, compared=True)
-    with pytest.raises(RolledBackError, match="did not see each other"):
+    with raises_code("ROLLED_BACK", match="did not see each other"):
         superseded_by(uneven, uneven.head(), ours, None)
 
 
@@ -235,7 +235,7 @@ def test_one_that_was_planned_before_a_restore_is_not_done_for_us(history: Histo
     history.restore(base)
     ours = run(history)
     history.own(AS_OF, ("p", "q"), epoch=2, base=base + 1, compared=True)
-    with pytest.raises(OvertakenError):
+    with raises_code("OVERTAKEN"):
         superseded_by(history, history.head(), ours, None)
 
 
@@ -260,7 +260,7 @@ def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(
     first, second = ((old, 1), (new, 2)) if late else ((new, 2), (old, 1))
     landed(history, *first, compared=False)
     own = landed(history, *second, compared=False)
-    with pytest.raises(OvertakenError, match="or in the table twice"):
+    with raises_code("OVERTAKEN", match="or in the table twice"):
         refuse(history, second[0], own)
     assert isinstance(cursor(history), Lost)
 
@@ -281,7 +281,7 @@ def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_sam
     """It may have listed files, say, of which there are more by now."""
     ours = replace(run(history, partitions=("p",)), changes=(), snapshots={"rates": table_at("rates", "r", 5)})
     history.own(partitions=("p",), reads={"rates": RATES}, epoch=2)
-    with pytest.raises(OvertakenError):
+    with raises_code("OVERTAKEN"):
         superseded_by(history, history.head(), ours, None)
 
 
@@ -300,7 +300,7 @@ def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_
     history.add("OPTIMIZE")
     history.clean(done + 2)
     assert isinstance(cursor(history), Lost) and cursor(history).epoch == ours.cursor.epoch
-    with pytest.raises(RolledBackError):
+    with raises_code("ROLLED_BACK"):
         superseded_by(history, history.head(), ours, done)
 
 

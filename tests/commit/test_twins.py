@@ -13,10 +13,11 @@ from lakehouse import Append, Changes, Merge, Table
 from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.errors import ForeignTableError, PlanError, StaleInputsError
+from lakehouse.errors import StaleInputsError
 from lakehouse.spark.listeners import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import COPIED, KEYED, SRC, committed, copy, log, own, ready, whole
 
 pytestmark = pytest.mark.race
@@ -87,7 +88,7 @@ class TestCreation:
         step, write = ready(lake)
         with (
             rivals(lake.spark, lambda: lake.create("copy", [(7, "q", 7)], SRC)),
-            pytest.raises(ForeignTableError, match="another program committed"),
+            raises_code("FOREIGN_TABLE", match="another program committed"),
         ):
             step.commit(write, lake.retry, NO_WAIT)
         assert lake.rows("copy") == [(7, "q", 7)]
@@ -188,7 +189,7 @@ def test_a_fault_of_the_asset_s_own_is_raised_at_once_whatever_it_says(
     step, write = ready(moved_lake, asset, table, name=name)
     waits: list[float] = []
     clock = replace(NO_WAIT, sleep=waits.append)
-    with listening(moved_lake.hear), pytest.raises(PlanError, match=f"result of '{name}'") as raised:
+    with listening(moved_lake.hear), raises_code("PLAN", match=f"result of '{name}'") as raised:
         step.commit(write, moved_lake.retry, clock)
     assert "ConcurrentAppendException" in str(raised.value) and raised.value.asset == name
     assert waits == moved_lake.told == []

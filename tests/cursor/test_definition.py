@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.definition import LONGEST, definition, left_out, read_in, why_redefined
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -9,8 +9,9 @@ from lakehouse.cursor.cursor import Fresh, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Position, application_id
-from lakehouse.errors import NewerMarkError, UnreadableLogError
+from lakehouse.errors import UnreadableLogError
 from tests.support.commits import WHOLE, History, cursor, known, read_to
+from tests.support.raises import raises_code
 
 OVERWRITE = {"mode": "Overwrite"}
 
@@ -94,7 +95,7 @@ def test_a_mark_of_a_newer_format_is_refused_and_never_read_as_none(
     """Not behind commits of others either, and whoever asks to compare everything."""
     history.say('{"lakehouse":{"format":99,"asset":"silver/flights"}}')
     history.append()
-    with pytest.raises(NewerMarkError, match="format 99"):
+    with raises_code("NEWER_MARK", match="format 99"):
         find_cursor(history, history.head(), history.asset, partitions, overrides_mark=asked)
     assert isinstance(find_cursor(history, history.head(), "gold/other", partitions), Fresh)
 

@@ -13,9 +13,8 @@ from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.log import NOTHING_READ, VersionRange
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
-from lakehouse.errors import GapError, StartError
+from lakehouse.delta.table import Read, Table
+from lakehouse.errors import ReadError
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.decide import Reconcile
@@ -25,6 +24,7 @@ from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_pla
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
+from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
 MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
@@ -138,13 +138,7 @@ def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
 def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source, end: int):
     archived = Archived(source.at, VersionRange(2, end))
     cursor = stale(2, 4)
-<<<<<<< HEAD
-    facts = InputFacts(
-        run_of(MERGES, cursor), Read(archive="kept"), source, cursor.reads["src"], archive=lambda _: archived
-    )
-=======
     facts = InputFacts(MERGES, Read(archive="kept"), source, cursor, cursor.reads["src"], archive=lambda _: archived)
->>>>>>> vplan
     plan = read_plan(facts)
     assert isinstance(plan, ReadFeed)
     instead = plan.without_feed("a file of _change_data/ is gone")
@@ -164,7 +158,7 @@ def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_o
     facts = InputFacts(APPENDS, Read(archive="kept"), source, cursor, position, archive=archive)
     plan = read_plan(facts)
     assert isinstance(plan, ReadFeed) and asked == []
-    with pytest.raises(GapError) as told:
+    with raises_code("GAP") as told:
         read_changes(plan.without_feed(said), facts, Feeds())
     assert str(told.value).count(said) == 1
     assert str(told.value).count("Nothing was written") == 1
@@ -179,7 +173,9 @@ def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | N
     """The version after which a first read starts; None if it is refused."""
     try:
         return start_version("asset", "src", source.log, source.head, Read(start=start, clamp=clamp))
-    except StartError:
+    except ReadError as error:
+        if error.code != "START":
+            raise
         return None
 
 

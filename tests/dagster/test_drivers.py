@@ -5,8 +5,8 @@ import pytest
 
 from lakehouse.dagster.failures import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER
-from lakehouse.errors import SecondDriverError
 from lakehouse.spark.table_version import TableRef
+from tests.support.raises import raises_code
 
 S3 = TableRef.at_path("written", "s3a://lake/written")
 
@@ -30,7 +30,7 @@ def run_during_another(
 
 
 def test_a_second_driver_of_a_table_on_s3_is_refused_while_the_first_writes(instance: dg.DagsterInstance) -> None:
-    with pytest.raises(SecondDriverError) as raised:
+    with raises_code("SECOND_DRIVER") as raised:
         run_during_another(instance, "app-1", "app-2")
     first = max(instance.get_runs(), key=lambda run: run.tags[DRIVER] == "app-1")
     assert raised.value.run == first.run_id

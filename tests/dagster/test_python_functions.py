@@ -17,11 +17,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 from lakehouse import Changes, Merge, Table
-from lakehouse.errors import ModuleMissingError, UnreadableLogError
+from lakehouse.errors import UnreadableLogError
 from lakehouse.server.versions import minor
 from lakehouse.spark.session import REQUIRED, is_connect, prepare
 from tests.support.dagster_house import House
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 
 pytestmark = [pytest.mark.served, pytest.mark.timeout(120, func_only=True)]
 
@@ -125,7 +126,7 @@ def test_a_module_that_sparks_python_cannot_import_is_named(lake: Lake, tmp_path
             return Merge(touched.rows.select("id", F.udf(function, "int")("v").alias("v")), touched)
 
         lake.create("src", [(1, 10)], "id int, v int")
-        with pytest.raises(ModuleMissingError, match="cannot import the module 'only_here'"):
+        with raises_code("MODULE_MISSING", match="cannot import the module 'only_here'"):
             lake.materialize(doubled, Table(key="id"))
     finally:
         sys.path.remove(str(tmp_path))

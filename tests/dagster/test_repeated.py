@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.dagster.failures import STALE_RETRIES
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.errors import ConflictError, OvertakenError, RolledBackError, UnknownOutcomeError, UnsettledError
+from lakehouse.errors import CommitError, StaleInputsError, UnsettledError
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.interleave import after, before, raises
 from tests.support.lake import NO_WAIT, Lake
@@ -184,7 +184,7 @@ def test_a_step_that_a_twin_overtook_is_run_again_with_new_inputs(house: House) 
 
 @pytest.mark.parametrize(
     "error",
-    [OvertakenError("copied", "3f2a", 118), RolledBackError("copied", 3)],
+    [StaleInputsError.overtaken("copied", "3f2a", 118), StaleInputsError.rolled_back("copied", 3)],
     ids=lambda error: type(error).__name__,
 )
 def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(house: House, error: Exception) -> None:
@@ -237,8 +237,8 @@ def test_a_source_that_is_not_whole_any_more_ends_the_run(
     "error",
     [
         SparkRuntimeException("Job aborted due to stage failure: ExecutorLostFailure (executor 12 exited)"),
-        slow(ConflictError("copied", 8, 42.0, "a MERGE", "its inputs are as they were", "Run it again.")),
-        slow(UnknownOutcomeError("copied", "a7", "the storage does not answer")),
+        slow(CommitError.conflict("copied", 8, 42.0, "a MERGE", "its inputs are as they were", "Run it again.")),
+        slow(CommitError.unknown_outcome("copied", "a7", "the storage does not answer")),
         slow(UnsettledError("copied", 3, 8, "the same rows")),
     ],
     ids=lambda error: type(error).__name__,

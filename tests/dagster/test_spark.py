@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table
-from lakehouse.cli.shell import at_hand
+from lakehouse.cli.spark import at_hand
 from lakehouse.dagster.resources import LocalSpark, refuse_unfit, version_of_delta
 from lakehouse.server.settings import EVERYWHERE, local_settings
-from lakehouse.server.setup_errors import UnsafeSettingError
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 
 
 class Nested(dg.ConfigurableResource[Any]):
@@ -91,7 +91,7 @@ def test_a_session_of_the_user_s_own_is_refused_if_rows_could_be_lost_under_its_
     own = lake.spark.newSession()
     own.conf.set("spark.databricks.delta.stalenessLimit", "5m")
     manager = DeltaIOManager(spark=SimpleNamespace(spark_session=own), root=str(lake.root))
-    with pytest.raises(UnsafeSettingError, match="stalenessLimit = 5m is refused"):
+    with raises_code("UNSAFE_SETTING", match="stalenessLimit = 5m is refused"):
         manager.session()
     own.conf.unset("spark.databricks.delta.stalenessLimit")
     assert manager.session() is own

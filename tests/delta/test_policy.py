@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.delta.policy import OnNewCode, OnNewColumns, OnSameRows, Policy, StatementChoice
+from lakehouse.delta.policy import OnNewCode, OnNewColumns, OnSameRows, Policy, Refresh, StatementChoice
 from lakehouse.delta.table import Table
 
 policies = st.builds(
     Policy,
+    refresh=st.none() | st.sampled_from(get_args(Refresh)),
     on_new_columns=st.none() | st.sampled_from(get_args(OnNewColumns)),
     on_new_code=st.none() | st.sampled_from(get_args(OnNewCode)),
     on_same_rows=st.none() | st.sampled_from(get_args(OnSameRows)),
@@ -35,13 +36,14 @@ def test_metadata_carries_the_policy_of_a_table(policy: Policy):
 
 
 def test_what_nobody_gives_is_the_first_word():
+    assert Policy().chosen_refresh == "auto"
     assert (Policy().new_columns, Policy().new_code) == ("add", "compare")
     assert (Policy().same_rows, Policy().chosen_statement) == ("retry", "auto")
     assert (Policy().ignored_config, Policy().shown_rows) == ((), 0)
     assert Table().policy == Policy()
 
 
-@pytest.mark.parametrize("field", ["on_new_columns", "on_new_code", "on_same_rows", "statement"])
+@pytest.mark.parametrize("field", ["refresh", "on_new_columns", "on_new_code", "on_same_rows", "statement"])
 def test_another_word_is_refused_with_the_words_that_there_are(field: str):
     with pytest.raises(ValueError, match=f"{field} is '.*' or '.*', not 'maybe'"):
         Policy(**{field: "maybe"})

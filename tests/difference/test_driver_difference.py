@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.difference.difference import HELD, difference, with_promises
 from lakehouse.difference.driver_difference import local_difference
-from lakehouse.errors import BrokenPromiseError
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, collect_all
+from tests.support.raises import raises_code
 
 pytestmark = pytest.mark.anywhere
 
@@ -141,7 +141,7 @@ BROKEN = {
 @pytest.mark.parametrize(("rows", "said"), BROKEN.values(), ids=BROKEN)
 def test_a_broken_promise_is_an_error(spark: SparkSession, rows: list[tuple[Any, ...]], said: str) -> None:
     existing = spark.createDataFrame([], SCHEMA)
-    with pytest.raises(BrokenPromiseError, match=said):
+    with raises_code("BROKEN_PROMISE", match=said):
         local_difference("a", local(spark, rows), existing, KEY, touched(spark, (0, 1)))
 
 

@@ -13,12 +13,12 @@ from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.difference import by_key as keyed
 from lakehouse.difference.statements import DeleteMatched, Insert, MarkOnly, MergeRows, ReplaceMatched
-from lakehouse.errors import ConflictError
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Feed
 from lakehouse.read.touched import Touched
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.slow import all_but, slow
 from tests.support.ways_of_comparing import comparisons_by_scan
 
@@ -123,7 +123,7 @@ def test_rows_that_a_rival_deleted_in_the_same_moment_are_no_foreign_application
     write = copy(**lake.read(step, copy))
     with (
         rivals(lake.spark, lambda: lake.sql("DELETE FROM {copy} WHERE id > 6"), before="snapshot"),
-        pytest.raises(ConflictError, match="last to DELETE"),
+        raises_code("CONFLICT", match="last to DELETE"),
     ):
         step.commit(write, Retry(attempts=1), NO_WAIT)
     assert isinstance(lake.materialize(copy, TABLES["with deletion vectors"]), Committed)

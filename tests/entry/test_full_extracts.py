@@ -1,4 +1,4 @@
-"""The recipes of docs/how-to/full-extracts.md, run as they stand there."""
+"""The recipes of docs/reference/snapshot.md, run as they stand there."""
 
 import datetime as dt
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ FIRST, SECOND, THIRD = (dt.date(2026, 1, day) for day in (1, 2, 3))
 
 @pytest.mark.slow
 def test_the_recipes_take_extracts_hold_some_back_and_restate_a_day(lake: Lake, instance: dg.DagsterInstance) -> None:
-    page = code("docs/how-to/full-extracts.md", lake.root / "definitions.py")
+    page = code("docs/reference/snapshot.md", lake.root / "definitions.py")
     resources: Any = {"spark": SimpleNamespace(spark_session=lake.spark), "io_manager": manager_of(lake)}
 
     def run(day: dt.date, *assets: str, tags: dict[str, str] | None = None) -> dg.ExecuteInProcessResult:

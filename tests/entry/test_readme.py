@@ -199,7 +199,7 @@ def test_the_recipes_for_assets_follow_their_sources(lake: Lake):
 def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
     lake.create("silver/flights", [("a", "N1"), ("b", "N1"), ("d", None)], "flight_id string, tailnum string")
     lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")
-    upkeep = code("docs/how-to/upkeep.md")["upkeep"]
+    upkeep = code("docs/how-to/deploy.md")["upkeep"]
     spark = SimpleNamespace(spark_session=lake.spark, root=str(lake.root))
     before = lake.rows("silver/flights")
     assert upkeep.execute_in_process(resources={"spark": spark}).success
@@ -249,6 +249,46 @@ OWN_WORDS = {"CONTEXT.md", "CHANGELOG.md", "docs/benchmarks.md"}
 def test_a_page_for_users_speaks_the_words_of_the_field(page: str):
     if page not in OWN_WORDS:
         assert PRIVATE.findall((PROJECT / page).read_text()) == []
+
+
+DECISIONS = sorted(PROJECT.glob("docs/adr/0*.md"))
+NUMBERED = {int(page.name[:4]) for page in DECISIONS}
+SOURCES = [
+    path
+    for folder in ("lakehouse", "assets", "resources", "benchmarks", "tests")
+    for path in (PROJECT / folder).rglob("*.py")
+]
+NAMED_DECISION = re.compile(r"\bADRs?\s+(\d+(?:(?:,\s+|\s+and\s+)\d+)*)")
+
+
+def test_a_decision_that_a_page_or_a_comment_names_has_a_page():
+    named = {
+        (path.relative_to(PROJECT).as_posix(), int(number))
+        for path in [*PAGES, *SOURCES]
+        for numbers in NAMED_DECISION.findall(path.read_text())
+        for number in re.findall(r"\d+", numbers)
+    }
+    assert {number for _, number in named}, "no decision is named anywhere"
+    assert {(path, number) for path, number in named if number not in NUMBERED} == set()
+
+
+def test_the_index_of_decisions_has_a_line_for_each_number():
+    """A page that is there, with its title; or a number that went, and where its content is now."""
+    rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", (PROJECT / "docs/adr/README.md").read_text(), re.MULTILINE)
+    lines = {int(number): line for numbers, line in rows for number in numbers.split(", ")}
+    assert set(lines) == set(range(1, max(NUMBERED) + 1))
+    titles = {int(page.name[:4]): page.read_text().splitlines()[0] for page in DECISIONS}
+    for number, title in titles.items():
+        named = re.match(r"\[(.*?)\]\((\d+)[^)]*\.md\)", lines[number])
+        assert named is not None, title
+        assert (f"# {number}. {named[1]}", int(named[2])) == (title, number)
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_says_what_holds_it(page: Path):
+    held = re.search(r"^Held by (.*?)\n\n", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert held is not None
+    assert "](../../tests/" in held[1] or "`make check`" in held[1]
 
 
 def test_the_index_links_every_page():

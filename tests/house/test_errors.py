@@ -5,131 +5,158 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from lakehouse import errors
 from lakehouse.dagster.failures import is_worth_another_try
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import DefinitionError, LakehouseError, ReadError, SessionError, SetupError, WriteError
 from lakehouse.server import setup_errors
 from tests.support.sentences import reading, results, tables
 from tests.support.sentences.case import REMEDY, Case
 
 CASES = [*reading.CASES, *results.CASES, *tables.CASES]
+OF_SETUP = [
+    SessionError.server_lost(Path("/lake"), "It was killed."),
+    SetupError.not_installed("Java is missing."),
+    SetupError.server(Path("/lake"), "it does not start."),
+    SetupError.unsafe_setting(["spark.ui.enabled is refused."]),
+    SetupError.variable("LAKEHOUSE_ROOT", None, "set it."),
+    SetupError.version("Spark", "3.5", "4.2", "pyspark"),
+    SetupError.other_spark("Delta's jar is for Spark 4.1", "4.2", "Give it another"),
+]
+"""What is said before Spark starts, of no table."""
+PLAIN = [DefinitionError("It is wrong."), ReadError("It means nothing."), WriteError("It means nothing.")]
+"""Errors whose sentences stand where they are raised."""
+RAISED = [*(case.raised() for case in CASES), *OF_SETUP, *PLAIN]
+CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LakehouseError)]
+CODES = re.findall(
+    r'^    (?:@with_code\(|code = )"([A-Z_]+)"', "\n".join(map(inspect.getsource, CLASSES)), re.MULTILINE
+)
+"""As the classes say them: of a constructor, or of a class with one sentence."""
+ALWAYS = (errors.StaleInputsError, errors.LateGapError, errors.NewColumnsError)
+ROOT = Path(__file__).parents[2]
+FORMER = [
+    (name, kind)
+    for kind, names in re.findall(
+        r"^  - `(\w+Error)`: (.*?)\.$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    for name in re.findall(r"\w+Error", names)
+]
+PAGE = (ROOT / "docs/reference/errors.md").read_text()
+ROWS = re.findall(r"^\| `([A-Z_]+)` \| `(\w+)` \|.*\| (\w+) \|$", PAGE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+def code_of(case: Case) -> str:
+    return case.raised().code
+
+
+@pytest.mark.parametrize("case", CASES, ids=code_of)
 def test_an_error_says_what_happened_what_is_true_now_and_what_to_do(case: Case):
     assert str(case.raised()) == " ".join(part for part in (case.happened, case.now, case.to_do) if part)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+@pytest.mark.parametrize("case", CASES, ids=code_of)
 def test_what_happened_can_be_told_without_what_an_error_says_is_true_now(case: Case):
     """An error of a second commit says it in a sentence of its own: nothing was written by that one."""
     if case.now.startswith("Nothing was written"):
-        how = "give LakehouseError its sentences apart: super().__init__(happened, 'Nothing was written. ...')"
+        how = "give the error its sentences apart: cls(happened, 'Nothing was written. ...')"
         assert case.raised().happened == case.happened, how
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+@pytest.mark.parametrize("case", CASES, ids=code_of)
 def test_an_error_keeps_what_it_was_told(case: Case):
     raised = case.raised()
-    assert inspect.signature(case.error).parameters.keys() == case.told.keys()
+    assert inspect.signature(case.build).parameters.keys() == case.told.keys()
     assert {name: getattr(raised, name) for name in case.told} == case.told
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.error.__name__)
+@pytest.mark.parametrize("case", CASES, ids=code_of)
 def test_whatever_happens_at_run_time_is_followed_by_what_is_true_of_the_table(case: Case):
-    assert bool(case.now) == (not issubclass(case.error, errors.DefinitionError))
+    assert bool(case.now) == (not isinstance(case.raised(), DefinitionError))
     assert case.to_do
 
 
 def test_every_error_with_a_sentence_of_its_own_is_listed_here():
-    own = {error for error in classes(errors) if "__init__" in vars(error)} - {errors.LakehouseError}
-    assert {case.error for case in CASES} == own
+    assert {error.code for error in RAISED} == set(CODES)
+
+
+def test_each_code_is_of_one_sentence():
+    assert len(set(CODES)) == len(CODES)
 
 
 def test_once_is_not_said_as_1_times():
-    lost = errors.ConflictError("flights", 1, 0.2, "an OPTIMIZE", "its inputs are as they were", REMEDY)
+    lost = errors.CommitError.conflict("flights", 1, 0.2, "an OPTIMIZE", "its inputs are as they were", REMEDY)
     assert str(lost).startswith("'flights' lost its commit once in 0.2 s")
 
 
 def test_a_retry_policy_repeats_what_another_try_may_do_better():
     """Another session, other rivals, other executors; all else would only be said again."""
-    assert {case.error for case in CASES if is_worth_another_try(case.raised())} == {
-        errors.SessionEndedError,
-        errors.ConflictError,
-        errors.UnsettledError,
-        errors.UnknownOutcomeError,
-        errors.MissingFileError,
-        errors.ComputeError,
-        errors.SecondDriverError,
-    }
-    assert is_worth_another_try(setup_errors.ServerLostError(Path("/lake"), "It was killed."))
-    assert not is_worth_another_try(setup_errors.ServerError(Path("/lake"), "it does not start."))
-
-
-def test_the_page_on_errors_has_each_and_says_which_a_retry_policy_tries_again():
-    page = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
-    rows = re.findall(r"^\| (`.+?`) \|.*\| (\w+) \|$", page, re.MULTILINE)
-    repeats = {name: again for names, again in rows for name in re.findall(r"\w+Error", names)}
-    every = {error.__name__ for module in (errors, setup_errors) for error in classes(module)} - {"LakehouseError"}
-    assert repeats.keys() == every
-    stale = {"LateGapError", "NewColumnsError", "StaleInputsError", "OvertakenError", "RolledBackError"}
-    tried = {case.error.__name__ for case in CASES if is_worth_another_try(case.raised())} | {"ServerLostError"}
-    assert {name for name, again in repeats.items() if again == "always"} == stale
-    assert {name for name, again in repeats.items() if again == "yes"} == tried
-
-
-def test_each_error_has_a_code_of_its_own_which_the_page_has_beside_its_name():
-    page = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
-    every = {*classes(errors), *classes(setup_errors)}
-    codes = {error.__name__: error.code for error in every}
-    assert len(set(codes.values())) == len(every)
-    assert dict(re.findall(r"`(\w+Error)`<br>`([A-Z_]+)`", page)) == {
-        name: code for name, code in codes.items() if name != "LakehouseError"
+    assert {error.code for error in RAISED if is_worth_another_try(error)} == {
+        "SESSION_ENDED",
+        "SERVER_LOST",
+        "CONFLICT",
+        "UNSETTLED",
+        "UNKNOWN_OUTCOME",
+        "MISSING_FILE",
+        "COMPUTE",
+        "SECOND_DRIVER",
     }
 
 
-def classes(module: ModuleType) -> list[type[LakehouseError]]:
-    """The errors that a module defines, or those of the files of a package."""
-    errors_ = [
-        value for value in vars(module).values() if isinstance(value, type) and issubclass(value, LakehouseError)
-    ]
-    return [error for error in errors_ if error.__module__ == module.__name__ or hasattr(module, "__path__")]
+def test_the_page_on_errors_has_each_code_with_its_class():
+    """Of `UNSETTLED`, say, a search finds one row."""
+    assert len(ROWS) == len({code for code, _, _ in ROWS})
+    assert {code: kind for code, kind, _ in ROWS} == {error.code: type(error).__name__ for error in RAISED}
 
 
-def drawn(module: ModuleType) -> Iterator[tuple[str, str | None]]:
-    """The classes that a module's docstring draws, each with the one above it."""
+def test_the_page_on_errors_says_which_a_retry_policy_tries_again():
+    always = {error.code for error in RAISED if isinstance(error, ALWAYS)}
+    assert {code for code, _, again in ROWS if again == "always"} == always
+    assert {code for code, _, again in ROWS if again == "yes"} == {e.code for e in RAISED if is_worth_another_try(e)}
+    assert {again for _, _, again in ROWS} == {"always", "yes", "no"}
+
+
+@pytest.mark.parametrize(("name", "kind"), FORMER)
+def test_a_former_name_is_the_class_of_its_subject_until_the_next_release(name: str, kind: str):
+    code = re.sub("(?<!^)(?=[A-Z])", "_", name.removesuffix("Error")).upper()
+    assert kind in {type(error).__name__ for error in RAISED if error.code == code}
+    for module in (errors, setup_errors):
+        with pytest.deprecated_call(match=f"{name} is {kind} now"):
+            assert getattr(module, name) is getattr(errors, kind)
+
+
+def test_the_changelog_says_of_each_former_name_which_class_it_is_now():
+    assert sorted(name for name, _ in FORMER) == sorted(" ".join(errors._FORMER.values()).split())
+
+
+def drawn() -> Iterator[tuple[str, str | None]]:
+    """The classes that the docstring draws, each with the one above it."""
     path: list[tuple[int, str]] = []
-    for indent, name in re.findall(r"^( *)[*x-] (\w+Error)\b", str(module.__doc__), re.MULTILINE):
+    for indent, name in re.findall(r"^( *)[*x-] (\w+Error)\b", str(errors.__doc__), re.MULTILINE):
         while path and path[-1][0] >= len(indent):
             path.pop()
         yield name, path[-1][1] if path else None
         path.append((len(indent), name))
 
 
-@pytest.mark.parametrize("module", [errors, setup_errors], ids=lambda module: module.__name__)
-def test_the_tree_in_the_docstring_is_the_tree_of_the_classes(module: ModuleType):
-    tree = {error.__name__: error.__bases__[0].__name__ for error in classes(module)}
-    assert {name: above for name, above in drawn(module) if name != "LakehouseError"} == {
-        name: above for name, above in tree.items() if name != "LakehouseError"
-    }
-    assert next(drawn(module)) == ("LakehouseError", None)
+def test_the_tree_in_the_docstring_is_the_tree_of_the_classes():
+    tree = {kind.__name__: kind.__bases__[0].__name__ for kind in CLASSES if kind is not LakehouseError}
+    root, *others = drawn()
+    assert root == ("LakehouseError", None)
+    assert dict(others) == tree
 
 
-@pytest.mark.parametrize("error", [*classes(errors), *classes(setup_errors)], ids=lambda error: error.__name__)
-def test_one_except_catches_them_all(error: type[Exception]):
-    assert issubclass(error, LakehouseError)
-    assert error.__name__.endswith("Error")
-    assert error.__doc__
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_one_except_catches_them_all(kind: type[LakehouseError]):
+    assert kind.__name__.endswith("Error")
+    assert kind.__doc__
 
 
 def test_an_asset_that_reads_its_own_table_is_told_how_to_begin():
     """To materialize itself first is no advice."""
-    assert "begins with an empty table" in str(errors.SourceMissingError("balance", "balance", "/lake/balance"))
-    assert "Materialize 'orders' first" in str(errors.SourceMissingError("balance", "orders", "/lake/orders"))
+    assert "begins with an empty table" in str(errors.ReadError.source_missing("balance", "balance", "/lake/balance"))
+    assert "Materialize 'orders' first" in str(errors.ReadError.source_missing("balance", "orders", "/lake/orders"))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +171,7 @@ def test_an_asset_that_reads_its_own_table_is_told_how_to_begin():
 def test_the_table_of_another_program_is_adopted_by_the_tag_of_the_write_and_by_no_other(
     adoption: errors.Adoption, tag: str | None
 ):
-    sentence = str(errors.ForeignTableError("flights", "/lake/flights", 4, adoption))
+    sentence = str(errors.TableError.foreign_table("flights", "/lake/flights", 4, adoption))
     assert re.findall(r"lakehouse/[a-z_]+(?:/flights)?=[a-z]*", sentence) == ([] if tag is None else [tag])
     assert "give the asset another name or root" in sentence
 
@@ -156,7 +183,7 @@ def test_what_happened_never_says_that_nothing_was_written():
         (f"{file.relative_to(package)}:{node.lineno}", node)
         for file in package.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error") and node.args
+        if isinstance(node, ast.Call) and re.search(r"Error(\.[a-z_]+)?$", ast.unparse(node.func)) and node.args
     ]
     assert len(calls) > 100
     assert [place for place, call in calls if "Nothing was" in ast.unparse(call.args[0])] == []

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Changes, History, Merge, Policy, Snapshot, Table
-from lakehouse.errors import SchemaError
+from lakehouse.errors import WriteError
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -148,7 +148,9 @@ def follow(lake: Lake, case: Case, table: Table, acts: Sequence[str]) -> None:
         try:
             lake.materialize(case.asset, table, **options)
             return
-        except SchemaError as error:
+        except WriteError as error:
+            if error.code != "SCHEMA":
+                raise
             said, name = str(error), repr(case)
         if pending and "is missing from" in said:
             lake.sql(pending.pop(0).replace("{src}", f"{{{name}}}"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,9 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.policy import Policy
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.decide import Reconcile, Refuse, decision_for_all, warning_of_new_code
 from lakehouse.read.feed_trust import Source
@@ -305,3 +306,86 @@ def test_a_field_that_is_ignored_from_now_on_is_no_other_definition_of_a_history
     cursor = known(was=parts(keeps, Read(), {"note": "a"}))
     assert isinstance(decision_for_all(keeps, cursor, parts(keeps, Read(), {"note": "b"}), None), Refuse)
     assert decision_for_all(ignores, cursor, parts(ignores, Read(), {"note": "b"}), None) is None
+
+
+def under(asset: Asset, **policy: Any) -> Asset:
+    return replace(asset, policy=Policy(**policy))
+
+
+STRICT = under(MERGES, refresh="strict")
+GONE = Lost("it is gone", Generation.after(1))
+
+
+@pytest.mark.parametrize(
+    ("asset", "cursor", "read", "found", "expected"),
+    [
+        pytest.param(STRICT, GONE, Read(), HERE, Refuse, id="strict: lost"),
+        pytest.param(STRICT, known(was=WHOLE, code="1"), Read(), HERE, Refuse, id="strict: other code version"),
+        pytest.param(STRICT, known(was=OTHER_KEY), Read(), HERE, Refuse, id="strict: other key"),
+        pytest.param(STRICT, known(was=LATE_BEFORE), Read(), HERE, Refuse, id="strict: a start taken out"),
+        pytest.param(STRICT, known(was=WHOLE), Read(), here("t", 8), Refuse, id="strict: replaced"),
+        pytest.param(STRICT, STALE, Read(), HERE, Refuse, id="strict: a stale base"),
+        pytest.param(STRICT, Fresh(), Read(), HERE, FirstRead, id="strict: a first read"),
+        pytest.param(STRICT, known(was=WHOLE), Read(), HERE, ReadFeed, id="strict: a position"),
+        pytest.param(under(MERGES, refresh="full"), Fresh(), Read(), HERE, FirstRead, id="full: a first read"),
+        pytest.param(under(MERGES, refresh="full"), known(was=WHOLE), Read(), HERE, Reconcile, id="full"),
+        pytest.param(under(APPENDS, refresh="full"), known(was=WHOLE), Read(), HERE, ReadFeed, id="full: an append"),
+        pytest.param(under(MERGES, refresh="incremental"), GONE, Read(), HERE, Reconcile, id="incremental: lost"),
+    ],
+)
+def test_a_policy_says_whether_everything_is_compared(
+    asset: Asset, cursor: Cursor, read: Read, found: Source, expected: type
+) -> None:
+    together = decision_for_all(asset, cursor, parts(asset, read), None)
+    plan = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), together))
+    assert type(plan) is expected
+    if isinstance(plan, Refuse):
+        assert "refresh='strict'" in plan.remedy and "lakehouse/full_refresh=true" in plan.remedy
+    asked = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), ASKED))
+    assert asked == ASKED or asset.past is PastRows.APPENDED
+
+
+def test_new_code_of_a_strict_table_is_warned_of() -> None:
+    strict = under(CODED, refresh="strict")
+    assert decision_for_all(strict, coded(OLD), parts(strict, Read()), None) is None
+    assert "refresh='strict'" in str(warning_of_new_code(strict, coded(OLD), parts(strict, Read()), None))
+
+
+class Sized(History):
+    """A log that tells how many rows its table has."""
+
+    rows = 1000
+
+    def live_rows(self, version: int) -> int:
+        return self.rows
+
+
+@pytest.mark.parametrize(
+    ("inserted", "asset", "read", "is_dear"),
+    [
+        pytest.param(500, MERGES, Read(), True, id="half of its rows"),
+        pytest.param(499, MERGES, Read(), False, id="fewer"),
+        pytest.param(500, under(MERGES, refresh="incremental"), Read(), False, id="incremental"),
+        pytest.param(500, STRICT, Read(), False, id="strict"),
+        pytest.param(500, APPENDS, Read(), False, id="an append"),
+        pytest.param(500, replace(MERGES, past=PastRows.KEPT), Read(), False, id="a history"),
+        pytest.param(500, replace(MERGES, inputs=frozenset({"src", "dim"})), Read(), False, id="of several inputs"),
+        pytest.param(500, MERGES, LATE, False, id="partial"),
+        pytest.param(500, MERGES, Read(max_versions=1), False, id="behind"),
+    ],
+)
+def test_many_changes_are_dearer_than_all_rows(inserted: int, asset: Asset, read: Read, *, is_dear: bool) -> None:
+    history = Sized("src", properties=FEED)
+    for _ in range(8):
+        history.append()
+    history.append(inserted)
+    if read.max_versions is not None:
+        history.append(1)
+    asset = replace(asset, inputs=asset.inputs or frozenset({"src"}))
+    position = replace(AT, version=7)
+    with in_force(Limits(changes_to_count=400)):
+        plan = read_plan(
+            InputFacts(asset, read, source_of(history, "s"), known(position, was=parts(asset, read)), position)
+        )
+    assert isinstance(plan, Reconcile) is is_dear
+    assert not is_dear or "500 images of changed rows, and it has 1,000 rows" in str(plan)

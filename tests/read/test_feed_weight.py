@@ -13,13 +13,13 @@ from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import MEASURED, in_force
-from lakehouse.errors import GapError
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Content, Feed
 from lakehouse.read.feed_trust import Images, Telling, find_contradiction, telling
 from lakehouse.spark.driver_rows import Local
 from tests.support.by_hand import Image, rewritten
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 SRC = "id int, g string, v int"
@@ -103,10 +103,10 @@ def test_the_reason_names_the_commit_and_what_it_tells(lake: Lake, contradiction
     lake.insert("src", [(4, "C", 2)])
     for where in (None, "g = 'C'"):
         for limits in (MEASURED, replace(MEASURED, driver_rows=0)):
-            with in_force(limits), pytest.raises(GapError) as refused:
+            with in_force(limits), raises_code("GAP") as refused:
                 content(lake, where=where)
             assert reason in str(refused.value)
-    with pytest.raises(GapError, match=r"tells"):
+    with raises_code("GAP", match=r"tells"):
         lake.materialize(archive, reads={"src": Read(start=0)})
 
 
@@ -131,7 +131,7 @@ def test_updates_alone_are_weighed_where_no_statistics_say_how_many_rows_there_w
     found = content(lake)
     assert isinstance(found, Feed), "nobody can know"
     rewritten(lake.root / "src", GONE, [("update_preimage", (1, "A", 10))], counted=False)
-    with pytest.raises(GapError, match=r"version 2 \(MERGE\) tells 1 row before an update and 0 after it"):
+    with raises_code("GAP", match=r"version 2 \(MERGE\) tells 1 row before an update and 0 after it"):
         content(lake)
 
 

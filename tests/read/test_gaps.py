@@ -12,13 +12,13 @@ from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import unread
 from lakehouse.difference.statements import ReplaceRows
-from lakehouse.errors import GapError
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 from tests.support.spark_errors import py4j
 
@@ -139,7 +139,7 @@ def test_an_append_never_doubles_and_says_what_to_do(lake: Lake, gap: Callable[[
     lake.materialize(log)
     before = lake.rows("log")
     gap(lake)
-    with pytest.raises(GapError, match="An Append cannot take rows back"):
+    with raises_code("GAP", match="An Append cannot take rows back"):
         lake.materialize(log)
     assert lake.rows("log") == before
 
@@ -151,7 +151,7 @@ def test_a_full_refresh_of_an_append_that_has_rows_is_refused(lake: Lake) -> Non
     before = lake.rows("log")
     assert [row[0] for row in before] == [1, 2, 3]
     lake.insert("src", [(4, "c", 40)])
-    with pytest.raises(GapError, match=r"a full refresh was asked for.* An Append cannot take rows back"):
+    with raises_code("GAP", match=r"a full refresh was asked for.* An Append cannot take rows back"):
         lake.materialize(log, compare="a full refresh was asked for")
     assert lake.rows("log") == before
     lake.materialize(log)
@@ -163,7 +163,7 @@ def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id", on_gap="fail"))
     vacuumed(lake)
-    with pytest.raises(GapError, match="lakehouse/full_refresh=true") as raised:
+    with raises_code("GAP", match="lakehouse/full_refresh=true") as raised:
         lake.materialize(copy, Table(key="id", on_gap="fail"))
     assert (raised.value.after, raised.value.upto) == (0, 2)
     lake.materialize(copy, Table(key="id", on_gap="fail"), compare="a full refresh was asked for")
@@ -198,7 +198,7 @@ def test_a_source_restored_from_a_backup_is_no_continuation_once_it_has_grown(la
     lake.sql("UPDATE {src} SET v = v + 2 WHERE id = 2")
     lake.insert("src", [(4, "c", 4)])
 
-    with pytest.raises(GapError, match="version 1 is not the commit that was read") as refused:
+    with raises_code("GAP", match="version 1 is not the commit that was read") as refused:
         lake.materialize(log)
     assert lake.rows("log") == before
     left = unread(lake.source("src").log, "src", Position(lake.source("src").head.table_id, 1, commit="another"))
@@ -256,7 +256,7 @@ def test_a_shallow_clone_of_a_target_does_not_carry_its_position(lake: Lake) -> 
     lake.materialize(copy, Table(key="id"))
     lake.sql(f"CREATE TABLE delta.`{lake.root}/clone` SHALLOW CLONE {{copy}}")
     lake.sql("UPDATE {src} SET v = 99 WHERE id = 1")
-    with pytest.raises(GapError, match="a clone does not carry the position"):
+    with raises_code("GAP", match="a clone does not carry the position"):
         lake.materialize(copy, Table(key="id", on_gap="fail"), name="clone")
     lake.materialize(copy, Table(key="id"), name="clone")
     assert lake.rows("clone") == lake.rows("src")

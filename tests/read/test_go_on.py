@@ -9,7 +9,6 @@ from lakehouse import Read, Table
 from lakehouse.cursor.cursor import Fresh
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import VersionRange
-from lakehouse.errors import GapError, StartError
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Refuse
@@ -19,6 +18,7 @@ from lakehouse.read.read_plan import InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
+from tests.support.raises import raises_code
 
 APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, incremental=True)
 GONE = Refuse("its position is gone", "Decide where it goes on.")
@@ -56,17 +56,17 @@ def test_who_has_decided_goes_on_from_there(
 
 
 def test_nobody_has_decided(source: Source) -> None:
-    with pytest.raises(GapError, match=r"its position is gone.*Nothing was written.*Decide where it goes on"):
+    with raises_code("GAP", match=r"its position is gone.*Nothing was written.*Decide where it goes on"):
         read(source, GONE, AT, None)
 
 
 def test_rows_that_the_table_has_are_never_added_a_second_time(source: Source) -> None:
-    with pytest.raises(GapError, match="to go on from version 1 would add the rows up to version 2 a second time"):
+    with raises_code("GAP", match="to go on from version 1 would add the rows up to version 2 a second time"):
         read(source, GONE, AT, 1)
 
 
 def test_a_version_that_the_source_has_not_reached_is_refused(source: Source) -> None:
-    with pytest.raises(StartError, match="ends at version 5"):
+    with raises_code("START", match="ends at version 5"):
         read(source, GONE, AT, 6)
 
 

@@ -9,8 +9,8 @@ from deltalake import DeltaTable
 from lakehouse import Append, Changes
 from lakehouse.commit.commit import Committed
 from lakehouse.cursor.mark import Mark
-from lakehouse.errors import ForeignTableError, GapError
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 
 SRC = "id int, v int"
 
@@ -65,7 +65,7 @@ def test_an_append_goes_on_from_now_once_somebody_says_so_and_its_mark_keeps_tha
     name = event(lake)
     if event is not aged_source:
         lake.insert("src", [(3, 30)])
-    with pytest.raises((ForeignTableError, GapError), match=rf"Nothing was written.*lakehouse/go_on_from/{name}="):
+    with raises_code("FOREIGN_TABLE", "GAP", match=rf"Nothing was written.*lakehouse/go_on_from/{name}="):
         lake.materialize(kept, name=name)
     outcome = lake.materialize(kept, name=name, run="decided", go_on_from="now")
     assert isinstance(outcome, Committed)

@@ -7,10 +7,10 @@ from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Read, Table
 from lakehouse.commit.outcome import Committed
-from lakehouse.errors import GapError, StartError
 from tests.support.assets import copy, log
 from tests.support.lake import Lake, aged, cleaned
 from tests.support.model import SRC
+from tests.support.raises import raises_code
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 KEYED = Table(key="id")
@@ -47,7 +47,7 @@ def kept(lake: Lake) -> Lake:
 
 
 def test_changed_code_takes_back_nothing_that_was_kept_unless_it_is_asked_for(kept: Lake) -> None:
-    with pytest.raises(GapError, match=r"is now 2 and was 1.* leaves changes out .*full_refresh"):
+    with raises_code("GAP", match=r"is now 2 and was 1.* leaves changes out .*full_refresh"):
         kept.materialize(copy, KEYED, reads=KEEPS, code_version="2")
     assert kept.rows("copy") == ROWS
     kept.insert("src", [(4, "c", 40)])
@@ -62,7 +62,7 @@ def test_a_gap_takes_back_nothing_that_was_kept_unless_it_is_asked_for(kept: Lak
     kept.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     kept.insert("src", [(5, "e", 50)])
     kept.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    with pytest.raises(GapError, match="leaves changes out"):
+    with raises_code("GAP", match="leaves changes out"):
         kept.materialize(copy, KEYED, reads=KEEPS, code_version="1")
     assert kept.rows("copy") == ROWS
 
@@ -77,7 +77,7 @@ def test_an_archive_does_not_answer_where_changes_are_left_out_and_nothing_is_ta
     lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
     lake.materialize(log)
     shutil.rmtree(lake.root / "src" / "_change_data")
-    with pytest.raises(GapError, match="leaves changes out"):
+    with raises_code("GAP", match="leaves changes out"):
         lake.materialize(copy, KEYED, reads=keeps)
     assert lake.rows("copy") == ROWS
 
@@ -86,7 +86,7 @@ def test_an_archive_does_not_answer_where_changes_are_left_out_and_nothing_is_ta
 def test_a_start_in_front_of_the_history_is_an_error_or_its_beginning(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     oldest = cleaned(lake, "src")
-    with pytest.raises(StartError, match=f"begins later, at version {oldest}"):
+    with raises_code("START", match=f"begins later, at version {oldest}"):
         lake.materialize(log, reads={"src": Read(start=1)})
     lake.materialize(log, reads={"src": Read(start=1, clamp=True)})
     assert {row[-2] for row in lake.rows("log")} == {oldest}

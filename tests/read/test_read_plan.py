@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import VersionRange
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
-from lakehouse.errors import GapError
+from lakehouse.delta.table import Read, Table
 from lakehouse.read.archive import Archived, Unanswered
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Everything, Nothing
@@ -24,6 +22,7 @@ from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, ReadNoth
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
+from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
 MANY = settings(max_examples=8 * settings().max_examples)
@@ -209,7 +208,7 @@ def test_a_plan_is_carried_out_as_it_is_forecast(case: tuple[Past, InputFacts, A
         assert forecast.behind == facts.source.head.version - range_.upto
         return
     if forecast.reading is Reading.REFUSED:
-        with pytest.raises(GapError) as refused:
+        with raises_code("GAP") as refused:
             read_changes(plan, facts, Feeds())
         assert forecast.why == f"{refused.value.reason}. {refused.value.remedy}"
         return

@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Table, scd, touched_by
-from lakehouse.errors import LostChangesError, ReadError, TruncatesMissingError, WriteError
+from lakehouse.errors import ReadError, WriteError
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 EVENTS = "id int, at int, op string, v int"
@@ -117,7 +118,7 @@ def counted(events: Changes) -> Merge:
 @pytest.mark.parametrize("asset", [forgetful, restricted, narrowed])
 def test_truncates_of_rows_that_need_not_hold_them_are_refused(lake: Lake, asset: Callable[..., Merge]):
     lake.create("events", [(1, 1, "U", 10)], EVENTS)
-    with pytest.raises(TruncatesMissingError) as refused:
+    with raises_code("TRUNCATES_MISSING") as refused:
         lake.materialize(asset, Table(key="id"))
     assert refused.value.condition == TRUNCATE
     assert not lake.exists(asset.__name__)
@@ -180,7 +181,7 @@ def test_an_input_whose_changes_nobody_asked_for_is_refused_before_anything_is_w
 ):
     lake.create("src", [(1, "a", 10)], SRC)
     lake.create("dim", [("a", "A", 1)], DIM)
-    with pytest.raises(LostChangesError) as refused:
+    with raises_code("LOST_CHANGES") as refused:
         lake.materialize(asset, Table(key="id" if asset is one_side else "k"))
     assert (refused.value.source, refused.value.answered) == ("dim", ("src",))
     assert remedy in str(refused.value)
@@ -194,7 +195,7 @@ def test_an_append_that_only_looks_an_input_up_is_refused_when_that_input_change
     lake.materialize(appended)
     lake.insert("src", [(2, "a", 20)])
     lake.sql("UPDATE {dim} SET name = 'B' WHERE k = 'a'")
-    with pytest.raises(LostChangesError, match=r"log\(\) of that input") as refused:
+    with raises_code("LOST_CHANGES", match=r"log\(\) of that input") as refused:
         lake.materialize(appended)
     assert (refused.value.source, refused.value.answered) == ("dim", ("src",))
     assert len(lake.commits("appended")) == 1
@@ -221,7 +222,7 @@ def test_an_input_without_changes_need_not_be_asked(lake: Lake):
     lake.materialize(one_side, Table(key="id"), name="joined")
     assert len(lake.rows("joined")) == 2
     lake.sql("UPDATE {dim} SET name = 'B' WHERE k = 'a'")
-    with pytest.raises(LostChangesError):
+    with raises_code("LOST_CHANGES"):
         lake.materialize(one_side, Table(key="id"), name="joined")
 
 

@@ -8,11 +8,12 @@ import pytest
 
 from lakehouse import Append, Changes, Overwrite, Read, Table
 from lakehouse.delta.log import VersionRange
-from lakehouse.errors import LostChangesError, WriteError
+from lakehouse.errors import WriteError
 from lakehouse.read.content import Content, Everything, Nothing, SourceRead, Use
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 NO_SPARK: Any = None
@@ -112,7 +113,7 @@ def test_an_append_that_only_looks_at_the_source_of_an_input_is_refused_when_tha
     lake.create("dim", [("a", "A", 1)], DIM)
     lake.materialize(landed)
     lake.insert("dim", [("b", "B", 1)])
-    with pytest.raises(LostChangesError) as refused:
+    with raises_code("LOST_CHANGES") as refused:
         lake.materialize(landed)
     assert (refused.value.source, refused.value.answered) == ("dim", ("src",))
     assert len(lake.commits("landed")) == 1

@@ -16,7 +16,7 @@ from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.limits import MEASURED
 from lakehouse.delta.location import Location
-from lakehouse.delta.read_options import Read
+from lakehouse.delta.table import Read
 from tests.support.slow import slow
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "integer", "nullable": True, "metadata": {}}]})

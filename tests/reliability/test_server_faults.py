@@ -41,7 +41,7 @@ def test_killed_before_the_commit_nothing_is_written_and_the_next_run_is_exact(h
     os.kill(house.jvm, signal.SIGKILL)
     error = run.communicate(timeout=300)[1]
     assert run.returncode == 1
-    assert "ServerLostError: The Spark server of" in error
+    assert "SessionError: The Spark server of" in error
     assert "signal 9 killed it" in error
     assert "Run this again: a new server starts by itself." in error
     assert house.version("totals") == before
@@ -54,7 +54,7 @@ def test_killed_between_the_inputs_and_the_result_the_run_may_be_tried_again(hou
     run, before = house.start("outlive"), house.version("totals")
     error = run.communicate(timeout=300)[1]
     assert run.returncode == 1
-    assert "ServerLostError: The Spark server of" in error and "Run this again: a new server starts by itself." in error
+    assert "SessionError: The Spark server of" in error and "Run this again: a new server starts by itself." in error
     assert house.version("totals") == before
     assert house.run("copy", "straight")["said"]["rows"] == [[1, 10], [2, 21], [3, 30]]
 
@@ -93,7 +93,7 @@ def test_out_of_memory_is_said(tmp_path: Path, programs: Path):
     try:
         error = run.communicate(timeout=600)[1]
         assert run.returncode == 1
-        assert "ServerLostError" in error
+        assert "SessionError" in error
         assert "it ran out of memory" in error
         assert "spark.driver.memory" in error
     finally:

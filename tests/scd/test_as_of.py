@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse import Changes, Merge, Table, scd
-from lakehouse.errors import EventOptionError, ForeignTableError
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 
 HISTORY = "id int, city string, __START_AT int, __END_AT int"
 EVENTS = "id int, city string, op string, at int"
@@ -27,7 +27,7 @@ def test_a_key_that_is_null_is_a_key_as_a_history_keeps_it(spark: SparkSession):
 
 def test_a_column_on_both_sides_is_refused(spark: SparkSession):
     facts = spark.createDataFrame([], "id int, at int, city string")
-    with pytest.raises(EventOptionError, match="finds a column city in the facts and in the history"):
+    with raises_code("EVENT_OPTION", match="finds a column city in the facts and in the history"):
         scd.as_of(facts, spark.createDataFrame([], HISTORY), "at", "id")
 
 
@@ -68,7 +68,7 @@ def test_a_type_2_table_that_others_have_kept_is_taken_over_and_only_rows_that_d
     columns = "id int, city string, valid_from int, valid_to int"
     lake.create("snapshot", [(1, "A", 1, 5), (1, "B", 5, None), (2, "C", 2, 9)], columns)
     declared = Table(key=("id", "valid_from"))
-    with pytest.raises(ForeignTableError):
+    with raises_code("FOREIGN_TABLE"):
         lake.materialize(snapshot, declared)
     lake.materialize(snapshot, declared, compare="it is taken over")
     assert lake.rows("snapshot") == [(1, "A", 1, 5), (1, "B", 5, None), (2, "C", 2, None)]

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Table, scd
-from lakehouse.errors import BadEventError, EventOptionError
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 EVENTS = "id int, region string, at int, v int, w double, m map<string, int>, __END_AT int"
@@ -47,7 +47,7 @@ def test_options_that_do_not_fit_are_refused_before_any_row_is_read(spark: Spark
     events = spark.createDataFrame([], EVENTS)
     given = {"keys": "id", "sequence_by": "at", "except_column_list": ["__END_AT"]} | options
     for function in (scd.type2,) if options.keys() & TRACKING else (scd.type1, scd.type2):
-        with pytest.raises(EventOptionError) as refused:
+        with raises_code("EVENT_OPTION") as refused:
             function(events, **given)
         assert refused.value.rule == rule
         assert problem in str(refused.value)
@@ -57,9 +57,9 @@ def test_expressions_may_be_columns(spark: SparkSession):
     events = spark.createDataFrame([(1, 1, "U"), (1, 2, "D")], "id int, at int, op string")
     past = scd.type2(events, "ID", F.col("at") * 2, apply_as_deletes=F.col("op") == "D", column_list=["id"])
     assert [tuple(row) for row in past.rows.collect()] == [(1, 2, 4)]
-    with pytest.raises(EventOptionError, match="apply_as_truncates"):
+    with raises_code("EVENT_OPTION", match="apply_as_truncates"):
         scd.type1(events, "id", "at", apply_as_truncates="at + 1")
-    with pytest.raises(EventOptionError, match="apply_as_truncates that Spark cannot resolve"):
+    with raises_code("EVENT_OPTION", match="apply_as_truncates that Spark cannot resolve"):
         scd.type1(events, "id", "at", apply_as_truncates="nosuch")
 
 
@@ -89,7 +89,7 @@ def test_an_event_without_one_meaning_is_named_and_nothing_is_written(
     if not first:
         lake.materialize(changed, declared)
         lake.insert("src", events)
-    with pytest.raises(BadEventError) as refused:
+    with raises_code("BAD_EVENT") as refused:
         lake.materialize(changed, declared)
     bad = refused.value
     assert (bad.rule, bad.key, bad.sequence, bad.columns) == (rule, key, sequence, columns)
@@ -104,6 +104,6 @@ def cut(src: Changes) -> Merge:
 
 def test_a_truncate_without_a_sequence_is_refused(lake: Lake):
     lake.create("src", [(1, 1, "U"), (None, None, "T")], "id int, at int, op string")
-    with pytest.raises(BadEventError) as refused:
+    with raises_code("BAD_EVENT") as refused:
         lake.materialize(cut, Table(key="id"))
     assert refused.value.rule == "NULL_SEQUENCE"

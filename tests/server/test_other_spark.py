@@ -82,7 +82,7 @@ def other_jars() -> str:
 def test_delta_s_jars_for_another_spark_are_named_before_anything_is_read(other_jars: str) -> None:
     jar = rf"io\.delta:delta-spark_{re.escape(minor(pyspark.__version__))}_2\.13:4\.4\.0"
     said = told(sys.executable, SESSION, other_jars)
-    assert re.match(rf"OtherSparkError .*Delta's jars? .*for .*Spark.* is {HERE}\..*Give it {jar}\.$", said), said
+    assert re.match(rf"SetupError .*Delta's jars? .*for .*Spark.* is {HERE}\..*Give it {jar}\.$", said), said
 
 
 def test_such_jars_that_no_setting_names_are_told_too(other_jars: str, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_connect_server_of_another_minor_than_its_client_is_named(tmp_path: Pa
         until("the server listens", lambda: is_open(port), 600)
         remote = {"SPARK_REMOTE": f"sc://127.0.0.1:{port}", "SPARK_CONNECT_MODE_ENABLED": "1"}
         said = told(OTHER, SESSION, **remote)
-    wanted = rf'OtherSparkError PySpark [\d.]+ of this process .* is {HERE}\..*"pyspark\[connect\]=='
+    wanted = rf'SetupError PySpark [\d.]+ of this process .* is {HERE}\..*"pyspark\[connect\]=='
     assert re.match(wanted, said), said
 
 

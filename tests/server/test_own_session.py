@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lakehouse import Append, DeltaIOManager
 from lakehouse.server.in_process import _locks_here, guard
 from lakehouse.server.rendezvous import Rendezvous
-from lakehouse.server.setup_errors import ServerError
+from tests.support.raises import raises_code
 
 # Takes Java's lock as another JVM would: between processes the two are one kind.
 HOLDER = (
@@ -50,7 +50,7 @@ class TestOfAClassicSession:
         assert lock.take()
         lock.sign("its server")
         for place in (root, root / "below"):
-            with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
+            with raises_code("SERVER", match="its server has the root, and only one JVM may write to it"):
                 guard(spark, place)
         lock.let_go()
         guard(spark, root)
@@ -66,7 +66,7 @@ class TestOfAClassicSession:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         assert Rendezvous(root).jvm().is_held()
-        with pytest.raises(ServerError, match="another process has the root"):
+        with raises_code("SERVER", match="another process has the root"):
             guard(spark, root)
         holder.communicate("\n")
         guard(spark, root)
@@ -91,6 +91,6 @@ class TestOfAClassicSession:
 
 def test_a_connect_session_of_another_server_is_refused(root: Path):
     elsewhere = SimpleNamespace(client=None)  # a session of Connect has no `newSession`
-    with pytest.raises(ServerError, match=r"is not one of the server of that root.*LocalSpark\(root=\.\.\.\)"):
+    with raises_code("SERVER", match=r"is not one of the server of that root.*LocalSpark\(root=\.\.\.\)"):
         guard(elsewhere, root)  # type: ignore[arg-type]
     assert not root.exists()

@@ -16,17 +16,21 @@ from lakehouse.server import in_process, jars
 from lakehouse.server.jars import class_path, delta_jars, fetch
 from lakehouse.server.jvm import MAIN, class_archive, java, java_problem, server_command
 from lakehouse.server.rendezvous import Rendezvous
-from lakehouse.server.safety import OF_THIS_MACHINE, RULES, SECRET_KEYS, SECRET_VALUES, refuse_secrets, refuse_unsafe
-from lakehouse.server.settings import DELTA, EVERYWHERE, driver_gib, local_settings
-from lakehouse.server.setup_errors import (
-    NotInstalledError,
-    ServerError,
-    UnsafeSettingError,
-    VariableError,
-    VersionError,
+from lakehouse.server.settings import (
+    DELTA,
+    EVERYWHERE,
+    OF_THIS_MACHINE,
+    RULES,
+    SECRET_KEYS,
+    SECRET_VALUES,
+    driver_gib,
+    local_settings,
+    refuse_secrets,
+    refuse_unsafe,
 )
 from lakehouse.server.versions import minor
 from resources.environments import PROJECT, environment
+from tests.support.raises import raises_code
 
 
 def java_saying(directory: Path, script: str) -> dict[str, str]:
@@ -105,7 +109,7 @@ def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(tmp_p
 def test_each_unsafe_setting_is_refused_with_its_reason(rule):
     key = f"{rule.key}txnVersion" if rule.key.endswith(".") else rule.key
     value = "true" if "true" not in rule.allowed else "false"
-    with pytest.raises(UnsafeSettingError, match=re.escape(rule.because)) as refused:
+    with raises_code("UNSAFE_SETTING", match=re.escape(rule.because)) as refused:
         refuse_unsafe({key: value}, RULES + OF_THIS_MACHINE)
     assert f"{key} = {value} is refused" in str(refused.value)
     for harmless in rule.allowed:
@@ -115,13 +119,13 @@ def test_each_unsafe_setting_is_refused_with_its_reason(rule):
 def test_the_server_of_a_cluster_listens_where_its_clients_find_it():
     at = {"spark.connect.grpc.binding.port": "15099", "spark.connect.grpc.binding.address": "10.0.0.7"}
     refuse_unsafe(at)
-    with pytest.raises(UnsafeSettingError, match=r"binding\.port = 15099 is refused"):
+    with raises_code("UNSAFE_SETTING", match=r"binding\.port = 15099 is refused"):
         _ = LocalSpark(root="/nowhere", spark_config=at).spark_session
 
 
 def test_every_unsafe_setting_is_told_at_once():
     settings = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"}
-    with pytest.raises(UnsafeSettingError) as refused:
+    with raises_code("UNSAFE_SETTING") as refused:
         refuse_unsafe(settings)
     assert len(refused.value.problems) == 2
 
@@ -144,7 +148,7 @@ def test_our_own_settings_are_safe(tmp_path: Path):
 )
 def test_a_secret_is_refused_without_showing_it(key: str, value: str):
     assert re.search(SECRET_KEYS, key) or re.search(SECRET_VALUES, value)
-    with pytest.raises(UnsafeSettingError, match=re.escape(key)) as refused:
+    with raises_code("UNSAFE_SETTING", match=re.escape(key)) as refused:
         refuse_secrets({key: value})
     assert "hunter2" not in str(refused.value)
 
@@ -194,13 +198,13 @@ def test_the_root_may_be_elsewhere_and_not_there_yet(tmp_path: Path):
 
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path):
     (tmp_path / "file").touch()
-    with pytest.raises(VariableError, match="not a directory that can be written"):
+    with raises_code("VARIABLE", match="not a directory that can be written"):
         environment({"LAKEHOUSE_ROOT": f"{tmp_path}/file/lake"})
 
 
 @pytest.mark.parametrize("root", ["s3a://bucket/lake", "dbfs:/lake", "hdfs:/lake", "file:/lake"])
 def test_an_address_is_no_local_root(root: str):
-    with pytest.raises(VariableError, match="set LAKEHOUSE_ENV to cluster"):
+    with raises_code("VARIABLE", match="set LAKEHOUSE_ENV to cluster"):
         environment({"LAKEHOUSE_ROOT": root})
 
 
@@ -212,7 +216,7 @@ def test_an_unknown_environment_names_the_ones_there_are():
 
 
 def test_a_cluster_needs_a_root():
-    with pytest.raises(VariableError, match="LAKEHOUSE_ROOT is not set"):
+    with raises_code("VARIABLE", match="LAKEHOUSE_ROOT is not set"):
         environment({"LAKEHOUSE_ENV": "cluster"})
 
 
@@ -221,7 +225,7 @@ def test_files_of_this_machine_are_no_root_of_a_cluster(root: str):
     """Two JVMs lose each other's commits there."""
     at = {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": root}
     for remote in ({}, {"SPARK_REMOTE": "sc://cluster"}):
-        with pytest.raises(VariableError, match=r"two JVMs can overwrite.*s3a://"):
+        with raises_code("VARIABLE", match=r"two JVMs can overwrite.*s3a://"):
             environment(at | remote)
     for elsewhere in ("dbfs:/lake", "hdfs://name/lake", "abfss://c@a/lake"):
         assert environment(at | {"LAKEHOUSE_ROOT": elsewhere})["io_manager"].root == elsewhere
@@ -243,7 +247,7 @@ def test_a_cluster_takes_its_settings_from_the_environment():
 
 @pytest.mark.parametrize("text", ["hunter2", '["hunter2"]', '{"spark.password": {"x": "hunter2"}}'])
 def test_settings_that_cannot_be_read_are_not_shown(text: str):
-    with pytest.raises(VariableError, match="not a JSON object of strings") as refused:
+    with raises_code("VARIABLE", match="not a JSON object of strings") as refused:
         environment(
             {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": "s3a://bucket/lake", "LAKEHOUSE_SPARK_SETTINGS": text}
         )
@@ -251,20 +255,20 @@ def test_settings_that_cannot_be_read_are_not_shown(text: str):
 
 
 def test_an_unsafe_setting_starts_no_session():
-    with pytest.raises(UnsafeSettingError):
+    with raises_code("UNSAFE_SETTING"):
         _ = ClusterSpark(spark_config={"spark.sql.files.ignoreMissingFiles": "true"}).spark_session
 
 
 def test_a_local_lakehouse_is_not_read_through_another_machine(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
-    with pytest.raises(VariableError, match="Spark would run on another machine"):
+    with raises_code("VARIABLE", match="Spark would run on another machine"):
         _ = LocalSpark(spark_config={}, root="/nowhere").spark_session
 
 
 @pytest.mark.usefixtures("wrong_jars", "no_session_yet")
 def test_without_the_pinned_jars_no_process_starts_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
-    with pytest.raises(NotInstalledError, match="The jars are wrong"):
+    with raises_code("NOT_INSTALLED", match="The jars are wrong"):
         _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
     assert not Rendezvous(tmp_path).jvm().is_held()
 
@@ -274,7 +278,7 @@ def test_a_root_whose_session_ended_and_cannot_start_again_is_let_go(tmp_path: P
     held = Rendezvous(tmp_path).jvm()
     assert held.take()
     monkeypatch.setitem(in_process._locks, tmp_path, held)
-    with pytest.raises(NotInstalledError, match="The jars are wrong"):
+    with raises_code("NOT_INSTALLED", match="The jars are wrong"):
         in_process.session_in_process(tmp_path, {})
     assert not Rendezvous(tmp_path).jvm().is_held()
     assert tmp_path not in in_process._locks  # it would be taken for held
@@ -284,7 +288,7 @@ def test_one_jvm_at_a_time_has_a_root(tmp_path: Path):
     lock = Rendezvous(tmp_path).jvm()
     assert lock.take()
     lock.sign("its server")
-    with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
+    with raises_code("SERVER", match="its server has the root, and only one JVM may write to it"):
         _ = LocalSpark(spark_config={}, root=str(tmp_path), where=Where.PROCESS).spark_session
     lock.let_go()
 
@@ -304,7 +308,7 @@ def test_where_spark_is_can_be_chosen():
     ],
 )
 def test_a_choice_that_means_nothing_is_refused(variable: str, value: str, said: str):
-    with pytest.raises(VariableError, match=said):
+    with raises_code("VARIABLE", match=said):
         environment({variable: value})
 
 
@@ -323,18 +327,18 @@ class TestACluster:
 
     def test_whose_package_is_missing_is_told_what_to_install(self, no_remote: None, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, "delta", None)
-        with pytest.raises(NotInstalledError, match=r"pip install 'dagster-delta-lakehouse\[cluster\]'"):
+        with raises_code("NOT_INSTALLED", match=r"pip install 'dagster-delta-lakehouse\[cluster\]'"):
             _ = ClusterSpark(delta=True).spark_session
 
     def test_with_another_delta_is_refused(self, no_remote: None, monkeypatch: pytest.MonkeyPatch):
         # This environment has one Delta.
         monkeypatch.setattr("lakehouse.dagster.resources.version", {"delta-spark": "4.0.0"}.__getitem__)
-        with pytest.raises(VersionError, match=r"Delta 4\.0\.0 is not among .* Install delta-spark>=4\.4\.0,<4\.5"):
+        with raises_code("VERSION", match=r"Delta 4\.0\.0 is not among .* Install delta-spark>=4\.4\.0,<4\.5"):
             _ = ClusterSpark(delta=True).spark_session
 
     def test_that_is_a_server_has_jars_of_its_own(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
-        with pytest.raises(VariableError, match="brings Delta's jars itself"):
+        with raises_code("VARIABLE", match="brings Delta's jars itself"):
             _ = ClusterSpark(delta=True).spark_session
 
 

@@ -21,7 +21,7 @@ from lakehouse.server import supervisor
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, stop
 from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
 from lakehouse.server.settings import local_settings
-from lakehouse.server.setup_errors import NotInstalledError, ServerError
+from tests.support.raises import raises_code
 
 JAVA = r"""#!{python} -S
 import sys, time
@@ -193,7 +193,7 @@ def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path):
 def test_other_settings_replace_it_unless_it_is_in_use(server: Server, tmp_path: Path):
     state, used = find_or_start(server, yes)
     other = Server(server.root, {**server.settings, "spark.sql.shuffle.partitions": "7"}, server.idle)
-    with pytest.raises(ServerError, match="other settings or versions, and other processes use it"):
+    with raises_code("SERVER", match="other settings or versions, and other processes use it"):
         find_or_start(other, yes)
     assert is_running(server.rendezvous, state)
     used.let_go()
@@ -262,7 +262,7 @@ def test_removing_the_root_ends_it(server: Server):
 def test_stop_leaves_one_that_is_in_use_unless_it_is_to_end_now(server: Server):
     assert not stop(server.root)
     state, used = find_or_start(server, yes)
-    with pytest.raises(ServerError, match="it is in use"):
+    with raises_code("SERVER", match="it is in use"):
         stop(server.root)
     assert is_running(server.rendezvous, state)
     assert stop(server.root, now=True)
@@ -283,13 +283,13 @@ def test_a_user_whose_server_has_gone_does_not_keep_others_from_starting_one(ser
 
 def test_a_jvm_that_ends_at_once_is_quoted(server: Server, java: Callable[[str], None]):
     java("print('Exception: this is why', flush=True); sys.exit(3)")
-    with pytest.raises(ServerError, match=r"did not start: Exception: this is why The server has ended: .* code 3"):
+    with raises_code("SERVER", match=r"did not start: Exception: this is why The server has ended: .* code 3"):
         find_or_start(server, yes)
     assert not server.rendezvous.jvm().is_held()
 
 
 def test_one_that_never_answers_is_an_error(server: Server):
-    with pytest.raises(ServerError, match="was started and does not answer"):
+    with raises_code("SERVER", match="was started and does not answer"):
         find_or_start(server, lambda _: False)
 
 
@@ -310,14 +310,14 @@ def test_a_process_that_has_the_root_to_itself_is_named(server: Server):
     lock = server.rendezvous.jvm()
     assert lock.take()
     lock.sign("process 4711")
-    with pytest.raises(ServerError, match="process 4711 has the root to itself"):
+    with raises_code("SERVER", match="process 4711 has the root to itself"):
         find_or_start(server, yes)
     lock.let_go()
 
 
 @pytest.mark.usefixtures("wrong_jars")
 def test_without_the_jars_nothing_starts(server: Server):
-    with pytest.raises(NotInstalledError, match="The jars are wrong"):
+    with raises_code("NOT_INSTALLED", match="The jars are wrong"):
         find_or_start(server, yes)
     assert not server.rendezvous.jvm().is_held()
 

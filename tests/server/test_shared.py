@@ -12,7 +12,7 @@ from lakehouse.dagster.resources import LocalSpark, Where
 from lakehouse.server.connect import Channel, _answers
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.rendezvous import Rendezvous
-from lakehouse.server.setup_errors import ServerError, ServerLostError
+from tests.support.raises import raises_code
 from tests.support.server_house import House, answer, house, programs
 
 __all__ = ["house", "programs"]  # fixtures
@@ -65,7 +65,7 @@ def test_a_channel_that_was_left_gives_the_session_back_and_nothing_else(served:
     assert state is not None
     channel = Channel(Server(served.root, {}, 60), state, str(uuid4()))
     channel.leave()
-    with pytest.raises(ServerLostError):
+    with raises_code("SERVER_LOST"):
         channel._alive._check(SimpleNamespace(method="/spark.connect.SparkConnectService/ExecutePlan"))
     channel._alive._check(SimpleNamespace(method="/spark.connect.SparkConnectService/ReleaseSession"))
 
@@ -93,7 +93,7 @@ def test_a_session_that_a_clusters_server_has_ended_is_not_used_again(house: Hou
 
 def test_no_jvm_in_a_process_beside_it(served: House):
     beside = LocalSpark(spark_config={}, root=str(served.root), where=Where.PROCESS)
-    with pytest.raises(ServerError, match="its server has the root, and only one JVM may write to it"):
+    with raises_code("SERVER", match="its server has the root, and only one JVM may write to it"):
         _ = beside.spark_session
 
 

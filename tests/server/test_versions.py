@@ -11,7 +11,6 @@ import pytest
 
 import lakehouse
 from lakehouse.server.jars import delta_jars, s3_jars
-from lakehouse.server.setup_errors import OtherSparkError, VersionError
 from lakehouse.server.versions import (
     TESTED,
     minor,
@@ -19,6 +18,7 @@ from lakehouse.server.versions import (
     refuse_other_jars,
     refuse_untested,
 )
+from tests.support.raises import raises_code
 
 PROJECT = Path(__file__).parents[2]
 README = (PROJECT / "README.md").read_text()
@@ -81,7 +81,7 @@ def test_a_version_between_the_ends_and_a_repair_pass(spark: str):
 )
 def test_another_version_is_refused_in_one_sentence_that_names_what_to_install(program: str, other: str, install: str):
     tested = f"{program} {other} is not among the versions .*{TESTED[program]}.*Install {install}"
-    with pytest.raises(VersionError, match=tested):
+    with raises_code("VERSION", match=tested):
         refuse_untested(program, other)
 
 
@@ -91,20 +91,20 @@ def test_the_library_says_so_where_it_is_imported(spark: str, monkeypatch: pytes
     # This environment has one PySpark.
     monkeypatch.setattr(lakehouse, "_version", lambda package: spark)
     monkeypatch.delitem(vars(lakehouse), "Table", raising=False)
-    with pytest.raises(VersionError, match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):
+    with raises_code("VERSION", match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):
         _ = lakehouse.Table
 
 
 @pytest.mark.parametrize("jars", [delta_jars, s3_jars])
 @pytest.mark.parametrize("spark", ["3.5.7", "4.3.0"])
 def test_a_spark_without_a_tested_delta_has_no_jars(jars: Callable[[str], Any], spark: str):
-    with pytest.raises(VersionError, match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):
+    with raises_code("VERSION", match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):
         jars(spark)
 
 
 def test_a_connect_server_of_another_minor_than_the_client_is_refused():
     refuse_other_client("4.1.4", "4.1.0")
-    with pytest.raises(OtherSparkError, match=r'PySpark 4\.2\.0 .* is 4\.1\.4\..*"pyspark\[connect\]==4\.1\.\*"'):
+    with raises_code("OTHER_SPARK", match=r'PySpark 4\.2\.0 .* is 4\.1\.4\..*"pyspark\[connect\]==4\.1\.\*"'):
         refuse_other_client("4.1.4", "4.2.0")
 
 
@@ -123,5 +123,5 @@ def test_delta_s_jar_for_another_spark_is_refused_wherever_the_settings_name_it(
     expected = (
         rf"{name} has Delta's jar for Spark 4\.2 .* is 4\.1\.4\..*Give it io\.delta:delta-spark_4\.1_2\.13:4\.4\.0"
     )
-    with pytest.raises(OtherSparkError, match=expected):
+    with raises_code("OTHER_SPARK", match=expected):
         refuse_other_jars("4.1.4", settings)

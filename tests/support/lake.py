@@ -18,8 +18,7 @@ from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Size
 from lakehouse.delta.policy import Clock, Retry
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import literal, quote
 from lakehouse.errors import NewColumnsError
 from lakehouse.materialization import Materialization, begin

@@ -15,6 +15,7 @@ from lakehouse.commit.rivals import ConflictKind, classify
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.policy import Clock
 from lakehouse.errors import StaleInputsError
+from lakehouse.spark.session import _clone, is_connect
 from lakehouse.writes.write import Write
 from tests.support.lake import Lake
 from tests.support.serial_histories import Rows
@@ -187,7 +188,7 @@ class Writers:
         """Its commit's token, and how many attempts rivals won before."""
         token, lost = uuid4().hex, 0
         spark: Any = self.lake.spark
-        own = (getattr(spark, "newSession", None) or spark.cloneSession)()  # classic, or Connect
+        own = _clone(spark) if is_connect(spark) else spark.newSession()
         own.conf.set("spark.databricks.delta.commitInfo.userMetadata", token)
         table = self.lake.ref("t").identifier
         while True:

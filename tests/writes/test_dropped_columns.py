@@ -6,10 +6,11 @@ import pytest
 
 from lakehouse import Changes, History, Read, Table
 from lakehouse.cursor.mark import Mark
-from lakehouse.errors import RestateRefusedError, SchemaError, WriteError
+from lakehouse.errors import WriteError
 from tests.support.assets import log
 from tests.support.lake import Lake
 from tests.support.model import SRC
+from tests.support.raises import raises_code
 
 KEYED = Table(key="id", properties={"delta.columnMapping.mode": "name"})
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "c", 30)]
@@ -64,7 +65,7 @@ def test_rows_that_had_values_in_a_dropped_column_are_not_restated(lake: Lake) -
     lake.sql("UPDATE {src} SET k = 'z' WHERE id = 1")
     lake.materialize(log, mapped, name="kept")
     lake.materialize(past, KEYED, reads=reads)
-    with pytest.raises(RestateRefusedError, match="no longer has v"):
+    with raises_code("RESTATE_REFUSED", match="no longer has v"):
         lake.materialize(past, KEYED, reads=reads, restate_from=moment)
 
 
@@ -85,7 +86,7 @@ def test_a_column_of_the_name_of_a_dropped_one_is_taken_as_it_is_now_on_request(
     lake.materialize(past, KEYED)
     lake.sql("ALTER TABLE {src} ADD COLUMN v INT")
     lake.sql("UPDATE {src} SET v = 5 WHERE id = 2")
-    with pytest.raises(SchemaError, match=r"v: 'src' had dropped.*lakehouse/go_on_from/past=now"):
+    with raises_code("SCHEMA", match=r"v: 'src' had dropped.*lakehouse/go_on_from/past=now"):
         lake.materialize(past, KEYED)
     lake.materialize(past, KEYED, go_on_from="now")
     assert [row[:3] for row in told(lake) if row[3]] == [(1, "z", None), (2, "b", 5), (3, "c", None)]
@@ -97,7 +98,7 @@ def test_a_renamed_column_is_not_taken_for_a_dropped_one(lake: Lake) -> None:
     source(lake)
     lake.sql("ALTER TABLE {src} RENAME COLUMN v TO u")
     lake.sql("UPDATE {src} SET k = 'z' WHERE id = 1")
-    with pytest.raises(SchemaError, match=r"RENAME COLUMN `v` TO <its new name>"):
+    with raises_code("SCHEMA", match=r"RENAME COLUMN `v` TO <its new name>"):
         lake.materialize(past, KEYED)
     lake.sql("ALTER TABLE {past} RENAME COLUMN v TO u")
     lake.materialize(past, KEYED)

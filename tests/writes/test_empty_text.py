@@ -7,8 +7,8 @@ import pytest
 
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.delta.limits import MEASURED, Limits, in_force
-from lakehouse.errors import BrokenPromiseError
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import SRC, whole
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_a_row_with_an_empty_text_in_a_partition_column_is_refused(
     version = lake.version(name)
     with (
         in_force(way),
-        pytest.raises(BrokenPromiseError, match=r"an empty text in column g, which .* NULL.*Nothing was written"),
+        raises_code("BROKEN_PROMISE", match=r"an empty text in column g, which .* NULL.*Nothing was written"),
     ):
         lake.materialize(asset, table)
     assert lake.version(name) == version
@@ -66,7 +66,7 @@ def test_a_row_with_an_empty_text_in_a_partition_column_is_refused(
 
 def test_a_first_write_with_an_empty_text_in_a_partition_column_is_refused(lake: Lake) -> None:
     lake.create("src", [(1, "", 10)], SRC)
-    with pytest.raises(BrokenPromiseError, match="an empty text in column g"):
+    with raises_code("BROKEN_PROMISE", match="an empty text in column g"):
         lake.materialize(by_id, BESIDE_KEY)
     lake.materialize(by_id, Table(key="id"), name="plain")
     assert lake.rows("plain") == [(1, "", 10)]
@@ -83,5 +83,5 @@ def test_a_touched_key_with_an_empty_text_in_a_partition_column_is_refused(lake:
     lake.create("src", [(1, "", 10), (2, "b", 20)], SRC)
     lake.materialize(cleaned, IN_KEY)
     lake.sql("DELETE FROM {src} WHERE id = 1")
-    with in_force(way), pytest.raises(BrokenPromiseError, match="an empty text in column g"):
+    with in_force(way), raises_code("BROKEN_PROMISE", match="an empty text in column g"):
         lake.materialize(cleaned, IN_KEY)

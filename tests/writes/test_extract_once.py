@@ -8,9 +8,10 @@ import pytest
 
 from lakehouse import History, Snapshot, Table
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
-from lakehouse.errors import OlderExtractError, OvertakenError
+from lakehouse.errors import StaleInputsError
 from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 KEYED = Table(key="id")
@@ -44,11 +45,11 @@ def test_an_extract_is_taken_once(lake: Lake, write: Callable[..., Callable[[], 
     late, twin, run = (lake.begin(asset, KEYED) for asset in (older, newer, newer))
     assert isinstance(run.commit(newer(), lake.retry, NO_WAIT), Committed)
     for step, asset in ((late, write(lake, 1, SECOND)), (twin, newer)):
-        with pytest.raises(OvertakenError):
+        with raises_code("OVERTAKEN"):
             step.commit(asset(), lake.retry, NO_WAIT)
     assert isinstance(lake.materialize(newer, KEYED, run=run.run.run_id), AlreadyApplied | Unchanged)
     assert isinstance(lake.materialize(newer, KEYED), Unchanged)
-    with pytest.raises(OlderExtractError):
+    with raises_code("OLDER_EXTRACT"):
         lake.materialize(older, KEYED)
     assert lake.rows("table") == HELD[write] and lake.version("table") == 1
 
@@ -72,7 +73,9 @@ def test_runs_at_the_same_moment_take_an_extract_once(lake: Lake, write: Callabl
     def attempt(_: int) -> str:
         try:
             return type(lake.materialize(write(lake, 2, SECOND), KEYED)).__name__
-        except OvertakenError:
+        except StaleInputsError as error:
+            if error.code != "OVERTAKEN":
+                raise
             return "overtaken"
 
     with ThreadPoolExecutor(4) as pool:

@@ -9,19 +9,10 @@ import pytest
 from lakehouse import History, Snapshot, Table
 from lakehouse.commit.outcome import Committed, Outcome
 from lakehouse.cursor.mark import Mark
-from lakehouse.errors import (
-    BrokenPromiseError,
-    ColumnMissingError,
-    DeletionsHeldBackError,
-    ForeignTableError,
-    OlderExtractError,
-    PastRefusedError,
-    SchemaError,
-    TrackChangedError,
-    WriteError,
-)
+from lakehouse.errors import WriteError
 from tests.support.extracts import HISTORIES, Delivery, Kept, UnknownPastError, day, drawn, moment, number
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 KEYED = Table(key="id")
@@ -96,7 +87,7 @@ def test_a_restated_extract_drops_what_came_later_and_later_extracts_follow_agai
     moved = {1: ONE[1] | {"a": 9}, 2: ONE[2]}
     for version, rows in ((1, ONE), (3, moved), (5, {1: ONE[1]})):
         taken(lake, Delivery(version, rows))
-    with pytest.raises(OlderExtractError):
+    with raises_code("OLDER_EXTRACT"):
         taken(lake, Delivery(3, ONE))
     with pytest.raises(WriteError, match=r"is to be restated from 4, but its extract is 3\. .*restate_from/past=3"):
         taken(lake, Delivery(3, ONE), tags={"restate_from": "4"})
@@ -114,19 +105,19 @@ def test_a_restated_extract_drops_what_came_later_and_later_extracts_follow_agai
 def test_a_history_of_extracts_that_cannot_be_kept_is_refused_and_nothing_is_written(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
     version = lake.version("past")
-    with pytest.raises(PastRefusedError, match="deliver its extracts again"):
+    with raises_code("PAST_REFUSED", match="deliver its extracts again"):
         taken(lake, Delivery(2, ONE), tags={"compare": "a full refresh was asked for"})
-    with pytest.raises(TrackChangedError, match="has tracked a, g and is to track all columns"):
+    with raises_code("TRACK_CHANGED", match="has tracked a, g and is to track all columns"):
         taken(lake, Delivery(2, ONE), track=None)
     with pytest.raises(WriteError, match="cannot be partitioned"):
         taken(lake, Delivery(2, ONE), table=Table(key="id", partition_by="g"))
-    with pytest.raises(ColumnMissingError, match="has no column status"):
+    with raises_code("COLUMN_MISSING", match="has no column status"):
         taken(lake, Delivery(2, ONE), track="status", tags={"name": "other"})
-    with pytest.raises(DeletionsHeldBackError, match="lacks 2 of the 3 rows"):
+    with raises_code("DELETIONS_HELD_BACK", match="lacks 2 of the 3 rows"):
         taken(lake, Delivery(2, {1: ONE[1]}), max_deleted=0.5)
-    with pytest.raises(BrokenPromiseError, match="more than one row with id=1"):
+    with raises_code("BROKEN_PROMISE", match="more than one row with id=1"):
         lake.materialize(_of(lake, [(1, "x", 1), (1, "x", 2)], "id BIGINT, g STRING, a INT"), KEYED)
-    with pytest.raises(SchemaError, match="__END_AT: is a column of the source too"):
+    with raises_code("SCHEMA", match="__END_AT: is a column of the source too"):
         lake.materialize(_of(lake, [(1, "x", 1)], "id BIGINT, g STRING, __END_AT INT"), KEYED)
     assert lake.version("past") == version and not lake.exists("other")
 
@@ -154,6 +145,6 @@ def test_a_history_adopts_no_table_of_another_program_and_names_no_tag_that_woul
     schema = "id BIGINT, __START_AT BIGINT, __END_AT BIGINT, g STRING, a INT, b STRING"
     lake.create("past", [(9, 1, None, "x", 1, "p")], schema)
     for tags in ({}, {"allowed": frozenset({"version"})}):
-        with pytest.raises(ForeignTableError, match="A history does not adopt a table"):
+        with raises_code("FOREIGN_TABLE", match="A history does not adopt a table"):
             taken(lake, Delivery(1, ONE), tags=tags)
     assert held(lake) == [(9, 1, None, "x", 1, "p")]

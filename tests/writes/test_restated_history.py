@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 from lakehouse import Append, Changes, History, Read, Table
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.mark import Mark
-from lakehouse.errors import RestateRefusedError
 from tests.support.history_model import EPOCH, history_of, states_of
 from tests.support.lake import Lake
 from tests.support.model import SRC
+from tests.support.raises import raises_code
 
 KEYED = Table(key="id")
 ARCHIVED = {"src": Read(archive="log")}
@@ -52,16 +52,16 @@ def test_a_history_is_restated_from_a_moment_on_in_one_commit_that_says_so(lake:
     lake.materialize(tracked, KEYED, reads=ARCHIVED, gap="the feed was vacuumed")
     due = history_of(states_of(lake, "src"), [0])
     assert held(lake) != due, "a comparison cannot know when rows ended"
-    with pytest.raises(RestateRefusedError, match="does not hold every change up to version 4"):
+    with raises_code("RESTATE_REFUSED", match="does not hold every change up to version 4"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
     lake.materialize(log)
     lake.sql("UPDATE {tracked} SET k = 'wrong' WHERE id = 1 AND __END_AT IS NULL")
     before = lake.version("tracked")
-    with pytest.raises(RestateRefusedError, match="the archive begins later"):
+    with raises_code("RESTATE_REFUSED", match="the archive begins later"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from="2001-01-01")
-    with pytest.raises(RestateRefusedError, match="no archive of 'src'"):
+    with raises_code("RESTATE_REFUSED", match="no archive of 'src'"):
         lake.materialize(tracked, KEYED, restate_from=moment(lake, 1))
-    with pytest.raises(RestateRefusedError, match="no time in the form"):
+    with raises_code("RESTATE_REFUSED", match="no time in the form"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from="yesterday")
     assert lake.version("tracked") == before
     outcome = lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))
@@ -86,7 +86,7 @@ def test_a_moment_after_the_position_is_refused_because_changes_before_it_are_un
     lake.sql("UPDATE {src} SET k = 'y' WHERE id = 2")
     lake.sql("UPDATE {src} SET k = 'z' WHERE id = 1")
     lake.materialize(log)
-    with pytest.raises(RestateRefusedError, match="has read version 0, which is from before; materialize it first"):
+    with raises_code("RESTATE_REFUSED", match="has read version 0, which is from before; materialize it first"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 2))
     lake.materialize(tracked, KEYED, reads=ARCHIVED)
     assert held(lake) == history_of(states_of(lake, "src"), [0])
@@ -105,7 +105,7 @@ def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(
     lake.materialize(tracked, KEYED, reads=ARCHIVED)
     before = held(lake)
     first = min(row[1] for row in before)
-    with pytest.raises(RestateRefusedError, match="the archive does not contain the change"):
+    with raises_code("RESTATE_REFUSED", match="the archive does not contain the change"):
         lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=first.isoformat())
     assert held(lake) == before
 
@@ -121,7 +121,7 @@ def test_what_held_at_a_moment_between_two_comparisons_is_not_made_up(lake: Lake
     lake.materialize(log)
     before = held(lake)
     for version in (2, 3):
-        with pytest.raises(RestateRefusedError, match="the change may have come before"):
+        with raises_code("RESTATE_REFUSED", match="the change may have come before"):
             lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, version))
     assert held(lake) == before
     lake.materialize(tracked, KEYED, reads=ARCHIVED, restate_from=moment(lake, 1))

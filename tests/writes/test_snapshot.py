@@ -13,22 +13,10 @@ from lakehouse.commit.outcome import Committed, Outcome, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.unread import DAY
 from lakehouse.delta.commit_info import NO_ROWS
-from lakehouse.errors import (
-    BrokenPromiseError,
-    ColumnMissingError,
-    DeletionsHeldBackError,
-    EmptyExtractError,
-    ForeignTableError,
-    MissingKeyError,
-    OlderExtractError,
-    OutOfScopeError,
-    RefreshRefusedError,
-    SchemaError,
-    UnknownExtractError,
-    WriteError,
-)
+from lakehouse.errors import WriteError
 from tests.support.extracts import HISTORIES, Delivery, Kept, UnknownPastError, day, drawn, number
 from tests.support.lake import Lake, cleaned
+from tests.support.raises import raises_code
 from tests.support.rows_without_spark import UNREAD_ROWS
 from tests.support.slow import slow
 
@@ -112,10 +100,10 @@ def test_extracts_come_from_inputs_and_through_a_retry_once(lake: Lake) -> None:
 def test_more_deletions_than_allowed_are_held_back_until_a_tag_lets_them_through(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
     fewer = Delivery(2, {1: ONE[1]}, {"g": ("x", "y")})
-    with pytest.raises(DeletionsHeldBackError, match="lacks 2 of the 3 rows in its scope") as refused:
+    with raises_code("DELETIONS_HELD_BACK", match="lacks 2 of the 3 rows in its scope") as refused:
         taken(lake, fewer, max_deleted=0.5)
     assert refused.value.deleted == 2 and lake.version("kept") == 0
-    with pytest.raises(EmptyExtractError):
+    with raises_code("EMPTY_EXTRACT"):
         taken(lake, Delivery(2, {}))
     taken(lake, fewer, max_deleted=0.5, tags={"allowed": frozenset({"max_deleted"})})
     assert lake.rows("kept") == [(1, "x", 1, "p")] and mark(lake).decided == "allowed max_deleted"
@@ -125,11 +113,11 @@ def test_more_deletions_than_allowed_are_held_back_until_a_tag_lets_them_through
 
 def test_an_older_extract_is_refused_or_ignored_and_the_newest_version_stays(lake: Lake) -> None:
     taken(lake, Delivery(5, ONE))
-    with pytest.raises(OlderExtractError, match="Extract 4 of 'kept' is older than extract 5"):
+    with raises_code("OLDER_EXTRACT", match="Extract 4 of 'kept' is older than extract 5"):
         taken(lake, Delivery(4, {1: ONE[1]}))
     assert isinstance(taken(lake, Delivery(4, {1: ONE[1]}), on_older="ignore"), Unchanged)
     assert lake.told == ["kept holds extract 5 and ignores the older extract 4."]
-    with pytest.raises(UnknownExtractError, match="it holds extract 5, of type int, not date"):
+    with raises_code("UNKNOWN_EXTRACT", match="it holds extract 5, of type int, not date"):
         taken(lake, Delivery(dt.date(2026, 1, 1), ONE))
     assert lake.version("kept") == 0 and len(lake.rows("kept")) == 3
 
@@ -152,9 +140,9 @@ def test_a_lost_version_is_refused_until_a_tag_takes_the_extract(lake: Lake) -> 
 
     lake.materialize(kept, KEYED)
     cleaned(lake, "kept")
-    with pytest.raises(UnknownExtractError, match=r"the log was cleaned up .* lakehouse/allow/kept=version"):
+    with raises_code("UNKNOWN_EXTRACT", match=r"the log was cleaned up .* lakehouse/allow/kept=version"):
         lake.materialize(kept, KEYED)
-    with pytest.raises(RefreshRefusedError, match="lakehouse/allow/kept=version"):
+    with raises_code("REFRESH_REFUSED", match="lakehouse/allow/kept=version"):
         lake.materialize(kept, KEYED, compare="a full refresh was asked for")
     lake.materialize(kept, KEYED, allowed=frozenset({"version"}))
     assert lake.rows("kept") == [(1, 1), (2, 2)]
@@ -164,9 +152,9 @@ def test_a_lost_version_is_refused_until_a_tag_takes_the_extract(lake: Lake) -> 
 
 def test_a_table_of_another_program_is_taken_over_by_the_tag_alone(lake: Lake) -> None:
     lake.create("kept", [(9, "x", 1, "p")], "id BIGINT, g STRING, a INT, b STRING")
-    with pytest.raises(ForeignTableError, match="tag lakehouse/allow/kept=version, which replaces its rows"):
+    with raises_code("FOREIGN_TABLE", match="tag lakehouse/allow/kept=version, which replaces its rows"):
         taken(lake, Delivery(1, ONE))
-    with pytest.raises(ForeignTableError):
+    with raises_code("FOREIGN_TABLE"):
         taken(lake, Delivery(1, ONE), tags={"allowed": frozenset({"max_deleted"})})
     taken(lake, Delivery(1, ONE), tags={"allowed": frozenset({"version"})})
     assert [row[0] for row in lake.rows("kept")] == [1, 2, 3]
@@ -176,7 +164,7 @@ def test_a_key_that_an_extract_has_twice_is_refused_by_its_value(lake: Lake) -> 
     def kept() -> Snapshot:
         return Snapshot(lake.values([(1, 1), (2, 1), (2, 2)], "id BIGINT, v INT"), version=1)
 
-    with pytest.raises(BrokenPromiseError, match="more than one row with the key id=2"):
+    with raises_code("BROKEN_PROMISE", match="more than one row with the key id=2"):
         lake.materialize(kept, KEYED)
     assert not lake.exists("kept")
 
@@ -192,9 +180,9 @@ def test_a_row_with_null_in_its_key_is_refused_in_an_extract_of_either_type_and_
         return History(kept("(1, 'a', 1), (2, NULL, 2)")())
 
     key = Table(key=("id", "g"))
-    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=NULL\)"):
+    with raises_code("BROKEN_PROMISE", match=r"NULL in its key \(id=2, g=NULL\)"):
         lake.materialize(kept("(1, 'a', 1), (2, NULL, 2)"), key)
-    with pytest.raises(BrokenPromiseError, match=r"NULL in its key \(id=2, g=NULL\)"):
+    with raises_code("BROKEN_PROMISE", match=r"NULL in its key \(id=2, g=NULL\)"):
         lake.materialize(past, key)
     assert not lake.exists("kept") and not lake.exists("past")
     lake.materialize(kept("(1, 'a', 1), (2, NULL, 0)"), key)
@@ -202,15 +190,15 @@ def test_a_row_with_null_in_its_key_is_refused_in_an_extract_of_either_type_and_
 
 
 def test_an_extract_that_is_not_what_it_says_is_refused(lake: Lake) -> None:
-    with pytest.raises(MissingKeyError):
+    with raises_code("MISSING_KEY"):
         taken(lake, Delivery(1, ONE), Table())
-    with pytest.raises(ColumnMissingError, match="The extract of 'kept' has no column country"):
+    with raises_code("COLUMN_MISSING", match="The extract of 'kept' has no column country"):
         taken(lake, Delivery(1, ONE, ("country",)))
-    with pytest.raises(OutOfScopeError, match="a row with g=y"):
+    with raises_code("OUT_OF_SCOPE", match="a row with g=y"):
         taken(lake, Delivery(1, ONE, {"g": ("x", None)}))
     assert not lake.exists("kept")
     taken(lake, Delivery(1, ONE))
-    with pytest.raises(SchemaError, match="a: the table has int, the result string"):
+    with raises_code("SCHEMA", match="a: the table has int, the result string"):
         lake.materialize(_retyped(lake), KEYED)
     assert lake.version("kept") == 0
 
@@ -273,5 +261,5 @@ def test_a_scope_that_the_table_pads_and_the_extract_does_not_is_refused(lake: L
     version = 1
     lake.materialize(kept, KEYED)
     version = 2
-    with pytest.raises(SchemaError, match=r"c: is joined as char\(4\) in the table"):
+    with raises_code("SCHEMA", match=r"c: is joined as char\(4\) in the table"):
         lake.materialize(kept, KEYED)

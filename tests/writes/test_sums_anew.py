@@ -12,11 +12,11 @@ from lakehouse import Aggregate, Append, Changes, Merge, Read
 from lakehouse.commit.outcome import Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
 from lakehouse.difference.statements import MarkOnly
-from lakehouse.errors import SchemaError
 from lakehouse.read.changes import read_of
 from lakehouse.writes.incremental_sums import _why_recomputed
 from tests.support.aggregated_source import BY_G, MEDDLED, ROWS, due, recomputes, rows, sums
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import SRC, committed, ready
 from tests.support.slow import slow
 
@@ -161,7 +161,7 @@ def test_other_sums_are_computed_anew_whatever_the_code_version_says(rows: Lake)
     def mean(src: Changes) -> Aggregate:
         return Aggregate(src, by="g", count="n", sums={"total": "v", "ids": "id", "mean": "v / 2"})
 
-    with pytest.raises(SchemaError, match="CAST"):
+    with raises_code("SCHEMA", match="CAST"):
         rows.materialize(mean, BY_G, name="sums")
     assert len(rows.frame("sums").columns) == 4
 

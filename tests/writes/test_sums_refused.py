@@ -4,9 +4,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Changes, Read, Table
-from lakehouse.errors import MissingKeyError, PlanError, SchemaError, WriteError
+from lakehouse.errors import WriteError
 from tests.support.aggregated_source import BY_G, ROWS, rows, sums
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import SRC
 
 pytestmark = pytest.mark.anywhere
@@ -17,7 +18,7 @@ __all__ = ["rows"]  # a fixture
 @pytest.mark.parametrize("kind", ["double", "string", "boolean", "date"])
 def test_what_has_no_exact_sum_is_refused(lake: Lake, kind: str) -> None:
     lake.create("src", [], f"id int, g string, v {kind}")
-    with pytest.raises(SchemaError, match="CAST"):
+    with raises_code("SCHEMA", match="CAST"):
         lake.materialize(sums, BY_G)
     assert not (lake.root / "sums").exists()
 
@@ -42,7 +43,7 @@ def test_what_is_not_of_the_row_alone_is_refused(lake: Lake, value: str, why: st
 
     lake.create("src", ROWS, SRC)
     for asset in (ranked, grouped, chosen):
-        with pytest.raises(PlanError, match=why):
+        with raises_code("PLAN", match=why):
             lake.materialize(asset, BY_G)
         assert not (lake.root / asset.__name__).exists()
 
@@ -50,7 +51,7 @@ def test_what_is_not_of_the_row_alone_is_refused(lake: Lake, value: str, why: st
 @pytest.mark.parametrize("table", [Table(key="v"), Table(key=["g", "n"]), Table(key="g", partition_by="n"), Table()])
 def test_the_groups_are_the_key_and_the_partitions_are_groups(lake: Lake, table: Table) -> None:
     lake.create("src", ROWS, SRC)
-    with pytest.raises((WriteError, MissingKeyError), match=r"key|groups|partition"):
+    with raises_code("WRITE", "MISSING_KEY", match=r"key|groups|partition"):
         lake.materialize(sums, table)
     assert not (lake.root / "sums").exists()
 

@@ -5,10 +5,10 @@ import datetime as dt
 import pytest
 
 from lakehouse import Changes, Merge, Table
-from lakehouse.errors import SchemaError
 from tests.support.assets import copy
 from tests.support.lake import Lake
 from tests.support.model import SRC
+from tests.support.raises import raises_code
 from tests.writes.test_columns import narrowed
 
 pytestmark = pytest.mark.anywhere
@@ -40,7 +40,7 @@ def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, sou
     lake.keys["src"] = ("id",)
     lake.trust_key = True
     if source == "string":
-        with pytest.raises(SchemaError, match=r"id: is joined as char\(5\) in the table"):
+        with raises_code("SCHEMA", match=r"id: is joined as char\(5\) in the table"):
             lake.materialize(narrowed, Table(key="id"))
         return
     for _ in range(3):
@@ -59,7 +59,7 @@ def test_instants_are_no_partitions_where_clocks_are_set_back(lake: Lake) -> Non
 
     lake.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        with pytest.raises(SchemaError, match="the session's zone is America/New_York"):
+        with raises_code("SCHEMA", match="the session's zone is America/New_York"):
             lake.materialize(placed, Table(key=("at", "id"), partition_by="at"))
     finally:
         lake.spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -84,7 +84,7 @@ def test_a_column_that_delta_fills_is_named_as_such_where_the_result_lacks_it(
         f"CREATE TABLE {lake.ref('copy').identifier} (id INT, k STRING, v INT, {column}) USING delta "
         f"TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     )
-    with pytest.raises(SchemaError, match=f"x: is missing from the result, .*{words}.*Nothing was written"):
+    with raises_code("SCHEMA", match=f"x: is missing from the result, .*{words}.*Nothing was written"):
         lake.materialize(copy, Table(key="id"))
 
 

@@ -2,6 +2,6 @@
 
 In: `dg.Definitions`. Out: the same definitions, complete; asset checks with a finding each; forecasts.
 Law: what can be known when a code location loads is refused then; a check without an answer is a warning, never a pass.
-Read: definitions, validation, pools, steps; then checks, making_checks, checked, findings, lateness, recompute,
-comparison, past_checks, nightly; then explaining.
+Read: definitions, validation, pools; then checks, checked, findings, lateness, recompute, comparison, past_checks,
+nightly; then explaining.
 """

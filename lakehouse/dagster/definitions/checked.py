@@ -15,12 +15,7 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
-from lakehouse.dagster.definitions import findings as archive
-from lakehouse.dagster.definitions import findings as feed
-from lakehouse.dagster.definitions import findings as keys
-from lakehouse.dagster.definitions import findings as schema
-from lakehouse.dagster.definitions import lateness as lag
-from lakehouse.dagster.definitions import lateness as staleness
+from lakehouse.dagster.definitions import findings, lateness
 from lakehouse.dagster.definitions.findings import Drift, Finding, Grade
 from lakehouse.dagster.definitions.lateness import without_position, worst_off
 from lakehouse.dagster.definitions.past_checks import CHECK, MadeCheck, made
@@ -94,15 +89,15 @@ class Checked:
         if isinstance(worst, Finding):
             return worst
         unbegun = without_position(self._follows, backlogs, self._standing)
-        return lag.lag(self.name, (*worst, *self._snapshot_inputs()), most, self.now, unbegun)
+        return lateness.lag(self.name, (*worst, *self._snapshot_inputs()), most, self.now, unbegun)
 
     def staleness(self, margin: timedelta) -> Finding:
         worst = self._worst_off
-        return worst if isinstance(worst, Finding) else staleness.staleness(self.name, worst, margin, self.now)
+        return worst if isinstance(worst, Finding) else lateness.staleness(self.name, worst, margin, self.now)
 
     def feed(self) -> Finding:
         worst = self._worst_off
-        return worst if isinstance(worst, Finding) else feed.feed(self.name, worst)
+        return worst if isinstance(worst, Finding) else findings.feed(self.name, worst)
 
     def schema(self) -> Finding:
         head = self.head
@@ -114,7 +109,7 @@ class Checked:
         declared = [column for column in self.table.declared.descriptions if column.lower() not in columns.types]
         newest = newest_own(self.log, head, self.name)
         if newest is None:
-            return schema.schema(self.name, declared, None, (), len(columns.types))
+            return findings.schema(self.name, declared, None, (), len(columns.types))
         own = _drift(self.ref, self.log, newest.version, head)
         drifts = [
             drift
@@ -124,13 +119,13 @@ class Checked:
             and source.table_id == position.table
             and (drift := _drift(ref, log, position.version, source)) is not None
         ]
-        return schema.schema(self.name, declared, own, drifts, len(columns.types))
+        return findings.schema(self.name, declared, own, drifts, len(columns.types))
 
     def keys(self) -> Finding:
         if self.head is None:
             return self._no_table
         with watching(self.session(), f"checking the key of {self.name}"):
-            return keys.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
+            return findings.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
 
     def archive(self) -> Finding:
         cursor, head = self.cursor, self.head
@@ -138,9 +133,9 @@ class Checked:
             return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
         begins = cursor.mark.log_after
         if begins is None or len(cursor.reads) != 1:
-            return archive.no_archive(self.name)
+            return findings.no_archive(self.name)
         if not is_untouched(cursor, self.log, head):
-            return archive.finding_of_edit(self.name, cursor.version)
+            return findings.finding_of_edit(self.name, cursor.version)
         ((source, position),) = cursor.reads.items()
         (ref,) = (ref for ref in self.sources.values() if ref.name == source)
         source_log = ref.log(self.session)
@@ -152,7 +147,7 @@ class Checked:
         with watching(self.session(), f"counting the rows of {self.name}"):
             rows = TableVersion.of(self.session(), self.ref, head).rows()
             counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
-        return archive.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
+        return findings.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
 
     @property
     def name(self) -> str:

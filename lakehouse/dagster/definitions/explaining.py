@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function
-from lakehouse.dagster.contexts import by_field
+from lakehouse.dagster.contexts import by_field, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
-from lakehouse.dagster.inputs import pin_source
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of

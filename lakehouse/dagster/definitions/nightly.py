@@ -1,4 +1,9 @@
-"""The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it."""
+"""The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it.
+
+To name a cron schedule is the consent, so the schedule runs from the start. A night is one op that yields an evaluation
+of each check that it made. A run for each check would be a process for each table, and a step for each check is shown
+as skipped if the limit stops it; Dagster orders steps by their graph, and not by how long they have waited.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,8 +16,7 @@ from dagster import DagsterRunStatus
 
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.contexts import to_log
-from lakehouse.dagster.definitions.findings import Finding, lasting
-from lakehouse.dagster.definitions.making_checks import (
+from lakehouse.dagster.definitions.checks import (
     EXPENSIVE,
     NAMES,
     CheckedTable,
@@ -22,8 +26,9 @@ from lakehouse.dagster.definitions.making_checks import (
     id_of,
     shown,
 )
+from lakehouse.dagster.definitions.findings import Finding, lasting
 from lakehouse.dagster.definitions.past_checks import last_made
-from lakehouse.dagster.follow.tick import silence
+from lakehouse.dagster.failures import SILENT, silence
 from lakehouse.dagster.run_tags import NIGHT, NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import DefinitionError
@@ -32,8 +37,6 @@ from lakehouse.spark.listeners import listening
 
 NIGHTLY = "nightly_checks"
 """The name of the job and of the schedule. Dagster wants another name for the op of a job."""
-_SILENT = 3600.0
-"""Seconds without an event after which a run counts as dead. A check tells every few seconds how far it is."""
 _UNDER_WAY = [
     DagsterRunStatus.QUEUED,
     DagsterRunStatus.NOT_STARTED,
@@ -172,6 +175,6 @@ def _began(context: dg.OpExecutionContext) -> float:
 def _under_way(instance: dg.DagsterInstance, of: Mapping[str, str]) -> dg.DagsterRun | None:
     """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
     for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, tags=dict(of), statuses=_UNDER_WAY)):
-        if silence(instance, record, time.time()) <= _SILENT:
+        if silence(instance, record, time.time()) <= SILENT:
             return record.dagster_run
     return None

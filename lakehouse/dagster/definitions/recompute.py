@@ -42,7 +42,9 @@ class Part:
     """One of the parts into which a hash of the key divides all keys, those that no table has among them.
 
     The part is a predicate on the key alone. Whatever an asset computes, the rows of its result that satisfy the
-    predicate are therefore all the rows that the table must hold of the keys in the part.
+    predicate are therefore all the rows that the table must hold of the keys in the part. The sources are not
+    restricted, because an asset whose rows depend on other keys would be recomputed as wrongly as it was materialized.
+    So each file is read, however small the part. Parts follow each other: with keys at random a key may wait for ever.
 
     Args:
         number: Which part, from 0.

@@ -19,9 +19,8 @@ from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
 from lakehouse.dagster.slices import partition_columns
-from lakehouse.delta.read_options import Read
-from lakehouse.delta.table import Table
-from lakehouse.errors import DefinitionError, MissingKeyError
+from lakehouse.delta.table import Read, Table
+from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
@@ -72,7 +71,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
     Raises:
         DefinitionError: A definition that could never work; docs/how-to/definitions.md lists them.
-        VersionError: This version of Dagster is not tested.
+        SetupError (VERSION): This version of Dagster is not tested.
     """
     given = with_each_once(definitions)
     return validate_location(given, code_location_of(given))
@@ -146,6 +145,23 @@ def _refuse_ranges(table: AssetTable, asset: dg.AssetsDefinition) -> None:
         )
 
 
+def _refuse_full(table: AssetTable) -> None:
+    """Refuses `refresh="full"` of a table whose rows cannot be computed again; of a manager the word does not count."""
+    if table.declared.policy.refresh != "full":
+        return
+    if table.kind.past in (PastRows.APPENDED, PastRows.KEPT):
+        raise DefinitionError(
+            f"Asset '{table.name}' has the policy refresh='full', and its {table.kind.__name__} keeps the rows of "
+            f"earlier runs, so its table cannot be computed again. Leave the word out."
+        )
+    for name, read in table.changes.items():
+        if not read.is_whole:
+            raise DefinitionError(
+                f"Asset '{table.name}' has the policy refresh='full', and its input '{name}' leaves changes out "
+                f"(Read(start=..., exclude_operations=...)), so what is left out would come in. Leave one of them out."
+            )
+
+
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
     """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
     directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
@@ -168,8 +184,9 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     kind = table.kind
     _refuse_inline_checks(asset, name)
     kind.refuse(table.declaration)
+    _refuse_full(table)
     if kind.needs_key and not declared.key_columns:
-        raise MissingKeyError(name, kind.__name__)
+        raise DefinitionError.missing_key(name, kind.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, declared, asset.partitions_def)
         _refuse_ranges(table, asset)

@@ -14,10 +14,9 @@ import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
 from lakehouse.dagster.code_location import CodeLocation
-from lakehouse.dagster.failures import SILENT
+from lakehouse.dagster.failures import SILENT, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import digest_of
-from lakehouse.dagster.follow.tick import silence
 from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch
 from lakehouse.dagster.remake import with_parts
 from lakehouse.errors import DefinitionError

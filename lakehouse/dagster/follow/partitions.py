@@ -11,10 +11,9 @@ import dagster as dg
 from lakehouse.dagster.code_location import AssetTable, maps_partitions
 from lakehouse.dagster.slices import dimensions_of, partition_columns, windows_of
 from lakehouse.delta.commit_info import Commit
-from lakehouse.delta.extents import Inverse, inverse
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head
-from lakehouse.delta.partition_keys import Slice, no_value
+from lakehouse.delta.partition_keys import Inverse, Slice, inverse, no_value
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
 from lakehouse.spark.types import as_struct, partition_types

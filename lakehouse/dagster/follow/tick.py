@@ -9,21 +9,11 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 
-from lakehouse.dagster.failures import SILENT
+from lakehouse.dagster.failures import SILENT, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import Request, Started, digest_of, ending, for_cursor, from_cursor
 from lakehouse.dagster.follow.watch import Behind, Look, UpToDate, Watch
 from lakehouse.dagster.run_tags import SENSOR, UNREAD
-
-
-def silence(instance: dg.DagsterInstance, record: dg.RunRecord, now: float) -> float:
-    """Seconds since the run's last event; 0 for a queued run, because a queued run emits no events."""
-    if record.dagster_run.status is DagsterRunStatus.QUEUED:
-        return 0.0
-    last = instance.get_records_for_run(record.dagster_run.run_id, limit=1, ascending=False).records
-    heard = max([record.create_timestamp.timestamp(), *(event.event_log_entry.timestamp for event in last)])
-    return now - heard
-
 
 _SHOWN = 10
 

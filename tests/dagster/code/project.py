@@ -11,6 +11,8 @@ from lakehouse.cursor.code import Code
 from lakehouse.dagster.code.digest import code_of
 
 ASSET = "shop.orders:orders"
+HELPER = "from shop.rules import clean\n\ndef orders(rows):\n    return clean(rows)\n"
+CLASS = "from shop.rules import Rules\n\ndef orders(rows):\n    return Rules(rows).clean()\n"
 
 
 @dataclass(frozen=True)
@@ -52,3 +54,24 @@ def projects(root: Path) -> Iterator[Project]:
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     yield Project(root)
     sys.dont_write_bytecode = before
+
+
+def of(text: str, **modules: str) -> dict[str, str]:
+    """The modules of a project whose asset is one of a text."""
+    return {"orders": text, **modules}
+
+
+def constant(text: str, use: str = "LIMIT") -> dict[str, str]:
+    """The modules of a project whose asset names a constant."""
+    return of(f"{text}\n\ndef orders(rows):\n    return rows, {use}\n")
+
+
+def assert_differs(shop: Project, before: dict[str, str], after: dict[str, str], why: str) -> None:
+    """Fails unless two states of a project have two digests, and the difference is named."""
+    code = shop.code(**before)
+    assert code is not None
+    assert shop.code() == code, "loaded again"
+    other = shop.code(**after)
+    assert other is not None and other.digest != code.digest
+    assert why in str(other.why_other(code))
+    assert shop.code(**before) == code, "and back"

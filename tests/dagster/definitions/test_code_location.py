@@ -26,7 +26,7 @@ from lakehouse.cli.status import comparisons
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.definitions.nightly import NIGHTLY
 from lakehouse.delta.location import Location
-from lakehouse.errors import UnsupportedAnnotationError
+from tests.support.raises import raises_code
 
 ORDERS, COPIES = dg.AssetKey("orders"), dg.AssetKey("copies")
 MODULES = {
@@ -223,7 +223,7 @@ def test_a_table_whose_result_says_nothing_of_delta_has_no_checks_that_ask_how_i
     assert (location[elsewhere.key].is_written, location[elsewhere.key].past) == (True, None)
     assert [key.name for check in checks([elsewhere], "keys", "archive") for key in check.check_keys] == ["keys"]
     assert comparisons(location).by_table["elsewhere"].impossible == "its function reads no table"
-    with pytest.raises(UnsupportedAnnotationError, match="'elsewhere'"):
+    with raises_code("UNSUPPORTED_ANNOTATION", match="'elsewhere'"):
         _ = location[elsewhere.key].kind
 
 

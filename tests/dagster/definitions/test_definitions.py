@@ -27,7 +27,7 @@ from lakehouse import (
     validate,
 )
 from lakehouse.dagster.failures import as_our_errors, is_worth_another_try
-from lakehouse.errors import SessionEndedError, UnsupportedAnnotationError
+from tests.support.raises import raises_code
 
 PROJECT = Path(__file__).parents[3]
 orders = dg.AssetSpec("orders", metadata=Table(key="id"))
@@ -147,7 +147,7 @@ def test_a_frame_of_another_library_is_named_with_that_library():
     @dg.asset
     def table(orders: DataFrame) -> pd.DataFrame: ...
 
-    with pytest.raises(UnsupportedAnnotationError, match=r"with pandas\.DataFrame, which.* or pyspark\.sql\.DataFrame"):
+    with raises_code("UNSUPPORTED_ANNOTATION", match=r"with pandas\.DataFrame, which.* or pyspark\.sql\.DataFrame"):
         validate(location(orders, table))
 
 
@@ -155,7 +155,7 @@ def test_an_input_without_an_annotation_is_said_to_have_none():
     @dg.asset
     def table(orders) -> DataFrame: ...
 
-    with pytest.raises(UnsupportedAnnotationError, match="does not annotate its input 'orders'"):
+    with raises_code("UNSUPPORTED_ANNOTATION", match="does not annotate its input 'orders'"):
         validate(location(orders, table))
 
 
@@ -173,7 +173,7 @@ def test_the_demo_ends_with_a_sentence_for_a_variable_that_means_nothing(variabl
 def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_again():
     gone = PySparkException("[NO_ACTIVE_SESSION] No active Spark session found.")
     with (
-        pytest.raises(SessionEndedError, match=r"inputs of 'orders' .*Nothing was written") as told,
+        raises_code("SESSION_ENDED", match=r"inputs of 'orders' .*Nothing was written") as told,
         as_our_errors("orders"),
     ):
         raise gone

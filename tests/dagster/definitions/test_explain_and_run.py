@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Read, Table, explain
-from lakehouse.errors import GapError
+from lakehouse.errors import ReadError
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
@@ -139,7 +139,9 @@ def done(lake: Lake, asset: Callable[..., Any], table: Table, read: Read) -> tup
     step = lake.begin(asset, table, reads={"src": read})
     try:
         changes = read_of(step.changes(lake.source("src"), read, lake.ref))
-    except GapError as error:
+    except ReadError as error:
+        if error.code != "GAP":
+            raise
         return Reading.REFUSED, f"{error.reason}. {error.remedy}"
     match changes.content:
         case Everything(reason=reason):

@@ -27,7 +27,7 @@ from lakehouse import (
     incremental,
 )
 from lakehouse.dagster.code_location import CodeLocation
-from lakehouse.dagster.definitions.making_checks import left_out
+from lakehouse.dagster.definitions.checks import left_out
 from lakehouse.dagster.definitions.nightly import NIGHTLY
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, MadeCheck, last_made
 from lakehouse.dagster.definitions.recompute import why_not_recomputed

@@ -22,9 +22,9 @@ from lakehouse import (
     incremental,
     validate,
 )
-from lakehouse.errors import DefinitionError, MissingKeyError, PartitionColumnError, UnsupportedAnnotationError
-from lakehouse.server.setup_errors import VersionError
+from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House
+from tests.support.raises import raises_code
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
 
 pytestmark = pytest.mark.served
@@ -40,7 +40,7 @@ def test_a_version_of_dagster_that_is_not_tested_is_refused_at_load(
 ) -> None:
     # This environment has one Dagster.
     monkeypatch.setattr(dg, "__version__", version)
-    refused = pytest.raises(VersionError, match=f"Dagster {version}") if is_refused else nullcontext()
+    refused = raises_code("VERSION", match=f"Dagster {version}") if is_refused else nullcontext()
     with refused:
         validate(dg.Definitions())
 
@@ -93,21 +93,21 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     def pair(orders: DataFrame): ...
 
     expected = {
-        unheeded: (DefinitionError, r"'orders' of asset 'unheeded' has Read\(...\) options but is not annotated with"),
-        pair: (DefinitionError, "is one of several in a multi_asset; give each table an @asset of its own"),
-        unkeyed: (MissingKeyError, "Asset 'unkeyed' returns an Aggregate but its table declares no key"),
-        partly: (DefinitionError, "'partly' sums all rows of 'orders', of which"),
+        unheeded: ("DEFINITION", r"'orders' of asset 'unheeded' has Read\(...\) options but is not annotated with"),
+        pair: ("DEFINITION", "is one of several in a multi_asset; give each table an @asset of its own"),
+        unkeyed: ("MISSING_KEY", "Asset 'unkeyed' returns an Aggregate but its table declares no key"),
+        partly: ("DEFINITION", "'partly' sums all rows of 'orders', of which"),
         keyless: (
-            MissingKeyError,
+            "MISSING_KEY",
             r"Asset 'keyless' returns a Merge but its table declares no key. Add metadata=Table",
         ),
-        meaningless: (UnsupportedAnnotationError, "annotates its input 'orders' with int"),
-        silent: (UnsupportedAnnotationError, "does not annotate its result"),
-        nowhere: (PartitionColumnError, r"Add Table\(partition_by=...\)"),
-        escaping: (DefinitionError, "cannot be a directory"),
+        meaningless: ("UNSUPPORTED_ANNOTATION", "annotates its input 'orders' with int"),
+        silent: ("UNSUPPORTED_ANNOTATION", "does not annotate its result"),
+        nowhere: ("PARTITION_COLUMN", r"Add Table\(partition_by=...\)"),
+        escaping: ("DEFINITION", "cannot be a directory"),
     }
-    for asset, (error, text) in expected.items():
-        with pytest.raises(error, match=text):
+    for asset, (code, text) in expected.items():
+        with raises_code(code, match=text):
             validate(definitions("/tmp/nowhere", asset))
     validate(definitions("/tmp/nowhere", copies, totals, by_day, landed))
 
@@ -196,7 +196,7 @@ def test_a_snapshot_in_partitions_or_of_changes_is_refused_and_so_is_one_without
     for asset, said in ((parted, "has partitions or reads Changes"), (following, "annotate its inputs with DataFrame")):
         with pytest.raises(DefinitionError, match=said):
             validate(definitions("/lake", asset))
-    with pytest.raises(MissingKeyError, match="returns a Snapshot but its table declares no key"):
+    with raises_code("MISSING_KEY", match="returns a Snapshot but its table declares no key"):
         validate(definitions("/lake", keyless))
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.table import Table
-from lakehouse.errors import PartitionColumnError, WriteError
+from lakehouse.errors import WriteError
+from tests.support.raises import raises_code
 
 TYPES = {"day": "date", "week": "date", "at": "timestamp", "region": "string"}
 REGIONS = dg.StaticPartitionsDefinition(["east", "west"])
@@ -53,7 +54,7 @@ def test_an_hour_is_one_hour_of_the_definitions_zone(key: str, start: str, end: 
 
 
 def test_a_dimension_without_a_column_of_its_name_is_refused() -> None:
-    with pytest.raises(PartitionColumnError, match=r"named like its dimension day\..*must name them: day, region"):
+    with raises_code("PARTITION_COLUMN", match=r"named like its dimension day\..*must name them: day, region"):
         slice_of("a", Table(partition_by=("region", "month")), DAYS_OF_REGIONS, ["2013-01-02|west"])
 
 

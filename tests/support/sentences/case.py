@@ -1,5 +1,6 @@
 """An error and its sentences."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +12,13 @@ REMEDY = "Do this."
 
 @dataclass(frozen=True)
 class Case:
-    """An error, and its sentence in three parts."""
+    """A constructor of errors, and the sentence of one of them in three parts."""
 
-    error: type[LakehouseError]
+    build: Callable[..., LakehouseError]
     told: dict[str, Any]
     happened: str
     now: str
     to_do: str
 
     def raised(self) -> LakehouseError:
-        return self.error(**self.told)
+        return self.build(**self.told)

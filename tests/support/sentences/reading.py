@@ -5,28 +5,28 @@ from tests.support.sentences.case import REMEDY, WRITTEN, Case
 
 CASES = [
     Case(
-        errors.MissingKeyError,
+        errors.DefinitionError.missing_key,
         {"asset": "flights", "write": "Overwrite"},
         "Asset 'flights' returns an Overwrite but its table declares no key.",
         "",
         "Add metadata=Table(key=...).",
     ),
     Case(
-        errors.UnsupportedAnnotationError,
+        errors.DefinitionError.unsupported_annotation,
         {"asset": "flights", "where": "its result", "annotation": "int", "allowed": ("Merge", "DataFrame")},
         "Asset 'flights' annotates its result with int, which says nothing about a Delta table.",
         "",
         "Use Merge or DataFrame.",
     ),
     Case(
-        errors.PartitionColumnError,
+        errors.DefinitionError.partition_column,
         {"asset": "flights", "problem": "its table does not say by which column. Add Table(partition_by=...)."},
         "Asset 'flights' is partitioned, but its table does not say by which column.",
         "",
         "Add Table(partition_by=...).",
     ),
     Case(
-        errors.PartitionRangeError,
+        errors.ReadError.partition_range,
         {"asset": "flights", "partitions": ("2013-01-01", "2013-01-02", "2013-01-03")},
         "'flights' reads Changes, and each of its partitions has a position of its own, so one run cannot write 3 of "
         "them (2013-01-01 to 2013-01-03).",
@@ -34,35 +34,35 @@ CASES = [
         "Backfill it with one run per partition: leave backfill_policy out, or give dg.BackfillPolicy.multi_run().",
     ),
     Case(
-        errors.SourceMissingError,
+        errors.ReadError.source_missing,
         {"asset": "flights", "source": "events", "where": "/lake/events"},
         "'flights' reads 'events', but there is no Delta table at /lake/events.",
         WRITTEN,
         "Materialize 'events' first, or correct its name or root.",
     ),
     Case(
-        errors.ColumnMissingError,
+        errors.ReadError.column_missing,
         {"table": "'events'", "column": "id", "columns": ("a", "b")},
         "'events' has no column id.",
         WRITTEN,
         "Its columns are: a, b.",
     ),
     Case(
-        errors.ColumnMissingError,
+        errors.ReadError.column_missing,
         {"table": "The result of 'totals'", "column": "Carier", "columns": ("day", "carrier")},
         "The result of 'totals' has no column Carier.",
         WRITTEN,
         "Did you mean carrier? Its columns are: day, carrier.",
     ),
     Case(
-        errors.ChangeFeedDisabledError,
+        errors.ReadError.change_feed_disabled,
         {"asset": "flights", "source": "events", "identifier": "delta.`/lake/events`"},
         "'flights' reads the changes of 'events', but that table keeps no change data feed.",
         WRITTEN,
         "Enable it once: ALTER TABLE delta.`/lake/events` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
     ),
     Case(
-        errors.NotAppendOnlyError,
+        errors.ReadError.not_append_only,
         {"source": "events", "after": 3, "upto": 5, "detail": "version 4: 2 updated"},
         "'events' updated or deleted rows in its versions (3, 5] (version 4: 2 updated), "
         "so its changes are more than appended rows.",
@@ -70,14 +70,14 @@ CASES = [
         "Read them with touched() or net() instead.",
     ),
     Case(
-        errors.GapError,
+        errors.ReadError.gap,
         {"asset": "flights", "source": "events", "after": 3, "upto": 9, "reason": "vacuumed.", "remedy": REMEDY},
         "'flights' has read 'events' up to version 3 and cannot read its changes (3, 9]: vacuumed.",
         "Nothing was written, and the table is as it was.",
         REMEDY,
     ),
     Case(
-        errors.GapError,
+        errors.ReadError.gap,
         {"asset": "flights", "source": "events", "after": -1, "upto": 9, "reason": "a clone", "remedy": REMEDY},
         "The table of 'flights' does not say how far 'events' was read, which is at version 9: a clone.",
         "Nothing was written, and the table is as it was.",
@@ -91,14 +91,14 @@ CASES = [
         "The step runs again without their feed.",
     ),
     Case(
-        errors.StartError,
+        errors.ReadError.start,
         {"asset": "late", "source": "events", "start": "version 9", "history": "ends at version 4", "tag": None},
         "'late' should start to read 'events' after version 9, but the history of 'events' ends at version 4.",
         WRITTEN,
         "Give a start within the history, or use Read(clamp=True), which takes the closest version.",
     ),
     Case(
-        errors.StartError,
+        errors.ReadError.start,
         {
             "asset": "log",
             "source": "events",
@@ -111,7 +111,7 @@ CASES = [
         "Give the run tag lakehouse/go_on_from/log a version within the history, or now.",
     ),
     Case(
-        errors.MissingFileError,
+        errors.ReadError.missing_file,
         {"asset": "flights", "problem": "File part-0.parquet does not exist."},
         "The result of 'flights' needs a file that does not exist: File part-0.parquet does not exist.",
         WRITTEN,
@@ -120,7 +120,7 @@ CASES = [
         "from a backup, or RESTORE the table to a version whose files all exist.",
     ),
     Case(
-        errors.SourceDeniedError,
+        errors.ReadError.source_denied,
         {"table": "events", "version": 3, "where": "s3a://raw/events", "problem": "S3Exception: Forbidden."},
         "Spark may not read 'events' at version 3 in s3a://raw/events: S3Exception: Forbidden.",
         WRITTEN,
@@ -128,14 +128,14 @@ CASES = [
         "DeltaIOManager, which are for logs alone.",
     ),
     Case(
-        errors.UnreadableLogError,
+        errors.UnreadableLogError.unreadable_log,
         {"table": "events", "problem": "a commit is missing.", "remedy": REMEDY, "damaged": 7},
         "The log of 'events' cannot be trusted: a commit is missing.",
         WRITTEN,
         REMEDY,
     ),
     Case(
-        errors.UnknownFeatureError,
+        errors.UnreadableLogError.unknown_feature,
         {"table": "events", "where": "/lake/events", "feature": "geospatial"},
         "The log of 'events' cannot be read: the table has the feature 'geospatial', which the package deltalake does not "
         "know.",
@@ -143,7 +143,7 @@ CASES = [
         "Install a deltalake that knows it, or drop it: ALTER TABLE delta.`/lake/events` DROP FEATURE geospatial",
     ),
     Case(
-        errors.NewerMarkError,
+        errors.ReadError.newer_mark,
         {"asset": "flights", "version": 7, "number": 3, "newest": 2},
         "A newer version of this library wrote version 7 of the table of 'flights': its mark is of format 3, and this "
         "version knows formats up to 2.",
@@ -151,7 +151,7 @@ CASES = [
         "Install the newer version wherever this asset runs.",
     ),
     Case(
-        errors.ViewError,
+        errors.ReadError.view,
         {"name": "airlines", "identifier": "main.airlines"},
         "'airlines' is a view (main.airlines), and a view has no versions that a run could pin.",
         WRITTEN,

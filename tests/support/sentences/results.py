@@ -5,7 +5,7 @@ from tests.support.sentences.case import REMEDY, WRITTEN, Case
 
 CASES = [
     Case(
-        errors.PastRefusedError,
+        errors.HistoryError.past_refused,
         {"asset": "flights_history", "of_extracts": False},
         "'flights_history' keeps a history, and a full refresh would replace its past by what its source still tells.",
         WRITTEN,
@@ -13,7 +13,7 @@ CASES = [
         "materialize it: its first read goes back as far as the source's own history.",
     ),
     Case(
-        errors.PastRefusedError,
+        errors.HistoryError.past_refused,
         {"asset": "customers_past", "of_extracts": True},
         "'customers_past' keeps a history, and a full refresh would replace its past by what its source still tells.",
         WRITTEN,
@@ -21,7 +21,7 @@ CASES = [
         "deliver its extracts again, the oldest first.",
     ),
     Case(
-        errors.RefreshRefusedError,
+        errors.ExtractError.refresh_refused,
         {"asset": "customers"},
         "'customers' is kept from extracts. Every run compares its extract with the whole table, so a full refresh adds "
         "nothing.",
@@ -30,7 +30,7 @@ CASES = [
         "lakehouse/allow/customers=version, which takes the extract whatever the table holds.",
     ),
     Case(
-        errors.UnknownExtractError,
+        errors.ExtractError.unknown_extract,
         {"asset": "customers", "version": "7", "reason": "the log was cleaned up."},
         "Nobody can tell whether extract 7 of 'customers' is newer than its table: the log was cleaned up.",
         WRITTEN,
@@ -38,35 +38,35 @@ CASES = [
         "lakehouse/allow/customers=version.",
     ),
     Case(
-        errors.OlderExtractError,
+        errors.ExtractError.older_extract,
         {"asset": "customers", "version": "4", "newest": "5"},
         "Extract 4 of 'customers' is older than extract 5, which its table holds.",
         WRITTEN,
         "Deliver extracts in their order, or let older extracts be left out: Snapshot(..., on_older='ignore').",
     ),
     Case(
-        errors.EmptyExtractError,
+        errors.ExtractError.empty_extract,
         {"asset": "customers", "version": "7"},
         "Extract 7 of 'customers' has no row.",
         WRITTEN,
         "If its source is empty, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
     ),
     Case(
-        errors.OutOfScopeError,
+        errors.ExtractError.out_of_scope,
         {"asset": "customers", "version": "7", "values": {"country": "FR"}},
         "Extract 7 of 'customers' has a row with country=FR, which its scope does not name.",
         WRITTEN,
         "Name every value that was delivered in Snapshot(scope=...), or leave such rows out.",
     ),
     Case(
-        errors.DeletionsHeldBackError,
+        errors.ExtractError.deletions_held_back,
         {"asset": "customers", "version": "7", "deleted": 1200, "of": 3000, "max_deleted": 0.2},
         "Extract 7 of 'customers' lacks 1,200 of the 3,000 rows in its scope, more than max_deleted=0.2 lets it delete.",
         WRITTEN,
         "If these rows are gone at the source, materialize once with the run tag lakehouse/allow/customers=max_deleted.",
     ),
     Case(
-        errors.RestateRefusedError,
+        errors.HistoryError.restate_refused,
         {"asset": "flights_history", "moment": "2013-01-01", "reason": "the archive begins later."},
         "The history 'flights_history' cannot be restated from 2013-01-01: the archive begins later.",
         WRITTEN,
@@ -74,7 +74,7 @@ CASES = [
         "first commit: lakehouse/restate_from/flights_history=<time>.",
     ),
     Case(
-        errors.TrackChangedError,
+        errors.HistoryError.track_changed,
         {"asset": "flights_history", "was": "status", "now": "all columns"},
         "The history 'flights_history' has tracked status and is to track all columns, so rows of its past would have "
         "ended at other times.",
@@ -83,14 +83,14 @@ CASES = [
         "far as the source's own history.",
     ),
     Case(
-        errors.BrokenPromiseError,
+        errors.WriteError.broken_promise,
         {"asset": "flights", "problem": "holds two rows with one key", "remedy": REMEDY},
         "The result of 'flights' holds two rows with one key.",
         WRITTEN,
         REMEDY,
     ),
     Case(
-        errors.LostChangesError,
+        errors.WriteError.lost_changes,
         {
             "asset": "named",
             "source": "names",
@@ -105,7 +105,7 @@ CASES = [
         "input as a DataFrame: a snapshot input, whose changes start no run.",
     ),
     Case(
-        errors.LostChangesError,
+        errors.WriteError.lost_changes,
         {"asset": "past", "source": "names", "range_": "(3, 4]", "write": "History", "answered": ("flights",)},
         "'past' reads the changes of 'names' (3, 4], but its History is about changes of 'flights', so they would count "
         "as read and be lost.",
@@ -114,7 +114,7 @@ CASES = [
         "DataFrame: a snapshot input, whose changes start no run.",
     ),
     Case(
-        errors.TruncatesMissingError,
+        errors.WriteError.truncates_missing,
         {"asset": "customers", "columns": ("id",), "condition": "op = 'T'"},
         "'customers' applies truncates by op = 'T', but its touched rows hold only the truncates of touched keys, so "
         "what a truncate took away would come back.",
@@ -122,14 +122,14 @@ CASES = [
         "Ask for them by the same text: touched('id', also=\"op = 'T'\").",
     ),
     Case(
-        errors.EventOptionError,
+        errors.WriteError.event_option,
         {"function": "scd.type2()", "rule": "EMPTY_KEYS", "problem": "was given no keys", "remedy": REMEDY},
         "scd.type2() was given no keys (rule EMPTY_KEYS).",
         WRITTEN,
         REMEDY,
     ),
     Case(
-        errors.BadEventError,
+        errors.WriteError.bad_event,
         {
             "asset": "flights",
             "rule": "NULL_KEY",
@@ -143,7 +143,7 @@ CASES = [
         "Leave such events out, or give them a key.",
     ),
     Case(
-        errors.SchemaError,
+        errors.WriteError.schema,
         {"asset": "flights", "differences": {"a": "missing", "b": "int, was string"}, "remedy": REMEDY},
         "The result of 'flights' does not fit its table (a: missing; b: int, was string).",
         WRITTEN,
@@ -158,14 +158,14 @@ CASES = [
         "The step runs again and compares everything once.",
     ),
     Case(
-        errors.PlanError,
+        errors.WriteError.plan,
         {"asset": "flights", "problem": "[DIVIDE_BY_ZERO] Division by zero."},
         "Spark could not compute the result of 'flights': [DIVIDE_BY_ZERO] Division by zero.",
         "Nothing was written, and the write was not tried again.",
         "Spark is lazy: the error appears while writing, but its cause is in the asset's expression.",
     ),
     Case(
-        errors.ModuleMissingError,
+        errors.WriteError.module_missing,
         {"asset": "flights", "module": "shop.rules"},
         "Spark's Python cannot import the module 'shop.rules', which a function of 'flights' needs.",
         WRITTEN,
@@ -174,14 +174,14 @@ CASES = [
         "asset. Stop a running server first (lakehouse spark stop), because it keeps the variables of its start.",
     ),
     Case(
-        errors.ComputeError,
+        errors.WriteError.compute,
         {"asset": "flights", "problem": "Job aborted: ExecutorLostFailure.", "why": "an executor was lost"},
         "Spark failed while it computed the result of 'flights': Job aborted: ExecutorLostFailure.",
         WRITTEN,
         "The cause is temporary (an executor was lost): run it again.",
     ),
     Case(
-        errors.UnexplainedError,
+        errors.WriteError.unexplained_failure,
         {"asset": "flights", "problem": "[INTERNAL_ERROR] Unexpected."},
         "The result of 'flights' could not be computed or written: [INTERNAL_ERROR] Unexpected.",
         WRITTEN,

@@ -5,7 +5,7 @@ from tests.support.sentences.case import REMEDY, WRITTEN, Case
 
 CASES = [
     Case(
-        errors.DeltaRefusedError,
+        errors.TableError.delta_refused,
         {
             "asset": "flights",
             "table": "delta.`/lake/flights`",
@@ -19,7 +19,7 @@ CASES = [
         "ALTER TABLE delta.`/lake/flights` SET TBLPROPERTIES ('delta.appendOnly' = 'false')",
     ),
     Case(
-        errors.DeltaRefusedError,
+        errors.TableError.delta_refused,
         {
             "asset": "flights",
             "table": "delta.`/lake/flights`",
@@ -32,7 +32,7 @@ CASES = [
         "Change what Delta names: the next run would be refused as well.",
     ),
     Case(
-        errors.OtherFileSystemError,
+        errors.TableError.other_file_system,
         {"asset": "flights", "where": "/lake/flights", "version": 3},
         "'flights' would create its table at /lake/flights, where this process sees no table, but Spark sees one at "
         "version 3: to Spark the path is on another file system.",
@@ -40,7 +40,7 @@ CASES = [
         "Give the root its scheme, for example hdfs:// or dbfs:/, so that its logs are read through Spark.",
     ),
     Case(
-        errors.SecondDriverError,
+        errors.TableError.second_driver,
         {"asset": "flights", "where": "s3a://lake/flights", "run": "3f2a"},
         "Run 3f2a is writing 'flights' at s3a://lake/flights from another Spark driver, and on S3 Delta keeps commits "
         "apart within one driver only: one of the two could overwrite the other's commit.",
@@ -49,14 +49,14 @@ CASES = [
         "Connect server.",
     ),
     Case(
-        errors.UnsafeTableError,
+        errors.TableError.unsafe_table,
         {"table": "flights", "identifier": "main.flights", "key": "delta.x", "value": "1 day", "why": "proof expires"},
         "'flights' has delta.x = 1 day: proof expires.",
         WRITTEN,
         "Remove it: ALTER TABLE main.flights UNSET TBLPROPERTIES ('delta.x')",
     ),
     Case(
-        errors.SessionEndedError,
+        errors.SessionError.session_ended,
         {"asset": "flights", "reason": "[NO_ACTIVE_SESSION] No active session."},
         "The Spark session in which the inputs of 'flights' were read has ended: [NO_ACTIVE_SESSION] No active "
         "session.",
@@ -64,7 +64,7 @@ CASES = [
         "Run it again: the next run reads them in a new session.",
     ),
     Case(
-        errors.OtherJarsError,
+        errors.SetupError.other_jars,
         {"asset": "flights", "reason": "java.lang.NoSuchMethodError: 'void a.B.c()'"},
         "Spark failed in a run of 'flights', because a jar on its class path needs what is not there, as where Delta's "
         "jar is for another version of Spark: java.lang.NoSuchMethodError: 'void a.B.c()'.",
@@ -73,7 +73,7 @@ CASES = [
         "class that is missing.",
     ),
     Case(
-        errors.IsolationLevelError,
+        errors.TableError.isolation_level,
         {"asset": "flights", "level": "WriteSerializable"},
         "'flights' declares delta.isolationLevel = WriteSerializable, but open-source Delta creates tables with "
         "Serializable only; the other level is Databricks'.",
@@ -81,7 +81,7 @@ CASES = [
         "Remove the property, or run it on Databricks.",
     ),
     Case(
-        errors.ForeignTableError,
+        errors.TableError.foreign_table,
         {"asset": "flights", "where": "/lake/flights", "version": 4, "adoption": "compare"},
         "'flights' would write to /lake/flights, but that table holds rows that another program committed (version 4) "
         "and none that the asset wrote.",
@@ -90,7 +90,7 @@ CASES = [
         "give the asset another name or root.",
     ),
     Case(
-        errors.UnregisteredTableError,
+        errors.TableError.unregistered_table,
         {"asset": "flights", "name": "`shop`.`flights`", "where": "file:/lake/flights", "version": 4},
         "'flights' would create `shop`.`flights`, which the session's catalog does not know, but its directory "
         "file:/lake/flights holds a Delta table at version 4.",
@@ -100,7 +100,7 @@ CASES = [
         "tables when Spark ends.",
     ),
     Case(
-        errors.ForeignApplicationIdError,
+        errors.TableError.foreign_application_id,
         {"asset": "flights", "application_id": "flights:0", "epoch": 3},
         "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "
         "its history carries that epoch: another program writes this application id, or the commit was removed from "
@@ -111,7 +111,7 @@ CASES = [
         "begin again.",
     ),
     Case(
-        errors.ConflictError,
+        errors.CommitError.conflict,
         {
             "asset": "flights",
             "attempts": 5,
@@ -125,14 +125,14 @@ CASES = [
         REMEDY,
     ),
     Case(
-        errors.OvertakenError,
+        errors.StaleInputsError.overtaken,
         {"asset": "flights", "run": "3f2a", "version": 118, "written": None},
         "Run 3f2a committed 'flights' as version 118 while this run was under way.",
         "Nothing was written by this run.",
         "Run it again: it continues from version 118.",
     ),
     Case(
-        errors.RolledBackError,
+        errors.StaleInputsError.rolled_back,
         {"asset": "flights", "version": 3},
         "While this run was reading, the table of 'flights' lost the position from which the run began (it was restored, "
         "replaced or deleted, or two other runs did not see each other). The table is at version 3 now.",
@@ -149,7 +149,7 @@ CASES = [
         "Keep the two writers apart, or run it again.",
     ),
     Case(
-        errors.UnknownOutcomeError,
+        errors.CommitError.unknown_outcome,
         {"asset": "flights", "attempt": "a7", "problem": "No route to host."},
         "The commit of 'flights' did not answer, and its log cannot be read (No route to host).",
         "The commit may be in the table: its mark would name attempt a7.",

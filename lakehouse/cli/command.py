@@ -1,15 +1,15 @@
-"""Which lakehouse a command is about: a module, the code location of the current directory, or a root alone."""
+"""What the commands share: which lakehouse their arguments name, and what they answer."""
 
 import sys
 import tomllib
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-from lakehouse.cli.answer import UsageError
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -18,9 +18,39 @@ if TYPE_CHECKING:
     from lakehouse.dagster.resources import LocalSpark
 
 _FILES = ("dg.toml", "pyproject.toml")
-
-
 _MODULE = "where the definitions are: a module, or module:name; else the code location of the current directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of one command.
+
+    Args:
+        value: What `--json` prints: dictionaries, lists, texts and numbers.
+        text: What is printed without `--json`.
+        code: The exit code: 0, or 1 where something is wrong that the command is there to find.
+    """
+
+    value: Any
+    text: str
+    code: int = 0
+
+
+class UsageError(Exception):
+    """The command line does not say what the command needs: exit code 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Args:
+        add_arguments: Gives a parser the arguments of the command.
+        run: Answers what the arguments ask.
+    """
+
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], Answer]
 
 
 def add_module(parser: ArgumentParser) -> None:
@@ -135,3 +165,15 @@ def _content(file: Path) -> dict[str, Any]:
 
 def _directory(given: str) -> Path:
     return Path(given).expanduser().absolute()
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of text as aligned lines."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for cells in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def at(millis: int | None) -> str:
+    """A time in UTC, to the second; nothing if there is none."""
+    return "" if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="seconds")

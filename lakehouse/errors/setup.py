@@ -1,0 +1,95 @@
+"""What is wrong before a run begins: with a definition, a machine or its settings."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from lakehouse.errors.base import LakehouseError, clause, with_code
+
+
+class DefinitionError(LakehouseError):
+    """An asset that could never work; refused when the code location loads."""
+
+    code = "DEFINITION"
+
+    @classmethod
+    @with_code("MISSING_KEY")
+    def missing_key(cls, asset: str, write: str) -> Self:
+        """A write by key to a table that declares none."""
+        article = "an" if write[0] in "AEIOU" else "a"
+        return cls(
+            f"Asset '{asset}' returns {article} {write} but its table declares no key. Add metadata=Table(key=...)."
+        )
+
+    @classmethod
+    @with_code("UNSUPPORTED_ANNOTATION")
+    def unsupported_annotation(cls, asset: str, where: str, annotation: str | None, allowed: Sequence[str]) -> Self:
+        """An annotation that says neither how to read nor how to write."""
+        return cls(f"Asset '{asset}' {_annotates(where, annotation)}. Use {' or '.join(allowed)}.")
+
+    @classmethod
+    @with_code("PARTITION_COLUMN")
+    def partition_column(cls, asset: str, problem: str) -> Self:
+        """A partitioned asset whose partitions cannot be found in the table's columns."""
+        return cls(f"Asset '{asset}' is partitioned, but {problem}")
+
+
+def _annotates(where: str, annotation: str | None) -> str:
+    if annotation is None:
+        return f"does not annotate {where}, so nothing says how its table is read or written"
+    return f"annotates {where} with {annotation}, which says nothing about a Delta table"
+
+
+class SetupError(LakehouseError):
+    """Spark cannot be started or used here as requested. Nothing was written."""
+
+    @classmethod
+    @with_code("NOT_INSTALLED")
+    def not_installed(cls, problem: str) -> Self:
+        """Java or Delta's jars are missing or are not the right ones."""
+        return cls(f"Spark was not started. {problem}")
+
+    @classmethod
+    @with_code("SERVER")
+    def server(cls, root: Path, problem: str) -> Self:
+        """The Spark server of a root cannot be started, used or stopped."""
+        return cls(f"The Spark server of {root}: {problem}")
+
+    @classmethod
+    @with_code("UNSAFE_SETTING")
+    def unsafe_setting(cls, problems: Sequence[str]) -> Self:
+        """Settings under which rows could be lost, or secrets shown, without an error."""
+        return cls(" ".join(problems))
+
+    @classmethod
+    @with_code("VARIABLE")
+    def variable(cls, variable: str, value: str | None, problem: str) -> Self:
+        """An environment variable that is missing or means nothing."""
+        shown = f"{variable} is not set" if value is None else f"{variable} = {value}"
+        return cls(f"{shown}: {problem}")
+
+    @classmethod
+    @with_code("VERSION")
+    def version(cls, program: str, version: str, tested: str, install: str) -> Self:
+        """A version of Spark, Delta or Dagster with which the library is not tested."""
+        return cls(
+            f"{program} {version} is not among the versions that this library is tested with ({tested}), so it is "
+            f"refused: what another one writes might be wrong without an error. Nothing was written. Install {install}."
+        )
+
+    @classmethod
+    @with_code("OTHER_SPARK")
+    def other_spark(cls, part: str, spark: str, install: str) -> Self:
+        """A part of Spark is made for another minor version of Spark than the session's."""
+        return cls(f"{part}, and this Spark is {spark}. Nothing was read or written. {install}.")
+
+    @classmethod
+    @with_code("OTHER_JARS")
+    def other_jars(cls, asset: str, reason: str) -> Self:
+        """A jar on Spark's class path needs what is not there; most likely Delta's, for another version of Spark."""
+        return cls(
+            f"Spark failed in a run of '{asset}', because a jar on its class path needs what is not there, as where "
+            f"Delta's jar is for another version of Spark: {clause(reason)}.",
+            "Nothing was written. Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for "
+            "Spark 4.1, say), or the class that is missing.",
+        )

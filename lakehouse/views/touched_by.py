@@ -11,7 +11,7 @@ from lakehouse.read.content import SourceRead, Use
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys
 from lakehouse.spark.driver_rows import Local
-from lakehouse.views.running import PinnedTable
+from lakehouse.views.on_spark.running import PinnedTable
 from lakehouse.views.view_text import ViewText
 
 
@@ -45,8 +45,8 @@ def touched_by(sql: str, keys: str | Sequence[str], /, **tables: Changes | DataF
 def _touched(
     text: ViewText, columns: tuple[str, ...], reads: dict[str, SourceRead], snapshots: dict[str, Any]
 ) -> Touched:
-    from lakehouse.views.computing import BoundText, find_keys, touched_keys
     from lakehouse.views.input_refusals import refuse_other_inputs
+    from lakehouse.views.on_spark.computing import BoundText, find_keys, touched_keys
     from lakehouse.views.reading import names_in
 
     refuse_other_inputs(text, {**reads, **snapshots}, "touched_by")

@@ -29,7 +29,7 @@ from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Declaration, Pinned, Write, rest_of
 
 if TYPE_CHECKING:
-    from lakehouse.views.computing import BoundText
+    from lakehouse.views.on_spark.computing import BoundText
     from lakehouse.views.text_check import CheckedView
 
 
@@ -151,8 +151,8 @@ class View(Write):
 
     def _bound(self, pinned: Pinned) -> "BoundText":
         """The text over the tables that the run has pinned."""
-        from lakehouse.views.computing import BoundText
         from lakehouse.views.input_refusals import refuse_other_inputs
+        from lakehouse.views.on_spark.computing import BoundText
         from lakehouse.views.reading import names_in
 
         run, text = pinned.run, self.text
@@ -165,7 +165,7 @@ class View(Write):
 
     def _write(self, pinned: Pinned, bound: "BoundText") -> tuple[Run, Write]:
         """The write of what is computed, completed."""
-        from lakehouse.views.computing import OfKeys, Unmoved, Whole, compute
+        from lakehouse.views.on_spark.computing import OfKeys, Unmoved, Whole, compute
 
         run, key = pinned.run, pinned.run.table.key_columns
         why = _why_whole(run)
@@ -183,7 +183,7 @@ class View(Write):
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """Nothing but a mark: a view that has rows to write has completed into another write."""
-        return rest_of(run)
+        return Skip() if run.has_nothing_to_do(overwrites=self.follows_snapshot_inputs) else rest_of(run)
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
         """None of the rows, because none was computed."""
@@ -194,7 +194,7 @@ class View(Write):
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The result of the query over all rows of its tables."""
-        from lakehouse.views.computing import BoundText
+        from lakehouse.views.on_spark.computing import BoundText
         from lakehouse.views.reading import names_in
 
         tables = {name: inputs[self.text.input_of(name)] for name in names_in(self.text.text)}

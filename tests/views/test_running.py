@@ -10,9 +10,9 @@ from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Feed, SourceRead
 from lakehouse.spark.driver_rows import Local, small
-from lakehouse.views.key_conditions import restrict
+from lakehouse.views.on_spark.key_conditions import restrict
+from lakehouse.views.on_spark.running import Execution
 from lakehouse.views.plan import Found, Image, Restriction, Rows, Step
-from lakehouse.views.running import Execution
 from tests.support.lake import Lake
 
 COLUMNS = "id int, k string, v double, at timestamp"

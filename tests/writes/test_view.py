@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Changes, Read, Table, View
 from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.errors import BrokenPromiseError
+from lakehouse.errors import WriteError
 from lakehouse.errors.views import ViewError
 from lakehouse.read.changes import read_of
 from lakehouse.spark.driver_rows import bag_difference, is_empty
@@ -133,7 +133,7 @@ def test_only_snapshots_are_computed_whole_in_each_run(lake: Lake) -> None:
         ("SELECT 1 AS id", "VIEW_UNUSED_INPUT", "does not name the input src"),
         ("SELECT id, rand() AS r FROM src", "VIEW_NOT_DETERMINISTIC", "rand"),
         ("SELECT nothing AS id FROM src", "VIEW_UNKNOWN_COLUMN", "nothing"),
-        ("SELECT id FROM src WHERE", "VIEW_SYNTAX", ""),
+        ("SELECT id FROM src WHERE", "VIEW_SYNTAX", "WHERE"),
     ],
 )
 def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(
@@ -164,7 +164,7 @@ def test_declared_columns_name_by_position_cast_and_refuse_null(lake: Lake) -> N
     assert "touched keys (Group)" in lake.said[-1]
     assert [(*row[:2], int(row[2])) for row in lake.rows("declared")] == sums(lake)
     lake.insert("src", [(100, None, 1)])
-    with pytest.raises(BrokenPromiseError, match="NULL in column Group"):
+    with pytest.raises(WriteError, match="NULL in column Group"):
         lake.materialize(declared, Table(key="Group"))
 
 

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NAMES, SourceRead
 from lakehouse.spark.driver_rows import Local, compute_once
-from lakehouse.views.key_conditions import query, restrict
-from lakehouse.views.netting import moved_rows
+from lakehouse.views.on_spark.key_conditions import query, restrict
+from lakehouse.views.on_spark.netting import moved_rows
 from lakehouse.views.plan import Found, Image, Rows, Sql, Step
 
 PinnedTable: TypeAlias = SourceRead | DataFrame

@@ -15,12 +15,12 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.views.algebra import Query, Scan, nodes_of
-from lakehouse.views.inexact import why_every_key
-from lakehouse.views.output_columns import convert_keys, keeps_keys_apart, with_declared_columns
+from lakehouse.views.on_spark.inexact import why_every_key
+from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart, with_declared_columns
+from lakehouse.views.on_spark.running import Execution, PinnedTable
 from lakehouse.views.plan import Image, KeyFacts, Rows, Sql, TouchedPlan
 from lakehouse.views.reading import read
 from lakehouse.views.rows_plan import rows_plan
-from lakehouse.views.running import Execution, PinnedTable
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place

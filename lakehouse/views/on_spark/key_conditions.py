@@ -12,6 +12,7 @@ from lakehouse.delta.keys import KeyPredicate, KeySet
 from lakehouse.delta.text import Literal, quote
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.types import INTEGERS, column_types
+from lakehouse.views.on_spark.parameters import with_values
 from lakehouse.views.plan import Restriction
 
 BoundSql: TypeAlias = Sequence[str | DataFrame]
@@ -25,14 +26,14 @@ def query(spark: SparkSession, sql: Iterable[str | DataFrame], args: Mapping[str
     frames, texts = dict[int, DataFrame](), list[str]()
     for part in sql:
         if isinstance(part, str):
-            texts.append(part.replace("{", "{{").replace("}", "}}"))
+            texts.append(with_values(part, args).replace("{", "{{").replace("}", "}}"))
         else:
             frames[id(part)] = part
             texts.append(f"{{frame_{id(part)}}}")
     text = "".join(texts)
     if not frames:  # Spark then takes the text as it is
         text = text.replace("{{", "{").replace("}}", "}")
-    return spark.sql(text, dict(args) or None, **{f"frame_{number}": frame for number, frame in frames.items()})
+    return spark.sql(text, None, **{f"frame_{number}": frame for number, frame in frames.items()})
 
 
 def restrict(

@@ -23,10 +23,9 @@ from lakehouse.commit.rivals import (
     is_disputed,
     sentence,
 )
-from lakehouse.commit.superseded import refuse_concurrent, refuse_unsafe, superseded_by
+from lakehouse.commit.superseded import refuse_unsafe, rivals_before, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.walk import may_concern
 from lakehouse.delta.log import Head, total
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.difference.statements import Skip, Statement
@@ -202,18 +201,12 @@ def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 
     Raises:
-        StaleInputsError (OVERTAKEN): The rival is a run of the same asset, and another comparison would not be enough.
+        StaleInputsError (OVERTAKEN, ROLLED_BACK): See `rivals_before`.
     """
-    run, mark, own = writing.run, landed.mark, landed.committed.commit
-    if own.version == mark.base + 1:
-        return None
-    refuse_concurrent(writing.log, run, mark, own)
-    if not mark.compared:
-        return None
-    rivals = writing.log.commits(own.version - 1, mark.base + 1)
-    between = tuple(rival for rival in rivals if may_concern(rival, run.name, run.partitions))
-    judged = changed_by(writing.spark, run, writing.write, between) if between else Changed.OTHER_ROWS
-    return None if judged is Changed.OTHER_ROWS else judged
+    run = writing.run
+    rivals = rivals_before(writing.log, run, landed.mark, landed.committed.commit)
+    changed = changed_by(writing.spark, run, writing.write, rivals) if rivals else Changed.OTHER_ROWS
+    return None if changed is Changed.OTHER_ROWS else changed
 
 
 def _behind(writing: Writing, landed: _Landed, times: int) -> Writing:

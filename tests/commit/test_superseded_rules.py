@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_concurrent, superseded_by
+from lakehouse.commit.superseded import rivals_before, superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
@@ -73,7 +73,7 @@ def refuse(history: History, ours: Run, own: int) -> None:
     commit = history.entries[own]
     mark = Mark.from_json(commit.user_metadata)
     assert mark is not None
-    refuse_concurrent(history, ours, mark, commit)
+    rivals_before(history, ours, mark, commit)
 
 
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):

@@ -82,7 +82,7 @@ class Lake:
         """Puts a position down on a table that is known to hold the asset's result, so nothing is compared."""
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
-        run = step.pinned_run()
+        run = step.run
         execute(self.spark, MarkOnly(), run, run.mark(uuid4().hex, 0, compared=False))
 
     def begin(

@@ -134,7 +134,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             step = self.step_of(execution)
             del self._steps[step_key(execution)]
             outcome = obj if isinstance(obj, NothingToDo) else self._written(context, execution, step, obj)
-            run = step.pinned_run()
+            run = step.run
             unused = without_effect(run)
             if unused is not None:
                 context.log.warning(unused)

@@ -55,7 +55,7 @@ READING = Run(
 )
 OLD, NEW = (Code("1/3.11", digest, {}) for digest in ("aa", "bb"))
 CODED = replace(READING, asset=replace(READING.asset, code=NEW))
-COMPARING = replace(READING, reconcile=Reconcile("asked for"))
+COMPARING = replace(READING, together=Reconcile("asked for"))
 PLAIN = replace(READING, changes=())
 GONE, RESTORED = Fresh(), Lost("no mark is left", Generation.after(1), epoch=1)
 AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(2, 5, stale_base=True)

@@ -85,7 +85,7 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
 
 def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
     """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
-    ours = replace(ours, reconcile=Reconcile("asked for") if everything else None)
+    ours = replace(ours, together=Reconcile("asked for") if everything else None)
     base = history.entries[-1].version
     history.append()
     done = landed(history, ours, base)
@@ -131,7 +131,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
     history = History()
     history.own(5, ("p", "q"))
     history.own(7, ("p",))
-    ours = replace(run(history, 7), reconcile=Reconcile("asked for"))
+    ours = replace(run(history, 7), together=Reconcile("asked for"))
     history.append()
     history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
     assert superseded_by(history, history.head(), ours, None) is None
@@ -165,7 +165,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), overrides_mark=asked)
     request = UserRequest(compare="asked for" if asked else None)
-    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), request=request)
+    ours = replace(ours, cursor=cursor, together=Reconcile("asked for", on_request=asked), request=request)
     assert superseded_by(history, history.head(), ours, None) is None
 
 

@@ -109,7 +109,7 @@ class World:
                 ),
             ),
             slice=Slice(tuple(PartitionKey(name, {"g": name}, {}) for name in partitions)),
-            reconcile=None if compare is None else Reconcile(compare),
+            together=None if compare is None else Reconcile(compare),
             head=head,
         )
         self.steps.append(Step(run, tuple(key for key in sorted(changed) if key[0] in partitions)))

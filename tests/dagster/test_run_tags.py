@@ -19,10 +19,12 @@ from lakehouse.dagster.run_tags import (
     request_by,
     without_effect,
 )
+from lakehouse.delta.log import VersionRange
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.run import Run
-from lakehouse.spark.table_version import TableRef
+from lakehouse.spark.table_version import TableRef, TableVersion
 
 
 def asset(**kinds: bool) -> Asset:
@@ -137,5 +139,8 @@ def test_a_tag_that_was_not_needed_is_told() -> None:
         "The run tag lakehouse/go_on_from/silver/customers=3 had no effect: nothing kept 'silver/customers' from "
         "reading on."
     )
-    assert without_effect(replace(run, continued_from="went on from 3: a gap")) is None
+    source = TableVersion(None, TableRef.at_path("orders", "/orders"), "s", 5)  # type: ignore[arg-type]
+    changes = SourceRead(source, VersionRange(3, 5), Nothing(), refusal="a gap")
+    continued = replace(run, changes=(changes,))
+    assert continued.continued_from == "went on from 3: a gap" and without_effect(continued) is None
     assert without_effect(replace(run, request=UserRequest())) is None

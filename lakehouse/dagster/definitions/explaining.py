@@ -71,7 +71,7 @@ def explain(
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
         inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
-        run, kind = step.pinned_run(), subject.table.kind
+        run, kind = step.run, subject.table.kind
         outcome, why = _verdict(run, kind, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)

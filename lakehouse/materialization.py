@@ -45,7 +45,6 @@ def begin(
     run_id: str,
     *,
     slice: Slice | None = None,  # noqa: A002  (the word of the field)
-    reads: Mapping[str, Read] | None = None,
     config: Mapping[str, Any] | None = None,
     request: UserRequest = UserRequest(),
     gap: str | None = None,
@@ -61,7 +60,6 @@ def begin(
         asset: The asset.
         run_id: Dagster's id of the run.
         slice: The partitions that the run writes; None for all of the table.
-        reads: The options of each source that is read as changes.
         config: The resolved config of the step.
         request: What a user asks of the run by its tags.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
@@ -81,7 +79,7 @@ def begin(
     head = log.head()
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
-    parts = definition(asset.table, slice, reads or {}, config or {}, asset.policy.ignored_config)
+    parts = definition(asset.table, slice, asset.read_options, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is not None:
         together = decision_by_policy(asset, Reconcile(compare_because))

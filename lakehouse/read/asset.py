@@ -1,13 +1,14 @@
 """What one run knows about its asset from the definition, and what a user asks of the run by its tags."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.policy import Policy
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import Adoption
 from lakehouse.spark.table_version import TableRef
 
@@ -52,7 +53,7 @@ class Asset:
         table: What it declares.
         ref: Where the table is.
         past: What its write does with the rows of earlier runs.
-        incremental: Whether it reads changes.
+        read_options: The options of each source that it reads as changes, by the name of the source.
         inputs: The current names of the sources that it reads.
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
@@ -63,11 +64,16 @@ class Asset:
     table: Table
     ref: TableRef
     past: PastRows
-    incremental: bool
+    read_options: Mapping[str, Read] = field(default_factory=dict[str, Read])
     inputs: frozenset[str] = frozenset()
     code_version: str | None = None
     code: Code | None = None
     policy: Policy = Policy()
+
+    @property
+    def incremental(self) -> bool:
+        """Whether it reads changes."""
+        return bool(self.read_options)
 
     @property
     def adoption(self) -> Adoption:

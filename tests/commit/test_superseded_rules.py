@@ -10,7 +10,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
@@ -34,7 +34,7 @@ def history() -> History:
 
 def asset_of(history: History) -> Asset:
     table, ref = Table(key="id", partition_by="g"), TableRef.at_path(history.asset, "/table")
-    return Asset(history.asset, table, ref, past=PastRows.COMPUTED, incremental=True)
+    return Asset(history.asset, table, ref, past=PastRows.COMPUTED, read_options={"src": Read()})
 
 
 def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:

@@ -16,7 +16,7 @@ from lakehouse.cursor.walk import Base, BaseHolds, BaseReverted, StaleBase, judg
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import StaleInputsError
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Feed, SourceRead
@@ -54,7 +54,7 @@ def running(history: History) -> Run:
     source = TableVersion(None, TableRef.at_path("src", "/src"), "s", UPTO)  # type: ignore[arg-type]
     table, ref = Table(key="id", partition_by="g"), TableRef.at_path(history.asset, "/table")
     return Run(
-        asset=Asset(history.asset, table, ref, past=PastRows.COMPUTED, incremental=True),
+        asset=Asset(history.asset, table, ref, past=PastRows.COMPUTED, read_options={"src": Read()}),
         run_id="ours",
         cursor=cursor(history, *PARTITION),
         changes=(SourceRead(source, VersionRange(5, UPTO), Feed(Local(None, None, None))),),  # type: ignore[arg-type]

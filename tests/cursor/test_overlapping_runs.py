@@ -15,7 +15,7 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.log import NOTHING_READ, VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import StaleInputsError
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
@@ -34,7 +34,7 @@ ASSET = Asset(
     Table(key="id", partition_by="g"),
     TableRef.at_path(History().asset, "/table"),
     past=PastRows.COMPUTED,
-    incremental=True,
+    read_options={"src": Read()},
 )
 Rows = Counter[tuple[str, int]]
 

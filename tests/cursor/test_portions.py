@@ -27,8 +27,8 @@ from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, so
 from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
-MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
-APPENDS = Asset("asset", Table(), REF, past=PastRows.APPENDED, incremental=True)
+MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, read_options={"src": Read()})
+APPENDS = Asset("asset", Table(), REF, past=PastRows.APPENDED, read_options={"src": Read()})
 
 
 def write(version: int, size: int = 10) -> Commit:

@@ -26,7 +26,7 @@ MERGES = Asset(
     Table(key="id"),
     TableRef.at_path("totals", "/totals"),
     past=PastRows.COMPUTED,
-    incremental=True,
+    read_options={"src": Read()},
     code_version="2",
 )
 FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
@@ -253,7 +253,7 @@ def coded(code: Code | None, version: str | None = None, **mark: object) -> Know
         pytest.param(replace(CODED, code=None), coded(OLD), Read(), False, None, id="no source"),
         pytest.param(MERGES, coded(OLD, "2"), Read(), False, None, id="a code version decides alone"),
         pytest.param(CODED, Fresh(), Read(), False, None, id="no position"),
-        pytest.param(replace(CODED, incremental=False), coded(OLD), Read(), False, None, id="no changes"),
+        pytest.param(replace(CODED, read_options={}), coded(OLD), Read(), False, None, id="no changes"),
         pytest.param(
             replace(CODED, past=PastRows.APPENDED), coded(OLD), Read(), False, "an Append keeps", id="an append"
         ),
@@ -289,7 +289,7 @@ def test_new_code_compares_or_warns(
 
 
 def test_an_asset_that_reads_no_changes_is_never_compared_for_its_definition() -> None:
-    extract = replace(MERGES, incremental=False)
+    extract = replace(MERGES, read_options={})
     assert decision_for_all(extract, known(was=OTHER_KEY, code="1"), WHOLE, None) is None
 
 

@@ -20,7 +20,9 @@ from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of
 from tests.support.raises import raises_code
 
-APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, incremental=True)
+APPENDS = Asset(
+    "kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, read_options={"src": Read()}
+)
 GONE = Refuse("its position is gone", "Decide where it goes on.")
 AT = Position(TABLE_ID, 2)
 

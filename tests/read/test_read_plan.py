@@ -72,7 +72,7 @@ def pasts(draw: st.DrawFn, acts: tuple[str, ...]) -> Past:
 
 
 assets = st.builds(
-    lambda past, on_gap: Asset("asset", Table(key="id", on_gap=on_gap), REF, past=past, incremental=True),
+    lambda past, on_gap: Asset("asset", Table(key="id", on_gap=on_gap), REF, past=past, read_options={"src": Read()}),
     st.sampled_from([PastRows.COMPUTED, PastRows.APPENDED, PastRows.KEPT]),
     st.sampled_from(["reconcile", "fail"]),
 )
@@ -269,7 +269,7 @@ def test_a_feed_is_off_where_the_log_says_so(acts: list[str], after: int, *, off
         past.act(act)
     position = Position(TABLE_ID, after)
     cursor = cursor_at(position)
-    asset = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
+    asset = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, read_options={"src": Read()})
     plan = read_plan(InputFacts(run_of(asset, cursor), Read(), source_of(past.history), position))
     if off is None:
         assert isinstance(plan, Reconcile) and "changed its partitioning" in plan.reason

@@ -188,7 +188,6 @@ class _Subject:
             self.manager.describe(self.asset, table.key),
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
-            reads={table.inputs[name].to_user_string(): read for name, read in table.changes.items()},
             config=config,
         )
 

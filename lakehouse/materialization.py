@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +17,7 @@ from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import passed_commits_are_old
-from lakehouse.delta.log import Head, Log, Size, total
+from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
@@ -25,21 +25,13 @@ from lakehouse.difference.statements import Skip, Statement
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
-from lakehouse.read.decide import (
-    Reconcile,
-    Refuse,
-    comparison_by,
-    decision_by_policy,
-    decision_for_all,
-    refuse_request,
-    warning_of_new_code,
-)
+from lakehouse.read.decide import Reconcile, comparison_by, decision_by_policy, decision_for_all, refuse_request
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.past_changes import restate
 from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
 from lakehouse.read.resolve import read_changes
-from lakehouse.read.run import Run, former_reads, own_mark_is_old, position_of
+from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.listeners import Notice, PhaseEnded
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
@@ -53,7 +45,6 @@ def begin(
     run_id: str,
     *,
     slice: Slice | None = None,  # noqa: A002  (the word of the field)
-    reads: Mapping[str, Read] | None = None,
     config: Mapping[str, Any] | None = None,
     request: UserRequest = UserRequest(),
     gap: str | None = None,
@@ -69,7 +60,6 @@ def begin(
         asset: The asset.
         run_id: Dagster's id of the run.
         slice: The partitions that the run writes; None for all of the table.
-        reads: The options of each source that is read as changes.
         config: The resolved config of the step.
         request: What a user asks of the run by its tags.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
@@ -89,7 +79,7 @@ def begin(
     head = log.head()
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
-    parts = definition(asset.table, slice, reads or {}, config or {}, asset.policy.ignored_config)
+    parts = definition(asset.table, slice, asset.read_options, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is not None:
         together = decision_by_policy(asset, Reconcile(compare_because))
@@ -101,16 +91,15 @@ def begin(
         aliases=aliases,
         slice=slice,
         definition=parts,
-        reconcile=together if isinstance(together, Reconcile) else None,
+        together=together,
         request=request,
-        continued_from="went on from now" if asset.past is PastRows.KEPT and request.go_on_from is not None else None,
-        new_code=warning_of_new_code(asset, cursor, parts, together),
     )
     refuse_unsafe(run, head)
     if request.go_on_from is None or asset.past is PastRows.KEPT:
         refuse_foreign(run, cursor)
     began = int(time.time() * 1000) if now is None else now
-    return Materialization(spark, run, together, gap, Feeds() if feeds is None else feeds, began)
+    run = replace(run, must_record=own_mark_is_old(run, log, began))
+    return Materialization(spark, run, gap, Feeds() if feeds is None else feeds, began)
 
 
 def _cursor(
@@ -150,7 +139,6 @@ class Materialization:
     Args:
         spark: Returns the session; called only if rows are read or written.
         run: What has been pinned so far.
-        together: What is decided for all inputs at once.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
@@ -159,15 +147,12 @@ class Materialization:
 
     spark: Callable[[], SparkSession]
     run: Run
-    together: Reconcile | Refuse | None
     gap: str | None
     feeds: Feeds
     now: int
     began: float = field(init=False, default_factory=time.monotonic)
     phases: dict[str, float] = field(init=False, default_factory=dict[str, float])
     _prefetched: bool = field(init=False, default=False)
-    _partial: set[str] = field(init=False, default_factory=set[str])
-    _sizes: list[Size | None] = field(init=False, default_factory=list[Size | None])
 
     def hear(self, notice: Notice) -> None:
         """A listener that adds what each phase takes to its seconds."""
@@ -185,9 +170,9 @@ class Materialization:
 
     def pin(self, source: Source) -> None:
         """Records the version of a snapshot input, without reading a row of it."""
-        self._sizes.append(source.log.size())
-        name, run = source.at.ref.name, self.run
-        self.run = replace(run, snapshots={**run.snapshots, name: source.at}, sources={**run.sources, name: source})
+        run, name, size = self.run, source.at.ref.name, source.log.size()
+        snapshots, sources = {**run.snapshots, name: source.at}, {**run.sources, name: source}
+        self.run = replace(run, snapshots=snapshots, sources=sources, sizes=(*run.sizes, size))
 
     def facts(self, source: Source, read: Read, archive: Archive | None) -> InputFacts:
         """What is known of an input before a row of it is read.
@@ -198,17 +183,8 @@ class Materialization:
             archive: What the archive that it names answers; None if it names none.
         """
         position = position_of(self.run, source.at.ref.name, source.head.table_id)
-        return InputFacts(
-            asset=self.asset,
-            read=read,
-            source=source,
-            cursor=self.run.cursor,
-            position=position,
-            together=self.together,
-            holds_rows=self.asset.past is PastRows.APPENDED and self._holds_rows(position),
-            archive=archive,
-            go_on_from=self.run.request.go_on_from,
-        )
+        holds_rows = self.asset.past is PastRows.APPENDED and self._holds_rows(position)
+        return InputFacts(self.run, read, source, position, holds_rows, archive)
 
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
         """The changes of the source since the table's own position.
@@ -228,15 +204,11 @@ class Materialization:
                 plan = plan.without_feed(self.gap)
             changes = read_changes(plan, facts, self.feeds, self._prefetch)
         # A long history may hold more changes than the source has rows.
-        self._sizes.append(source.log.size() if changes.read_no_feed else None)
-        sources = {**self.run.sources, source.at.ref.name: source}
-        self.run = replace(self.run, changes=(*self.run.changes, changes), sources=sources)
-        if changes.refusal is not None:
-            self.run = replace(
-                self.run, continued_from=f"went on from {self.run.request.go_on_from}: {changes.refusal}"[:200]
-            )
-        if not read.is_whole:
-            self._partial.add(source.at.ref.name)
+        run, size = self.run, source.log.size() if changes.read_no_feed else None
+        must_record = run.must_record or passed_commits_are_old(changes.commits, self.now)
+        sources = {**run.sources, source.at.ref.name: source}
+        sizes, read_so_far = (*run.sizes, size), (*run.changes, changes)
+        self.run = replace(run, changes=read_so_far, sources=sources, sizes=sizes, must_record=must_record)
         return Changes(changes)
 
     def _holds_rows(self, position: Position | None) -> bool:
@@ -255,27 +227,20 @@ class Materialization:
 
         Known from the logs, before any row is computed. A run tag of the user always has the function called.
         """
-        return self._unless_due(self.pinned_run(), overwrites=overwrites)
+        return self._unless_due(self.run, overwrites=overwrites)
 
     def nothing_to_write(self, write: Write) -> NothingToDo | None:
         """The outcome of a `History` that already holds the changes of the run; None if rows have to be read.
 
         Only the result says what a history tracks, so its function is called, but a session is not asked for.
         """
-        run = write.describe(self.pinned_run(), self._partial)
+        run = write.describe(self.run)
         return None if run is None else self._unless_due(run, overwrites=False)
 
     def _unless_due(self, run: Run, *, overwrites: bool) -> NothingToDo | None:
         if run.head is None or run.request.overrides_mark or self.gap is not None:
             return None
         return NothingToDo(run.head.version) if run.has_nothing_to_do(overwrites=overwrites) else None
-
-    def pinned_run(self) -> Run:
-        """The run with what its mark will say: the positions that stay, whether to record them, the inputs' size."""
-        run = self.run
-        are_old = any(passed_commits_are_old(changes.commits, self.now) for changes in run.changes)
-        must_record = self._own_mark_is_old or are_old
-        return replace(run, former_reads=former_reads(run), must_record=must_record, inputs=total(self._sizes))
 
     def commit(self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
@@ -295,14 +260,10 @@ class Materialization:
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
         with as_explained(self.run):
-            run, write = complete(self.spark, self.pinned_run(), write, self._partial)
+            run, write = complete(self.spark, self.run, write)
         if run.extract is not None or run.view is not None:  # the asset's page shows it
             self.run = run
         return run, write
-
-    @cached_property
-    def _own_mark_is_old(self) -> bool:
-        return own_mark_is_old(self.run, self.asset.ref.log(self.spark), self.now)
 
     def _prefetch(self) -> None:
         """Makes Delta replay the table's log once, ahead of the comparison and the commit."""

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.harness.data import KEY, Pair
-from lakehouse import Changes, Merge, Retry, Snapshot, Table
+from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
 from lakehouse.dagster.code_location import write_kind
@@ -82,7 +82,7 @@ class Lake:
         """Puts a position down on a table that is known to hold the asset's result, so nothing is compared."""
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
-        run = step.pinned_run()
+        run = step.run
         execute(self.spark, MarkOnly(), run, run.mark(uuid4().hex, 0, compared=False))
 
     def begin(
@@ -94,13 +94,13 @@ class Lake:
         slice_: Slice | None = None,
         compare: str | None = None,
     ) -> Materialization:
-        name, write = asset.__name__, get_annotations(asset, eval_str=True)["return"]
+        name, kinds = asset.__name__, get_annotations(asset, eval_str=True)
         described = Asset(
             name=name,
             table=table,
             ref=self._ref(target or name),
-            past=write_kind(name, write).past,
-            incremental=write is not Snapshot,
+            past=write_kind(name, kinds["return"]).past,
+            read_options={source: Read() for source, kind in kinds.items() if kind is Changes},
         )
         request = UserRequest(compare=compare)
         return begin(lambda: self.spark, described, uuid4().hex, slice=slice_, request=request, feeds=self.feeds)

@@ -23,10 +23,9 @@ from lakehouse.commit.rivals import (
     is_disputed,
     sentence,
 )
-from lakehouse.commit.superseded import refuse_concurrent, refuse_unsafe, superseded_by
+from lakehouse.commit.superseded import refuse_unsafe, rivals_before, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.walk import may_concern
 from lakehouse.delta.log import Head, total
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.difference.statements import Skip, Statement
@@ -55,14 +54,6 @@ class _Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Landed:
-    """An attempt is in the table."""
-
-    committed: Committed
-    mark: Mark
-
-
-@dataclass(frozen=True, slots=True)
 class _Defeated:
     """The last attempt that is allowed was lost; `error` is what it raised, if it raised anything."""
 
@@ -86,7 +77,7 @@ def commit(spark: SparkSession, run: Run, write: Write, retry: Retry, clock: Clo
     writing = Writing(spark, run, write, retry, clock, run.ref.log(lambda: spark), clock.now())
     with watching(spark):
         match _land(writing):
-            case _Landed() as landed:
+            case Committed() as landed:
                 return _mend(writing, landed)
             case _Defeated() as defeat:
                 raise _defeat(writing, defeat) from defeat.error
@@ -94,7 +85,7 @@ def commit(spark: SparkSession, run: Run, write: Write, retry: Retry, clock: Clo
                 return outcome
 
 
-def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied | Unchanged | _Defeated:
+def _land(writing: Writing, done: int | None = None) -> Outcome | _Defeated:
     """Tries until one attempt is in the table, another run has done its work, or there is nothing to write."""
     plan: _Plan | None = None
     while True:
@@ -114,7 +105,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
             attempt = try_once(writing, statement, head)
         if attempt.own is not None:
             recovered = attempt.error is not None
-            return _Landed(Committed(attempt.own, statement, tuple(writing.lost), recovered), attempt.mark)
+            return Committed(attempt.own, attempt.mark, statement, tuple(writing.lost), recovered)
         lost, head = lost_to(writing, attempt)
         if _is_the_last(writing, lost):
             # Unless a concurrent run has done this run's work, which the next look at the log shows.
@@ -126,7 +117,7 @@ def _land(writing: Writing, done: int | None = None) -> _Landed | AlreadyApplied
         _wait(writing, lost)
 
 
-def _mend(writing: Writing, landed: _Landed) -> Committed:
+def _mend(writing: Writing, landed: Committed) -> Committed:
     """The commit that counts: the landed one if it followed from the table just before it, otherwise a second one.
 
     Raises:
@@ -136,23 +127,23 @@ def _mend(writing: Writing, landed: _Landed) -> Committed:
     """
     times, rows = 0, Changed.UNKNOWN
     while True:
-        version = landed.committed.commit.version
+        version = landed.commit.version
         try:
             stale = _stale_base(writing, landed)
             if stale is None:
-                return landed.committed
+                return landed
             times, rows = times + 1, stale
             if is_disputed(writing.run, stale) or not writing.retry.allows(times, writing.seconds_so_far):
                 raise UnsettledError(writing.run.name, version, times, stale.value)
             writing = _behind(writing, landed, times)
             match _land(writing, version):
-                case _Landed() as again:
+                case Committed() as again:
                     landed = again
                 case _Defeated(last=last, error=error):
                     lost = len(writing.lost)
                     raise UnsettledError(writing.run.name, version, lost, last.changed.value) from error
                 case AlreadyApplied() | Unchanged():
-                    return landed.committed
+                    return landed
         except (UnsettledError, StaleInputsError, LateGapError, NewColumnsError):
             raise
         except LakehouseError as error:
@@ -196,29 +187,23 @@ def _is_skipped(writing: Writing) -> bool:
     return epoch is None or epoch > writing.run.cursor.epoch
 
 
-def _stale_base(writing: Writing, landed: _Landed) -> Changed | None:
+def _stale_base(writing: Writing, landed: Committed) -> Changed | None:
     """Which rows a rival changed between the comparison and our transaction; None if the write is not about them.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
 
     Raises:
-        StaleInputsError (OVERTAKEN): The rival is a run of the same asset, and another comparison would not be enough.
+        StaleInputsError (OVERTAKEN, ROLLED_BACK): See `rivals_before`.
     """
-    run, mark, own = writing.run, landed.mark, landed.committed.commit
-    if own.version == mark.base + 1:
-        return None
-    refuse_concurrent(writing.log, run, mark, own)
-    if not mark.compared:
-        return None
-    rivals = writing.log.commits(own.version - 1, mark.base + 1)
-    between = tuple(rival for rival in rivals if may_concern(rival, run.name, run.partitions))
-    judged = changed_by(writing.spark, run, writing.write, between) if between else Changed.OTHER_ROWS
-    return None if judged is Changed.OTHER_ROWS else judged
+    run = writing.run
+    rivals = rivals_before(writing.log, run, landed.mark, landed.commit)
+    changed = changed_by(writing.spark, run, writing.write, rivals) if rivals else Changed.OTHER_ROWS
+    return None if changed is Changed.OTHER_ROWS else changed
 
 
-def _behind(writing: Writing, landed: _Landed, times: int) -> Writing:
+def _behind(writing: Writing, landed: Committed, times: int) -> Writing:
     """The same write, to be compared with the table after our own commit."""
-    run, version = writing.run, landed.committed.commit.version
+    run, version = writing.run, landed.commit.version
     tell(Message(f"A rival changed rows of {run.name} just before version {version}; writing them again."))
     writing.clock.sleep(writing.retry.wait(times, writing.clock.random))
     # Our own commit's epoch, so that a concurrent run is noticed; the positions before it, so that nothing is skipped.

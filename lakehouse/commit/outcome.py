@@ -15,6 +15,7 @@ class Committed:
 
     Args:
         commit: The commit.
+        mark: Its mark.
         statement: How it was written.
         lost: The attempts that lost to a rival before.
         recovered: Whether its answer was lost, and it was found in the log.
@@ -22,6 +23,7 @@ class Committed:
     """
 
     commit: Commit
+    mark: Mark
     statement: Statement
     lost: tuple[LostAttempt, ...] = ()
     recovered: bool = False

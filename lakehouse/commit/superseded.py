@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
 from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.walk import leaves_nothing_older, readable_mark, standing
+from lakehouse.cursor.walk import BaseReverted, judge_base, readable_mark, standing
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.table import UNSAFE_PROPERTIES
@@ -264,20 +264,24 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     return None
 
 
-def refuse_concurrent(log: Log, run: Run, mark: Mark, own: Commit) -> None:
-    """Refuses our commit if another application id committed just before it and another comparison would not be enough.
+def rivals_before(log: Log, run: Run, mark: Mark, own: Commit) -> tuple[Commit, ...]:
+    """The rivals just before our commit because of whose rows the write may have to be compared once more.
 
-    If both runs read changes, the start of the other run's range is not recorded. If the whole result is written or
-    compared, only a commit with older inputs is refused.
+    A commit whose position the next run would not believe is refused, and so is one with older inputs than the rival.
 
     Raises:
-        StaleInputsError (OVERTAKEN): The next run compares everything; an `Append` cannot, and is refused.
+        StaleInputsError (OVERTAKEN): The rival is a run of the same asset.
+        StaleInputsError (ROLLED_BACK): The table was restored or emptied, so our position does not hold.
     """
-    whole = not run.changes or leaves_nothing_older(own, mark)
-    between = (commit for commit in log.commits(own.version - 1, mark.base + 1) if not commit.is_quiet)
-    for other in _of_other_application_ids(between, run):
-        if has_read_further(other, run) or not whole:
+    base = judge_base(log.commits(own.version - 1, mark.base + 1), own, mark)
+    others = tuple(_of_other_application_ids(base.rivals, run))
+    is_lost = isinstance(base, BaseReverted) and bool(run.changes)
+    for other in others:
+        if is_lost or has_read_further(other, run):
             raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=own.version)
+    if is_lost:
+        raise StaleInputsError.rolled_back(run.name, own.version)
+    return base.rivals if mark.compared else ()
 
 
 def _of_other_application_ids(commits: Iterable[Commit], run: Run) -> Iterator[Known]:

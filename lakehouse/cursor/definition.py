@@ -96,9 +96,9 @@ def read_in(before: Definition, source: str, read: Read) -> str | None:
     return was.replace(_EACH, ", ")
 
 
-def leaves_out(definition_: Definition) -> bool:
-    """Whether an input of the definition leaves rows of its source out."""
-    return any(part.startswith(_READ) for part in definition_)
+def partial_sources(definition_: Definition) -> frozenset[str]:
+    """The sources of which the inputs of a definition leave rows out."""
+    return frozenset(part.removeprefix(_READ) for part in definition_ if part.startswith(_READ))
 
 
 def partitions(slice_: Slice) -> str:

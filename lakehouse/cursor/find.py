@@ -8,10 +8,12 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
 from lakehouse.cursor.mark import Mark, application_id
 from lakehouse.cursor.walk import (
+    BaseHolds,
+    BaseReverted,
     Past,
-    Reverted,
+    StaleBase,
     hides,
-    intervening,
+    judge_base,
     mark_of,
     readable_mark,
     reads_before,
@@ -264,14 +266,17 @@ def cursor_in(past: Past, commit: Commit, mark: Mark, generation: Generation | N
         mark: Its mark.
         generation: The generation that began after it; None if none did.
     """
-    stale_base = intervening(past, commit, mark)
-    if isinstance(stale_base, Reverted):
-        # The first commit of a table cannot lend its version: the first generation has that name.
-        begun = Generation(Beginning.REPLANNED, mark.attempt) if commit.is_first else Generation.after(commit.version)
-        return Lost(stale_base.reason, generation or begun)
     cursor = Known.of(mark, commit.version)
-    if stale_base:
-        cursor = replace(cursor, reads=reads_before(past, mark), stale_base=True)
+    match judge_base(past.back(commit.version, mark.base), commit, mark):
+        case BaseHolds():
+            pass
+        case StaleBase():
+            cursor = replace(cursor, reads=reads_before(past, mark), stale_base=True)
+        case BaseReverted(reason=reason):
+            # The first commit of a table cannot lend its version: the first generation has that name.
+            first = commit.is_first
+            begun = Generation(Beginning.REPLANNED, mark.attempt) if first else Generation.after(commit.version)
+            return Lost(reason, generation or begun)
     return cursor if generation is None else replace(cursor, generation=generation, epoch=0)
 
 

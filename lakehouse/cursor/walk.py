@@ -7,7 +7,7 @@ before the transaction began. Such commits are found in the log by reading the m
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Self, TypeAlias
 
 from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, Position
@@ -90,35 +90,62 @@ def hides(commit: Commit) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reverted:
-    """The table may no longer hold what the comparison saw: it was restored or emptied."""
+class BaseHolds:
+    """The rows of an own commit are those of its position, whoever came between its base and the commit."""
+
+    rivals: tuple[Commit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StaleBase:
+    """Rivals may have changed rows that the commit had compared; the same range, read again, sets these rows right."""
+
+    rivals: tuple[Commit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseReverted:
+    """The table may no longer hold what the comparison saw, so that the position of the commit is not believed."""
 
     reason: str
+    rivals: tuple[Commit, ...] = ()
 
 
-def intervening(past: Past, commit: Commit, mark: Mark) -> bool | Reverted:
-    """Whether a rival changed rows between the comparison and the commit, so that the position may not be believed.
+Base: TypeAlias = BaseHolds | StaleBase | BaseReverted
+"""What rivals left of the base of an own commit; `rivals` are those that may concern its partitions, newest first."""
 
-    Another run of the asset can come in between only in another generation or set of partitions; otherwise Delta
-    refuses the second. The start of its range is not recorded, and after a blind append its rows may be there twice.
+
+def judge_base(between: Iterable[Commit], commit: Commit, mark: Mark) -> Base:
+    """What the commits between the base of an own commit and that commit left of its base.
+
+    The run asks this of its own commit, and the next run of the newest own commit. Another run of the asset can come in
+    between only in another generation or set of partitions; otherwise Delta refuses the second. The start of its range
+    is not recorded, and after a blind append its rows may be there twice.
+
+    Args:
+        between: The commits between the base and the own commit that the log has, newest first.
+        commit: The own commit.
+        mark: Its mark.
     """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
-        return Reverted(f"{planned}, of a table that was deleted meanwhile")
-    oldest, rivals = commit.version, list[Commit]()
-    for between in past.back(commit.version, mark.base):
-        oldest = between.version
-        if may_concern(between, mark.asset, mark.partitions):
-            rivals.append(between)
-        if between.operation == "RESTORE" or between.empties:
-            what = f"version {between.version} ({between.operation}) changed the table in between"
-            return Reverted(f"{planned}, and {what}")
+        return BaseReverted(f"{planned}, of a table that was deleted meanwhile")
+    oldest, rivals = commit.version, tuple[Commit, ...]()
+    for rival in between:
+        if rival.version < oldest - 1:
+            break
+        oldest = rival.version
+        if may_concern(rival, mark.asset, mark.partitions):
+            rivals += (rival,)
+        if rival.operation == "RESTORE" or rival.empties:
+            what = f"version {rival.version} ({rival.operation}) changed the table in between"
+            return BaseReverted(f"{planned}, and {what}", rivals)
     if oldest > mark.base + 1:
-        return Reverted(f"{planned}, and what happened in between was cleaned up")
+        return BaseReverted(f"{planned}, and what happened in between was cleaned up", rivals)
     own = any(readable_mark(rival, mark.asset) is not None for rival in rivals)
     if own and not leaves_nothing_older(commit, mark):
-        return Reverted(f"{planned}, and another run of the asset came in between")
-    return bool(rivals) and mark.compared
+        return BaseReverted(f"{planned}, and another run of the asset came in between", rivals)
+    return StaleBase(rivals) if rivals and mark.compared else BaseHolds(rivals)
 
 
 def leaves_nothing_older(commit: Commit, mark: Mark) -> bool:
@@ -151,12 +178,13 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
         if not before.covers(mark.partitions):
             break
         sources &= set(before.reads)
-        stale_base = intervening(past, commit, before)
-        if isinstance(stale_base, Reverted):
-            break
-        if not stale_base:
-            return {source: before.reads[source] for source in sources}
-        mark = before  # the base of that commit was stale as well
+        match judge_base(past.back(commit.version, before.base), commit, before):
+            case BaseHolds():
+                return {source: before.reads[source] for source in sources}
+            case StaleBase():
+                mark = before
+            case BaseReverted():
+                break
     return {}
 
 

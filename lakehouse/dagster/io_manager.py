@@ -134,7 +134,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             step = self.step_of(execution)
             del self._steps[step_key(execution)]
             outcome = obj if isinstance(obj, NothingToDo) else self._written(context, execution, step, obj)
-            run = step.pinned_run()
+            run = step.run
             unused = without_effect(run)
             if unused is not None:
                 context.log.warning(unused)
@@ -206,10 +206,6 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 slice=slice_of(asset.name, asset.table, partitions_def, execution.partition_keys)
                 if partitions_def
                 else None,
-                reads={
-                    execution.assets_def.keys_by_input_name[name].to_user_string(): read
-                    for name, read in changes_of(execution.assets_def).items()
-                },
                 config=by_field(execution.op_execution_context.op_config),
                 request=request_by(tags, asset),
                 gap=found_by_earlier_try(tags, GAP + asset.name, execution.run.run_id),
@@ -226,13 +222,14 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata)
         kind = write_kind(name, result_annotation(definition))
+        sources = {name: source.to_user_string() for name, source in definition.keys_by_input_name.items()}
         return Asset(
             name=name,
             table=table,
             ref=table_ref(self.location, key, table),
             past=kind.past,
-            incremental=bool(changes_of(definition)),
-            inputs={name: source.to_user_string() for name, source in definition.keys_by_input_name.items()},
+            read_options={sources[name]: read for name, read in changes_of(definition).items()},
+            inputs=sources,
             code_version=spec.code_version,
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.policy import Policy
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import Adoption
 from lakehouse.spark.table_version import TableRef
 
@@ -53,7 +53,7 @@ class Asset:
         table: What it declares.
         ref: Where the table is.
         past: What its write does with the rows of earlier runs.
-        incremental: Whether it reads changes.
+        read_options: The options of each source that it reads as changes, by the name of the source.
         inputs: The name of the source behind each input, by the name of the input.
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
@@ -64,11 +64,16 @@ class Asset:
     table: Table
     ref: TableRef
     past: PastRows
-    incremental: bool
+    read_options: Mapping[str, Read] = field(default_factory=dict[str, Read])
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     code_version: str | None = None
     code: Code | None = None
     policy: Policy = Policy()
+
+    @property
+    def incremental(self) -> bool:
+        """Whether it reads changes."""
+        return bool(self.read_options)
 
     @property
     def adoption(self) -> Adoption:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.definition import leaves_out, why_redefined
+from lakehouse.cursor.definition import partial_sources, why_redefined
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.policy import Policy
@@ -163,7 +163,7 @@ def warning_of_new_code(
         return None
     if asset.past.is_final:
         cause = f"{'an Append' if asset.past is PastRows.APPENDED else 'a History'} keeps the rows that it wrote"
-    elif leaves_out(definition):
+    elif partial_sources(definition):
         cause = "an input leaves rows of its source out, so they cannot be computed again"
     elif asset.policy.new_code == "warn":
         cause = "its policy is on_new_code='warn'"
@@ -244,6 +244,6 @@ def _why_redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> s
 def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:
     """The comparison after a change of the code. A digest is weaker than a code version, so it refuses nothing."""
     why = asset.why_new_code(mark)
-    if why is None or not compares_new_code(asset, leaves_rows_out=leaves_out(definition)):
+    if why is None or not compares_new_code(asset, leaves_rows_out=bool(partial_sources(definition))):
         return None
     return Reconcile(why)

@@ -12,7 +12,7 @@ A run carries the plan out, and `explain` prints it. What only a read shows, a p
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
@@ -36,6 +36,7 @@ from lakehouse.read.decide import (
     remedy,
 )
 from lakehouse.read.feed_trust import Source, why_disbelieved, why_off
+from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableVersion
 
@@ -48,28 +49,30 @@ class InputFacts:
     """What is known of one input before a row of it is read.
 
     Args:
-        asset: The asset that reads.
+        run: The run that reads.
         read: The options of the input.
         source: The source, pinned.
-        cursor: How far the asset's table has read.
-        position: How far it has read this source; None if it has not.
-        together: What is decided for all its inputs.
+        position: How far its table has read this source; None if it has not.
         holds_rows: Whether the table may hold rows of the source that its position does not tell of; of an `Append`.
         archive: What the archive that the input names answers; None if the input names none.
-        go_on_from: The version of the source that an `Append` continues from instead of being refused, or "now".
-        refusal: Why the table's own position was refused; None unless `go_on_from` was taken instead.
+        refusal: Why the table's own position was refused; None unless the version of a run tag was taken instead.
     """
 
-    asset: Asset
+    run: Run
     read: Read
     source: Source
-    cursor: Cursor
     position: Position | None
-    together: Reconcile | Refuse | None = None
     holds_rows: bool = False
     archive: Archive | None = None
-    go_on_from: int | Literal["now"] | None = None
     refusal: str | None = None
+
+    @property
+    def asset(self) -> Asset:
+        return self.run.asset
+
+    @property
+    def cursor(self) -> Cursor:
+        return self.run.cursor
 
     @property
     def name(self) -> str:
@@ -197,7 +200,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
         UnreadableLogError: A commit in the middle of the range is missing, or a log cannot be read.
     """
     asset, read, position = facts.asset, facts.read, facts.position
-    match facts.together:
+    match facts.run.together:
         case Refuse(reason=reason, remedy=cure):
             return _refuse(facts, reason, cure)
         case Reconcile(reason=reason, on_request=on_request) as everything:
@@ -360,9 +363,10 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
     """
     position, head = facts.position, facts.source.head
     after = NOTHING_READ if position is None or position.table != head.table_id else position.version
-    if facts.go_on_from is None:
+    wish = facts.run.request.go_on_from
+    if wish is None or facts.refusal is not None:
         return Refuse(reason, cure, after)
-    start = head.version if facts.go_on_from == "now" else facts.go_on_from
+    start = head.version if wish == "now" else wish
     if start < after:
         twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
         return Refuse(twice, cure, after)
@@ -372,4 +376,4 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
             facts.asset.name, facts.name, f"version {start}", f"ends at version {head.version}", tag=tag
         )
     position = Position(head.table_id, start, mapped=facts.source.at.mapped)
-    return _read_after(replace(facts, position=position, go_on_from=None, refusal=reason), position)
+    return _read_after(replace(facts, position=position, refusal=reason), position)

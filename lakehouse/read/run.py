@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Cursor, Known
-from lakehouse.cursor.definition import TRACK, Definition
+from lakehouse.cursor.definition import TRACK, Definition, partial_sources
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.cursor.unread import DAY, WEEK
-from lakehouse.delta.log import Head, Log, Size, version_of
+from lakehouse.delta.log import Head, Log, Size, total, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Nothing, SourceRead
-from lakehouse.read.decide import Reconcile, computes_everything
+from lakehouse.read.decide import Reconcile, Refuse, computes_everything, warning_of_new_code
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import partition_types
@@ -32,20 +32,17 @@ class Run:
         cursor: How far the table had read when the run began.
         head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
-        former_reads: The positions of sources that an `Append` no longer reads, because its rows from them stay.
         snapshots: The sources read as a plain `DataFrame`, by their names.
         sources: The pinned sources of all inputs, by their names.
         slice: The partitions that the run writes; None for all of the table.
         definition: What decides which rows the run is about, part by part.
-        reconcile: Why everything is compared from the start; None if each input goes by its own position.
+        together: What is decided for all inputs at once; None if each input goes by its own position.
         request: What a user asks of the run by its tags.
-        continued_from: What a run tag had an `Append` or a `History` continue from, and why; None without such a tag.
         extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
         scope: The digest of the extract's scope; None without an extract, or if its scope has too many values.
-        new_code: What the log says of code that changed, if nothing is compared for that; else None.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position; or because extracts of several scopes have one version.
-        inputs: How much its inputs hold together; None if there are none, or if one size is unknown.
+        sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
         sums: The digest of the sums of an `Aggregate`; None of another write.
         view: How the rows of a `View` were found, and why, as a clause; None of another write.
@@ -58,19 +55,16 @@ class Run:
     head: Head | None = None
     aliases: frozenset[str] = frozenset()
     changes: tuple[SourceRead, ...] = ()
-    former_reads: Mapping[str, Position] = field(default_factory=dict[str, Position])
     snapshots: Mapping[str, TableVersion] = field(default_factory=dict[str, TableVersion])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
     slice: Slice | None = None
     definition: Definition = field(default_factory=dict[str, str])
-    reconcile: Reconcile | None = None
+    together: Reconcile | Refuse | None = None
     request: UserRequest = field(default_factory=UserRequest)
-    continued_from: str | None = None
     extract: ExtractVersion | None = None
     scope: str | None = None
-    new_code: str | None = None
     must_record: bool = False
-    inputs: Size | None = None
+    sizes: tuple[Size | None, ...] = ()
     columns: str | None = None
     sums: str | None = None
     view: str | None = None
@@ -103,8 +97,30 @@ class Run:
         return None if self.head is None else self.head.table_id
 
     @property
+    def inputs(self) -> Size | None:
+        """How much its inputs hold together; None if there are none, or if one size is unknown."""
+        return total(self.sizes)
+
+    @property
     def compares_everything(self) -> bool:
-        return self.reconcile is not None
+        return isinstance(self.together, Reconcile)
+
+    @property
+    def continued_from(self) -> str | None:
+        """What a run tag had an `Append` or a `History` continue from, and why; None without such a tag."""
+        if self.asset.past is PastRows.KEPT and self.request.go_on_from is not None:
+            return "went on from now"
+        refusals = [changes.refusal for changes in self.changes if changes.refusal is not None]
+        return f"went on from {self.request.go_on_from}: {refusals[-1]}"[:200] if refusals else None
+
+    @property
+    def new_code(self) -> str | None:
+        """What the log says of code that changed, if nothing is compared for that; else None."""
+        return warning_of_new_code(self.asset, self.cursor, self.definition, self.together)
+
+    def leaves_out(self, source: str) -> bool:
+        """Whether the run does not read every change of a source."""
+        return source in partial_sources(self.definition)
 
     @property
     def adopts(self) -> bool:
@@ -115,7 +131,7 @@ class Run:
             case PastRows.DELIVERED if "version" in self.request.allowed:
                 return True
             case PastRows.COMPUTED | PastRows.DELIVERED | PastRows.APPENDED:
-                return self.reconcile is not None or self.continued_from is not None
+                return self.compares_everything or self.continued_from is not None
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -142,7 +158,7 @@ class Run:
     @property
     def reads(self) -> dict[str, Position]:
         """Every source's position once this run has committed."""
-        positions = {**self.former_reads, **self.snapshot_inputs}
+        positions = {**self._former_reads, **self.snapshot_inputs}
         for changes in self.changes:
             at = changes.source_at
             time = None if changes.times is None else changes.times.upto
@@ -150,6 +166,19 @@ class Run:
                 at.table_id, changes.range.upto, mapped=at.mapped, time=time, commit=changes.newest
             )
         return positions
+
+    @property
+    def _former_reads(self) -> dict[str, Position]:
+        """The positions of sources that an `Append` no longer reads, because its rows from them stay."""
+        if self.asset.past is not PastRows.APPENDED:
+            return {}
+        read = {changes.name for changes in self.changes} | self.snapshot_inputs.keys()
+        tables = {changes.source_at.table_id for changes in self.changes}
+        return {
+            name: at
+            for name, at in self.cursor.reads.items()
+            if name not in read and at.table not in tables and not at.is_snapshot
+        }
 
     @property
     def _decisions(self) -> str | None:
@@ -260,19 +289,6 @@ def position_of(run: Run, source: str, table_id: str) -> Position | None:
     current = frozenset(run.asset.inputs.values())
     former = [at for was, at in reads.items() if was not in current]
     return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
-
-
-def former_reads(run: Run) -> dict[str, Position]:
-    """Positions of sources that an `Append` no longer reads, because its rows from them stay."""
-    if run.asset.past is not PastRows.APPENDED:
-        return {}
-    read = {changes.name for changes in run.changes} | run.snapshots.keys()
-    tables = {changes.source_at.table_id for changes in run.changes}
-    return {
-        name: at
-        for name, at in run.cursor.reads.items()
-        if name not in read and at.table not in tables and not at.is_snapshot
-    }
 
 
 def own_mark_is_old(run: Run, log: Log, now: int) -> bool:

@@ -101,6 +101,8 @@ def _after_truncates(frame: DataFrame, layout: ResultColumns) -> DataFrame:
     return beside.where(f"{_LOW} IS NULL OR {SEQUENCE} IS NULL OR {SEQUENCE} > {_LOW}").drop(_TRUNCATES, _LOW)
 
 
+BEGIN, END = "__scd_run_begin", "__scd_run_end"
+"""Beside the last state of a run of upserts: the bounds of its first state, and of the state at which the run ends."""
 _BEFORE, _HEAD, _ENDS = "__scd_before", "__scd_head", "__scd_ends"
 
 
@@ -172,31 +174,43 @@ def type2(
     ).columns(function, layout)
     deletes = ("apply_as_deletes", "FALSE" if apply_as_deletes is None else apply_as_deletes)
     ordered = in_order(mark_events(function, events, layout, sequence_by, {DELETES: deletes}), layout)
-    return Events(_intervals(fill(ordered, layout, ignored), layout, tracked), ignored_nulls=ignored)
-
-
-def _intervals(events: DataFrame, layout: ResultColumns, tracked: tuple[str, ...]) -> DataFrame:
-    """One row for each run of upserts that are equal in the tracked columns (R20).
-
-    A run is shown with the values of its last event; its interval begins at its first event and ends at the next event
-    of the key, which is a delete or begins another run.
-    """
     values = list(comparable(layout.fields(tracked)).values())
-    before = ", ".join([f"{DELETES} AS deletes", *(f"{value} AS v{i}" for i, value in enumerate(values))])
-    other = [f"NOT ({same(f'{_BEFORE}.v{i}', value)})" for i, value in enumerate(values)]
-    is_head = " OR ".join([f"{_BEFORE} IS NULL", f"{_BEFORE}.deletes", *other])
-    names, over = [quote(name) for name in layout.names], over_keys(layout, SEQUENCE)
-    heads = events.selectExpr("*", f"lag(struct({before})) {over} AS {_BEFORE}").selectExpr(
-        *names, SEQUENCE, DELETES, NEXT, f"NOT {DELETES} AND ({is_head}) AS {_HEAD}"
+    runs = runs_of_upserts(fill(ordered, layout, ignored), layout.keys, SEQUENCE, DELETES, values, [SEQUENCE])
+    interval = (f"{BEGIN}.{SEQUENCE} AS {START_AT}", f"{END}.{SEQUENCE} AS {END_AT}")
+    return Events(runs.selectExpr(*map(quote, layout.names), *interval), ignored_nulls=ignored)
+
+
+def runs_of_upserts(
+    states: DataFrame, keys: tuple[str, ...], order: str, is_gone: str, tracked: Sequence[str], bounds: Sequence[str]
+) -> DataFrame:
+    """The last state of each run of upserts that are equal in the tracked columns, with the bounds of the run (R20).
+
+    A run begins at its first state, and ends at the next state of its key: one without a row, or one that begins
+    another run.
+
+    Args:
+        states: The states of each key after its events, or after the commits that changed it.
+        keys: The columns that identify an entity.
+        order: The column that orders the states of a key; no two are equal.
+        is_gone: SQL: whether the key has no row in a state.
+        tracked: SQL of the tracked values, in a form that has equality.
+        bounds: SQL of what the result says of the first state of a run, as the fields of `BEGIN`, and of the state at
+            which the run ends, as those of `END`, which is NULL if the run has no end.
+    """
+    over, bound = over_keys(keys, order), f"struct({', '.join(bounds)})"
+    before = ", ".join([f"{is_gone} AS gone", *(f"{value} AS v{i}" for i, value in enumerate(tracked))])
+    other = [f"NOT ({same(f'{_BEFORE}.v{i}', value)})" for i, value in enumerate(tracked)]
+    is_head = " OR ".join([f"{_BEFORE} IS NULL", f"{_BEFORE}.gone", *other])
+    heads = states.selectExpr("*", f"lag(struct({before})) {over} AS {_BEFORE}").selectExpr(
+        *map(quote, states.columns), f"NOT ({is_gone}) AND ({is_head}) AS {_HEAD}"
     )
     runs = heads.selectExpr(
-        *names,
-        DELETES,
-        f"last(CASE WHEN {_HEAD} THEN {SEQUENCE} END, TRUE) {over_past(layout)} AS {START_AT}",
-        f"{NEXT} AS {END_AT}",
-        f"lead({DELETES} OR {_HEAD}) {over} AS {_ENDS}",
+        "*",
+        f"last(CASE WHEN {_HEAD} THEN {bound} END, TRUE) {over_past(keys, order)} AS {BEGIN}",
+        f"lead({bound}) {over} AS {END}",
+        f"lead({is_gone} OR {_HEAD}) {over} AS {_ENDS}",
     )
-    return runs.where(f"NOT {DELETES} AND coalesce({_ENDS}, TRUE)").selectExpr(*names, START_AT, END_AT)
+    return runs.where(f"NOT ({is_gone}) AND coalesce({_ENDS}, TRUE)")
 
 
 _AT, _START, _END = "__scd_at", "__scd_start", "__scd_end"

@@ -97,22 +97,22 @@ def in_order(frame: DataFrame, layout: ResultColumns) -> DataFrame:
     before = ", ".join([f"{SEQUENCE} AS at", *(f"{value} AS v{i}" for i, value in enumerate(values))])
     differs = [f"NOT ({same(f'{_BEFORE}.v{i}', value)})" for i, value in enumerate(values)]
     conflicts = f"NOT {DELETES} AND {_BEFORE}.at <=> {SEQUENCE} AND ({' OR '.join(differs) or 'FALSE'})"
-    over = over_keys(layout, SEQUENCE, DELETES)
+    over = over_keys(layout.keys, SEQUENCE, DELETES)
     beside = guarded.selectExpr("*", f"lag(struct({before})) {over} AS {_BEFORE}", f"lead({SEQUENCE}) {over} AS {NEXT}")
     problem = _problem("TWO_UPSERTS", layout, _where(layout.values, differs))
     last = beside.where(f"CASE WHEN {conflicts} THEN raise_error({problem}) ELSE NOT ({NEXT} <=> {SEQUENCE}) END")
     return last.drop(_BEFORE)
 
 
-def over_keys(layout: ResultColumns, *order: str) -> str:
+def over_keys(keys: tuple[str, ...], *order: str) -> str:
     """The window of a key's events in an order, as SQL."""
-    return f"OVER (PARTITION BY {quote_all(layout.keys)} ORDER BY {', '.join(order)})"
+    return f"OVER (PARTITION BY {quote_all(keys)} ORDER BY {', '.join(order)})"
 
 
-def over_past(layout: ResultColumns) -> str:
+def over_past(keys: tuple[str, ...], order: str) -> str:
     """The window of a key's events up to this one, as SQL."""
-    keys = quote_all(layout.keys)
-    return f"OVER (PARTITION BY {keys} ORDER BY {SEQUENCE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    past = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    return f"OVER (PARTITION BY {quote_all(keys)} ORDER BY {order} {past})"
 
 
 def with_options(function: str, frame: DataFrame, options: dict[str, Condition]) -> DataFrame:

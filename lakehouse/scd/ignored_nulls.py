@@ -65,7 +65,7 @@ def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> D
         return frame
     kinds = {name: layout.schema[name].dataType for name in columns}
     leaves = {leaf: f"__scd_leaf_{i}" for i, leaf in enumerate(_leaves_of(kinds))}
-    over = over_past(layout)
+    over = over_past(layout.keys, SEQUENCE)
     given = f"CASE WHEN NOT {DELETES} AND {{0}} IS NOT NULL THEN struct({SEQUENCE} AS at, {{0}} AS value) END"
     authored = [f"last({given.format(leaf)}, TRUE) {over} AS {alias}" for leaf, alias in leaves.items()]
     deleted = f"last(CASE WHEN {DELETES} THEN {SEQUENCE} END, TRUE) {over} AS {_DELETED}"

@@ -1,6 +1,6 @@
 """`Aggregate`: counts and sums that a step adds to, instead of recomputing its groups."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, cast, final
@@ -22,7 +22,7 @@ from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
 from lakehouse.writes.sums import Sums, why_not_of_the_row
-from lakehouse.writes.write import Declaration, Pinned, Write
+from lakehouse.writes.write import Declaration, Write, stored_columns
 
 
 @final
@@ -109,16 +109,16 @@ class Aggregate(Write):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name == self.changes.name
 
-    def describe(self, run: Run, partial: Collection[str]) -> None:
+    def describe(self, run: Run) -> None:
         """Nothing: only the log says whether the table still holds the sums."""
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        if self.changes.name in pinned.partial:
-            raise WriteError(_why_not_summed(pinned.run.name, self.changes.name), "Nothing was written.")
-        stored = pinned.stored_columns()
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
+        if run.leaves_out(self.changes.name):
+            raise WriteError(_why_not_summed(run.name, self.changes.name), "Nothing was written.")
+        stored = stored_columns(spark, run)
         sums = {name: sql for name, sql in self.sums.items() if stored is None or name.lower() in stored}
         write = replace(self, sums=sums)
-        return replace(pinned.run, sums=write.computation.digest), write
+        return replace(run, sums=write.computation.digest), write
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """Adds to the sums if the table is known to hold them, and otherwise recomputes and compares them."""

@@ -1,6 +1,6 @@
 """`Append`: rows are added, and no row that is there is touched."""
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -16,7 +16,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import conform
 from lakehouse.writes.stated import Stated
-from lakehouse.writes.write import Declaration, Pinned, refuse_other
+from lakehouse.writes.write import Declaration, refuse_other, without_new_columns
 
 
 @final
@@ -62,11 +62,11 @@ class Append(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.gave_changes
 
-    def describe(self, run: Run, partial: Collection[str]) -> None:
+    def describe(self, run: Run) -> None:
         """Nothing: only the rows say what is added."""
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        run, rows = pinned.run, pinned.without_new_columns(self.rows)
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
+        rows = without_new_columns(spark, run, self.rows)
         is_whole_log = run.slice is None and len(run.changes) == 1 and run.changes[0].is_log(rows)
         return replace(run, archives_source=is_whole_log), replace(self, rows=rows)
 

@@ -1,6 +1,6 @@
 """`History`: every row that the source has had, with the interval in which it was there (SCD type 2)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, assert_never, final
 
@@ -21,7 +21,7 @@ from lakehouse.writes.extracted_history import open_extracted, plan_extracted_hi
 from lakehouse.writes.followed_history import describe, open_run, plan_followed_history
 from lakehouse.writes.history_rows import Shape
 from lakehouse.writes.snapshot import Snapshot, is_ignored
-from lakehouse.writes.write import Declaration, Pinned, Write, refuse_other, rest_of
+from lakehouse.writes.write import Declaration, Write, refuse_other, rest_of
 
 
 @final
@@ -107,26 +107,26 @@ class History(Write):
             case _:
                 assert_never(self.changes)
 
-    def describe(self, run: Run, partial: Collection[str]) -> Run | None:
+    def describe(self, run: Run) -> Run | None:
         match self.changes:
-            case Changes() as changes if changes.is_empty and changes.name not in partial:
+            case Changes() as changes if changes.is_empty and not run.leaves_out(changes.name):
                 return describe(run, self._shape(run.table.key_columns), read_of(changes))
             case Changes() | Snapshot():
                 return None
             case _:
                 assert_never(self.changes)
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        run, shape = pinned.run, self._shape(pinned.run.table.key_columns)
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
+        shape = self._shape(run.table.key_columns)
         match self.changes:
             case Changes() as changes:
-                if changes.name in pinned.partial:
+                if run.leaves_out(changes.name):
                     raise WriteError(_why_incomplete(run.name, changes.name), "Nothing was written.")
-                run, timed = open_run(pinned.spark(), run, shape, read_of(changes))
+                run, timed = open_run(spark(), run, shape, read_of(changes))
                 return run, replace(self, changes=Changes(timed))
             case Snapshot() as extract:
-                extract = extract.restrict(pinned)
-                opened_run = open_extracted(pinned.spark(), run, shape, extract)
+                extract = extract.restrict(spark, run)
+                opened_run = open_extracted(spark(), run, shape, extract)
                 rows = refuse_null_keys(extract.rows, shape.entity)
                 return opened_run, replace(self, changes=replace(extract, rows=rows))
             case _:

@@ -10,12 +10,14 @@ from pyspark.sql.types import StructType
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
 from lakehouse.delta.commit_info import Commit
-from lakehouse.delta.text import fold, quote, same
+from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import breach_sql
 from lakehouse.errors import GO_ON_FROM, DefinitionError, HistoryError, WriteError
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
+from lakehouse.scd.dimensions import BEGIN, END, runs_of_upserts
+from lakehouse.scd.events import over_keys
 from lakehouse.spark.fitting import Breach
 from lakehouse.spark.types import comparable
 
@@ -25,7 +27,6 @@ once a history was compared with its source, because the source's changes could 
 NEVER = "CAST(NULL AS TIMESTAMP)"
 BEFORE_ALL = -1
 """In place of a version: the state in which the changes found the entity."""
-_STATE = ("__version", "__at", "__earliest", "__row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +131,15 @@ class Shape:
         """The rows of the history that the states make up."""
         schema = next(f.dataType for f in states.schema.fields if f.name == "__row")
         assert isinstance(schema, StructType)
-        now, was = (comparable(schema, f"{side}.") for side in ("__row", "__was"))
-        tracked = [column for column in self.tracked_columns(schema.names) if column not in dropped]
-        differs = " OR ".join(f"NOT ({same(now[c], was[c])})" for c in tracked) or "FALSE"
-        entity = ", ".join(self._names)
-        begins = f"CASE WHEN __row IS NULL THEN __was IS NOT NULL WHEN __was IS NULL THEN TRUE ELSE {differs} END"
-        over = f"OVER (PARTITION BY {entity} ORDER BY __version)"
+        values = comparable(schema, "__row.")
+        tracked = [values[column] for column in self.tracked_columns(schema.names) if column not in dropped]
+        at_first = ", ".join(f"__row.{quote(name)} AS {quote(name)}" for name in schema.names if name in dropped)
+        bounds = ["__at", "__earliest", *([f"struct({at_first}) AS __row"] if at_first else [])]
         together = states.coalesce(1) if one_task else states.repartition(*self._names)
-        beside = together.selectExpr("*", f"lag(__row) {over} AS __was", f"lag(__held) {over} AS __had")
-        beside = beside.where(self._refused_where(f"__version > {BEFORE_ALL} AND __had - __gone + __held > 1"))
-        runs = beside.selectExpr(*self._names, *_STATE, f"sum(IF({begins}, 1, 0)) {over} AS __run")
-        ends = f"OVER (PARTITION BY {entity} ORDER BY __run)"
-        each = runs.groupBy(*self._names, "__run").agg(
-            F.min("__at").alias("__at"),
-            F.min_by("__earliest", "__version").alias("__earliest"),
-            F.max_by("__row", "__version").alias("__row"),
-            F.min_by("__row", "__version").alias("__first"),
-        )
-        bounded = each.selectExpr("*", f"lead(__at) {ends} AS __end", f"lead(__earliest) {ends} AS __end_earliest")
-        return bounded.where("__row IS NOT NULL").selectExpr(*self._columns(schema.names, dropped))
+        beside = together.selectExpr("*", f"lag(__held) {over_keys(self._names, '__version')} AS __had")
+        single = beside.where(self._refused_where(f"__version > {BEFORE_ALL} AND __had - __gone + __held > 1"))
+        runs = runs_of_upserts(single, self._names, "__version", "__row IS NULL", tracked, bounds)
+        return runs.selectExpr(*self._columns(schema.names, dropped))
 
     def _columns(self, names: list[str], dropped: Collection[str]) -> list[str]:
         """The history's columns: what finds its rows comes first, because Delta keeps statistics of the first ones."""
@@ -156,20 +147,20 @@ class Shape:
         start, end = self.earliest
         return [
             *(f"__row.{quote(name)} AS {quote(name)}" for name in names if name.lower() in entity),
-            f"__at AS {quote(self.start)}",
-            f"__end AS {quote(self.end)}",
-            f"__earliest AS {quote(start)}",
-            f"__end_earliest AS {quote(end)}",
+            f"{BEGIN}.__at AS {quote(self.start)}",
+            f"{END}.__at AS {quote(self.end)}",
+            f"{BEGIN}.__earliest AS {quote(start)}",
+            f"{END}.__earliest AS {quote(end)}",
             *(
-                f"{'__first' if name in dropped else '__row'}.{quote(name)} AS {quote(name)}"
+                f"{f'{BEGIN}.__row' if name in dropped else '__row'}.{quote(name)} AS {quote(name)}"
                 for name in names
                 if name.lower() not in entity
             ),
         ]
 
     @property
-    def _names(self) -> list[str]:
-        return [f"__key_{index}" for index, _ in enumerate(self.entity)]
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"__key_{index}" for index, _ in enumerate(self.entity))
 
     @property
     def _keys(self) -> list[str]:

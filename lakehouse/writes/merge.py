@@ -1,6 +1,6 @@
 """`Merge`: for every touched key the table holds exactly the rows; all other keys keep theirs."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -23,7 +23,7 @@ from lakehouse.scd.events import Events
 from lakehouse.spark.fitting import check_padding
 from lakehouse.spark.types import paths
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
-from lakehouse.writes.write import Declaration, Pinned, refuse_other
+from lakehouse.writes.write import Declaration, refuse_other, without_new_columns
 
 
 @final
@@ -76,14 +76,13 @@ class Merge(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name in self.touched.inputs
 
-    def describe(self, run: Run, partial: Collection[str]) -> None:
+    def describe(self, run: Run) -> None:
         """Nothing: only the rows say which of them differ."""
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        run = pinned.run
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         if self.truncates is not None and self.truncates not in self.touched.also:
             raise WriteError.truncates_missing(run.name, self.touched.columns, self.truncates)
-        rows = pinned.without_new_columns(self.rows, self.touched.columns)
+        rows = without_new_columns(spark, run, self.rows, self.touched.columns)
         # A column that is ignored counts as well, because other columns may be computed of whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
         return replace(run, columns=columns), replace(self, rows=rows)

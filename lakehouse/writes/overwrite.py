@@ -1,6 +1,6 @@
 """`Overwrite`: the table, or the run's partitions of it, holds exactly the rows."""
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -16,7 +16,7 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import bag_difference, is_empty
 from lakehouse.writes.stated import Stated, one_row_a_key
-from lakehouse.writes.write import Declaration, Pinned, refuse_other
+from lakehouse.writes.write import Declaration, refuse_other, without_new_columns
 
 
 @final
@@ -62,11 +62,10 @@ class Overwrite(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return True
 
-    def describe(self, run: Run, partial: Collection[str]) -> None:
+    def describe(self, run: Run) -> None:
         """Nothing: only the rows say whether the content is the same."""
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        run = pinned.run
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         for changes in run.changes:
             if changes.gave_a_part and run.name not in run.snapshots:
                 raise WriteError(
@@ -76,7 +75,7 @@ class Overwrite(Stated):
                     "the `keys` of touched(...). Or return a write about the changes: an Append of new rows, or a "
                     "Merge about touched keys.",
                 )
-        return run, replace(self, rows=pinned.without_new_columns(self.rows))
+        return run, replace(self, rows=without_new_columns(spark, run, self.rows))
 
     def with_rows(self, rows: DataFrame) -> Self:
         return replace(self, rows=rows)

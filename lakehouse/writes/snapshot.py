@@ -1,6 +1,6 @@
 """`Snapshot`: the table holds exactly a full extract of its source, within the scope of the extract."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, Self, final
@@ -37,7 +37,7 @@ from lakehouse.writes.extract import (
     version_after,
 )
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows
-from lakehouse.writes.write import Declaration, Pinned, refuse_other, rest_of
+from lakehouse.writes.write import Declaration, refuse_other, rest_of, without_new_columns
 
 
 @final
@@ -119,11 +119,11 @@ class Snapshot(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return False
 
-    def describe(self, run: Run, partial: Collection[str]) -> None:
+    def describe(self, run: Run) -> None:
         """Nothing: only the rows say which of them differ."""
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Self]:
-        write, run = self.restrict(pinned), pinned.run
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
+        write = self.restrict(spark, run)
         mark = run.cursor.mark if isinstance(run.cursor, Known) else None
         if mark is not None and TRACK in (mark.definition or {}):
             raise WriteError(
@@ -132,9 +132,9 @@ class Snapshot(Stated):
             )
         return take_extract(run, write), replace(write, rows=refuse_null_keys(write.rows, run.table.key_columns))
 
-    def restrict(self, pinned: Pinned) -> Self:
+    def restrict(self, spark: Callable[[], SparkSession], run: Run) -> Self:
         """The extract without columns that the table lacks, if the policy ignores them."""
-        return replace(self, rows=pinned.without_new_columns(self.rows, self.scope_columns))
+        return replace(self, rows=without_new_columns(spark, run, self.rows, self.scope_columns))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         if is_ignored(run, self):

@@ -1,6 +1,6 @@
 """`View`: the table is the result of a query over the inputs, of which a run computes the keys that may differ."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import currentframe
@@ -17,6 +17,7 @@ from lakehouse.delta.log import Head
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
+from lakehouse.read.decide import Reconcile
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
@@ -26,7 +27,7 @@ from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.view_text import ViewText
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.write import Declaration, Pinned, Write, rest_of
+from lakehouse.writes.write import Declaration, Write, rest_of
 
 if TYPE_CHECKING:
     from lakehouse.views.on_spark.computing import BoundText
@@ -126,18 +127,17 @@ class View(Write):
         """Always: `complete` refuses an input that the text does not name."""
         return True
 
-    def describe(self, run: Run, partial: Collection[str]) -> Run | None:
+    def describe(self, run: Run) -> Run | None:
         return _with_former_columns(run) if _has_no_changes(run) else None
 
-    def complete(self, pinned: Pinned) -> tuple[Run, Write]:
-        run = pinned.run
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
         if _has_no_changes(run):
             return _with_former_columns(run), self
-        with interpreting(pinned.spark(), run.inputs):
-            bound = self._bound(pinned)
-            return self._write(replace(pinned, run=_with_key(run, bound, self.text)), bound)
+        with interpreting(spark(), run.inputs):
+            bound = self._bound(spark, run)
+            return self._write(spark, _with_key(run, bound, self.text), bound)
 
-    def explain(self, pinned: Pinned) -> tuple[str, ...]:
+    def explain(self, spark: Callable[[], SparkSession], run: Run) -> tuple[str, ...]:
         """What a run does with changes of each table, as sentences.
 
         Raises:
@@ -145,31 +145,31 @@ class View(Write):
         """
         from lakehouse.views.explained import explain_query
 
-        bound = self._bound(pinned)
-        touch = bound.touch(_with_key(pinned.run, bound, self.text).table.key_columns)
+        bound = self._bound(spark, run)
+        touch = bound.touch(_with_key(run, bound, self.text).table.key_columns)
         return explain_query(bound.query, touch, tuple(bound.followed), bound.small)
 
-    def _bound(self, pinned: Pinned) -> "BoundText":
+    def _bound(self, spark: Callable[[], SparkSession], run: Run) -> "BoundText":
         """The text over the tables that the run has pinned."""
         from lakehouse.views.input_refusals import refuse_other_inputs
         from lakehouse.views.on_spark.computing import BoundText
         from lakehouse.views.reading import names_in
 
-        run, text = pinned.run, self.text
+        text = self.text
         inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
         refuse_other_inputs(text, inputs, run.name)
         read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
         tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
         small = [table for table in tables if _is_small(run, run.asset.inputs[text.input_of(table)])]
-        return BoundText.of(pinned.spark(), text, tables, run.name, small)
+        return BoundText.of(spark(), text, tables, run.name, small)
 
-    def _write(self, pinned: Pinned, bound: "BoundText") -> tuple[Run, Write]:
+    def _write(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> tuple[Run, Write]:
         """The write of what is computed, completed."""
         from lakehouse.views.on_spark.computing import OfKeys, Unmoved, Whole, compute
 
-        run, key = pinned.run, pinned.run.table.key_columns
+        key = run.table.key_columns
         why = _why_whole(run)
-        match Whole(bound.rows, why) if why is not None else compute(bound, key, lambda: _rows_of_table(pinned)):
+        match Whole(bound.rows, why) if why is not None else compute(bound, key, lambda: _rows_of_table(spark, run)):
             case Unmoved():
                 return replace(_with_former_columns(run), view="nothing, because no change reaches a row of it"), self
             case OfKeys(rows=rows, touched=touched):
@@ -179,7 +179,7 @@ class View(Write):
                 write = Merge(rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(rows)
                 how = f"all rows, because {why}"
         tell(Message(f"{run.name} computes {how}.", INFO))
-        return write.complete(replace(pinned, run=replace(run, view=how)))
+        return write.complete(spark, replace(run, view=how))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """Nothing but a mark: a view that has rows to write has completed into another write."""
@@ -224,19 +224,18 @@ def _with_key(run: Run, bound: "BoundText", text: ViewText) -> Run:
 
 def _why_whole(run: Run) -> str | None:
     """Why the run computes all rows, as a clause, if that is known before a key is sought; else None."""
-    if run.reconcile is not None:
-        return run.reconcile.reason
+    if isinstance(run.together, Reconcile):
+        return run.together.reason
     if run.head is None:
         return "there is no table yet"
     return None if isinstance(run.cursor, Known) else "the table has no position"
 
 
-def _rows_of_table(pinned: Pinned) -> int | None:
+def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
     """How many rows the table holds, by its log; None if nobody knows without Spark."""
-    run = pinned.run
     if run.head is None:
         return None
-    return run.ref.log(pinned.spark).live_rows(run.head.version)
+    return run.ref.log(spark).live_rows(run.head.version)
 
 
 def _is_small(run: Run, source: str) -> bool:

@@ -40,38 +40,6 @@ class Declaration:
     changes: Mapping[str, Read]
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """The run and the table for which a write is completed.
-
-    Args:
-        spark: Returns the session; called only if rows or columns are needed.
-        run: What has been pinned.
-        partial: The sources of which the run does not read every change.
-    """
-
-    spark: Callable[[], SparkSession]
-    run: Run
-    partial: Collection[str]
-
-    def without_new_columns(self, rows: DataFrame, more: Collection[str] = ()) -> DataFrame:
-        """The rows without columns that the table lacks, if the policy ignores such columns."""
-        stored = self.stored_columns()
-        if stored is None:
-            return rows
-        columns = stored | fold(more)
-        new = [column for column in rows.columns if column.lower() not in columns]
-        return rows.drop(*new) if new else rows
-
-    def stored_columns(self) -> frozenset[str] | None:
-        """The columns that a result may have if the policy ignores new ones, in lower case; None if it does not."""
-        run = self.run
-        if run.asset.policy.new_columns != "ignore" or run.head is None:
-            return None
-        stored = TableVersion.of(self.spark(), run.ref, run.head).rows().columns
-        return frozenset(fold((*stored, *run.table.key_columns, *run.table.partition_columns)))
-
-
 class Write(Protocol):
     """What an asset returns: of which rows of the table it speaks, and what it says of them.
 
@@ -111,12 +79,16 @@ class Write(Protocol):
         """Whether the result holds what the changes of an input touched."""
         ...
 
-    def describe(self, run: Run, partial: Collection[str]) -> Run | None:
+    def describe(self, run: Run) -> Run | None:
         """The run as its mark would describe it, if no row is needed to know that the write changes nothing."""
         ...
 
-    def complete(self, pinned: Pinned) -> "tuple[Run, Write]":
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> "tuple[Run, Write]":
         """The run with what the write adds to its mark, and the write that is planned, with what its plan needs.
+
+        Args:
+            spark: Returns the session; called only if rows or columns are needed.
+            run: What has been pinned.
 
         Raises:
             LakehouseError: The write cannot be made of what was read.
@@ -162,21 +134,40 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
     return write.plan(spark, run, head)
 
 
-def complete(spark: Callable[[], SparkSession], run: Run, write: Write, partial: Collection[str]) -> tuple[Run, Write]:
+def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple[Run, Write]:
     """The run and the write with all that both need before they are planned.
 
     Args:
         spark: Returns the session; called only if the write needs rows or columns.
         run: What has been pinned.
         write: What the asset returned.
-        partial: The sources of which the run does not read every change.
 
     Raises:
         WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
         LakehouseError: The write cannot be made of what was read.
     """
     refuse_lost_changes(run, write)
-    return write.complete(Pinned(spark, run, partial))
+    return write.complete(spark, run)
+
+
+def without_new_columns(
+    spark: Callable[[], SparkSession], run: Run, rows: DataFrame, more: Collection[str] = ()
+) -> DataFrame:
+    """The rows without columns that the table lacks, if the policy ignores such columns."""
+    stored = stored_columns(spark, run)
+    if stored is None:
+        return rows
+    columns = stored | fold(more)
+    new = [column for column in rows.columns if column.lower() not in columns]
+    return rows.drop(*new) if new else rows
+
+
+def stored_columns(spark: Callable[[], SparkSession], run: Run) -> frozenset[str] | None:
+    """The columns that a result may have if the policy ignores new ones, in lower case; None if it does not."""
+    if run.asset.policy.new_columns != "ignore" or run.head is None:
+        return None
+    stored = TableVersion.of(spark(), run.ref, run.head).rows().columns
+    return frozenset(fold((*stored, *run.table.key_columns, *run.table.partition_columns)))
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:

@@ -214,7 +214,7 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     zombie = lake.begin(copy, Table(key="id"))
     write = copy(**lake.read(zombie, copy))
     lake.sql("RESTORE TABLE {copy} TO VERSION AS OF 0")
-    run, write = complete(lambda: lake.spark, zombie.pinned_run(), write, ())
+    run, write = complete(lambda: lake.spark, zombie.run, write)
     head = lake.ref("copy").log(lambda: lake.spark).head()
     assert head is not None
     statement = plan(lake.spark, run, write, head)

@@ -20,7 +20,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
@@ -47,7 +47,11 @@ def coded(code: Code) -> Known:
 BEGAN = cursor(1, 5)
 READING = Run(
     asset=Asset(
-        "copies", Table(key="id"), TableRef.at_path("copies", "/copies"), past=PastRows.COMPUTED, incremental=True
+        "copies",
+        Table(key="id"),
+        TableRef.at_path("copies", "/copies"),
+        past=PastRows.COMPUTED,
+        read_options={"src": Read()},
     ),
     run_id="own",
     cursor=BEGAN,
@@ -55,7 +59,7 @@ READING = Run(
 )
 OLD, NEW = (Code("1/3.11", digest, {}) for digest in ("aa", "bb"))
 CODED = replace(READING, asset=replace(READING.asset, code=NEW))
-COMPARING = replace(READING, reconcile=Reconcile("asked for"))
+COMPARING = replace(READING, together=Reconcile("asked for"))
 PLAIN = replace(READING, changes=())
 GONE, RESTORED = Fresh(), Lost("no mark is left", Generation.after(1), epoch=1)
 AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(2, 5, stale_base=True)

@@ -167,7 +167,7 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
         late, its = ready(rows, landed, Table())
         if key == 3:
             committed(late.commit(its, rows.retry, NO_WAIT))
-    run, head = late.pinned_run(), rows.ref("landed").log(lambda: rows.spark).head()
+    run, head = late.run, rows.ref("landed").log(lambda: rows.spark).head()
     assert head is not None
     statement = plan(rows.spark, run, its, head)
     assert not isinstance(statement, Skip)

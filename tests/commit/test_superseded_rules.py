@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_concurrent, superseded_by
+from lakehouse.commit.superseded import rivals_before, superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile
@@ -40,7 +40,7 @@ def history() -> History:
 
 def asset_of(history: History) -> Asset:
     table, ref = Table(key="id", partition_by="g"), TableRef.at_path(history.asset, "/table")
-    return Asset(history.asset, table, ref, past=PastRows.COMPUTED, incremental=True)
+    return Asset(history.asset, table, ref, past=PastRows.COMPUTED, read_options={"src": Read()})
 
 
 def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:
@@ -79,7 +79,7 @@ def refuse(history: History, ours: Run, own: int) -> None:
     commit = history.entries[own]
     mark = Mark.from_json(commit.user_metadata)
     assert mark is not None
-    refuse_concurrent(history, ours, mark, commit)
+    rivals_before(history, ours, mark, commit)
 
 
 def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
@@ -91,7 +91,7 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
 
 def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
     """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
-    ours = replace(ours, reconcile=Reconcile("asked for") if everything else None)
+    ours = replace(ours, together=Reconcile("asked for") if everything else None)
     base = history.entries[-1].version
     history.append()
     done = landed(history, ours, base)
@@ -137,7 +137,7 @@ def test_a_full_refresh_goes_on_where_a_position_was_taken_back():
     history = History()
     history.own(5, ("p", "q"))
     history.own(7, ("p",))
-    ours = replace(run(history, 7), reconcile=Reconcile("asked for"))
+    ours = replace(run(history, 7), together=Reconcile("asked for"))
     history.append()
     history.own(6, ("p", "q"), epoch=2, base=1, compared=True)
     assert superseded_by(history, history.head(), ours, None) is None
@@ -171,7 +171,7 @@ def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), overrides_mark=asked)
     request = UserRequest(compare="asked for" if asked else None)
-    ours = replace(ours, cursor=cursor, reconcile=Reconcile("asked for", on_request=asked), request=request)
+    ours = replace(ours, cursor=cursor, together=Reconcile("asked for", on_request=asked), request=request)
     assert superseded_by(history, history.head(), ours, None) is None
 
 

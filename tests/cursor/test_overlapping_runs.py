@@ -10,13 +10,12 @@ from random import Random
 
 import pytest
 
-from lakehouse.commit.superseded import refuse_concurrent, superseded_by
+from lakehouse.commit.superseded import rivals_before, superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.walk import may_concern
 from lakehouse.delta.log import NOTHING_READ, VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.errors import StaleInputsError
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
@@ -35,7 +34,7 @@ ASSET = Asset(
     Table(key="id", partition_by="g"),
     TableRef.at_path(History().asset, "/table"),
     past=PastRows.COMPUTED,
-    incremental=True,
+    read_options={"src": Read()},
 )
 Rows = Counter[tuple[str, int]]
 
@@ -110,7 +109,7 @@ class World:
                 ),
             ),
             slice=Slice(tuple(PartitionKey(name, {"g": name}, {}) for name in partitions)),
-            reconcile=None if compare is None else Reconcile(compare),
+            together=None if compare is None else Reconcile(compare),
             head=head,
         )
         self.steps.append(Step(run, tuple(key for key in sorted(changed) if key[0] in partitions)))
@@ -165,9 +164,7 @@ class World:
             return self.says_done(step)
         if self.random.random() < 0.2:  # it is killed before it can look back
             return True
-        refuse_concurrent(self.history, run, mark, self.history.entries[version])
-        between = self.history.commits(version - 1, base + 1)
-        if not any(may_concern(commit, run.name, run.partitions) for commit in between):
+        if not rivals_before(self.history, run, mark, self.history.entries[version]):
             return self.says_done(step)
         step.done = version
         step.run = replace(run, cursor=replace(Known.of(mark, version), reads=run.cursor.reads))

@@ -23,12 +23,12 @@ from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_plan, start_version
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of
 from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
-MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
-APPENDS = Asset("asset", Table(), REF, past=PastRows.APPENDED, incremental=True)
+MERGES = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, read_options={"src": Read()})
+APPENDS = Asset("asset", Table(), REF, past=PastRows.APPENDED, read_options={"src": Read()})
 
 
 def write(version: int, size: int = 10) -> Commit:
@@ -130,7 +130,7 @@ def stale(read: int, furthest: int) -> Known:
 def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
     """It was put back from a backup: of what is gone no feed tells."""
     cursor = stale(2, 9)
-    plan = read_plan(InputFacts(MERGES, Read(), source, cursor, cursor.reads["src"]))
+    plan = read_plan(InputFacts(run_of(MERGES, cursor), Read(), source, cursor.reads["src"]))
     assert isinstance(plan, Reconcile) and "ends at version 5" in plan.reason
 
 
@@ -138,7 +138,9 @@ def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
 def test_an_archive_that_ends_before_the_furthest_row_does_not_answer(source: Source, end: int):
     archived = Archived(source.at, VersionRange(2, end))
     cursor = stale(2, 4)
-    facts = InputFacts(MERGES, Read(archive="kept"), source, cursor, cursor.reads["src"], archive=lambda _: archived)
+    facts = InputFacts(
+        run_of(MERGES, cursor), Read(archive="kept"), source, cursor.reads["src"], archive=lambda _: archived
+    )
     plan = read_plan(facts)
     assert isinstance(plan, ReadFeed)
     instead = plan.without_feed("a file of _change_data/ is gone")
@@ -155,7 +157,7 @@ def test_a_gap_that_the_run_has_found_before_is_told_once_and_asks_the_archive_o
 
     position = Position(TABLE_ID, 2)
     cursor = cursor_at(position)
-    facts = InputFacts(APPENDS, Read(archive="kept"), source, cursor, position, archive=archive)
+    facts = InputFacts(run_of(APPENDS, cursor), Read(archive="kept"), source, position, archive=archive)
     plan = read_plan(facts)
     assert isinstance(plan, ReadFeed) and asked == []
     with raises_code("GAP") as told:

@@ -4,6 +4,7 @@ import pytest
 
 from lakehouse import Table
 from lakehouse.dagster.run_tags import request_by
+from lakehouse.delta.table import Read
 from lakehouse.errors import FULL_REFRESH
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.spark.table_version import TableRef
@@ -13,7 +14,7 @@ FLIGHTS = Asset(
     Table(key="id"),
     TableRef.at_path("silver/flights", "/nowhere"),
     past=PastRows.COMPUTED,
-    incremental=True,
+    read_options={"src": Read()},
 )
 
 

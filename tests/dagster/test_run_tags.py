@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -19,14 +20,17 @@ from lakehouse.dagster.run_tags import (
     request_by,
     without_effect,
 )
+from lakehouse.delta.log import VersionRange
+from lakehouse.delta.table import Read
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
+from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.run import Run
-from lakehouse.spark.table_version import TableRef
+from lakehouse.spark.table_version import TableRef, TableVersion
 
 
-def asset(**kinds: bool) -> Asset:
-    described = {"past": PastRows.COMPUTED, "incremental": False} | kinds
+def asset(**kinds: Any) -> Asset:
+    described: dict[str, Any] = {"past": PastRows.COMPUTED} | kinds
     return Asset("silver/customers", Table(key="id"), TableRef.at_path("silver/customers", "/nowhere"), **described)
 
 
@@ -48,7 +52,7 @@ def test_a_history_is_restated_from_what_its_tag_names() -> None:
 
 
 def test_a_history_goes_on_from_now_only() -> None:
-    followed, tag = asset(past=PastRows.KEPT, incremental=True), GO_ON_FROM + "silver/customers"
+    followed, tag = asset(past=PastRows.KEPT, read_options={"src": Read()}), GO_ON_FROM + "silver/customers"
     assert request_by({tag: "now"}, followed).go_on_from == "now"
     with pytest.raises(ReadError, match="from now only") as refused:
         request_by({tag: "3"}, followed)
@@ -63,7 +67,11 @@ def test_a_history_goes_on_from_now_only() -> None:
         (f"{ALLOW}silver/customers=anything", KEPT, "one or several of: max_deleted, version"),
         (f"{ALLOW}silver/customers=", KEPT, "cannot be allowed"),
         (f"{ALLOW}silver/customers=version", asset(), "takes no extracts"),
-        (f"{ALLOW}silver/customers=version", asset(past=PastRows.KEPT, incremental=True), "takes no extracts"),
+        (
+            f"{ALLOW}silver/customers=version",
+            asset(past=PastRows.KEPT, read_options={"src": Read()}),
+            "takes no extracts",
+        ),
         (f"{RESTATE_FROM}silver/customers=2026-01-31", KEPT, "keeps no history"),
     ],
 )
@@ -132,10 +140,15 @@ def test_a_step_of_dagster_refuses_a_misspelt_tag_before_anything_is_read(tmp_pa
 
 
 def test_a_tag_that_was_not_needed_is_told() -> None:
-    run = Run(asset(past=PastRows.APPENDED, incremental=True), "r", Fresh(), request=UserRequest(go_on_from=3))
+    run = Run(
+        asset(past=PastRows.APPENDED, read_options={"src": Read()}), "r", Fresh(), request=UserRequest(go_on_from=3)
+    )
     assert without_effect(run) == (
         "The run tag lakehouse/go_on_from/silver/customers=3 had no effect: nothing kept 'silver/customers' from "
         "reading on."
     )
-    assert without_effect(replace(run, continued_from="went on from 3: a gap")) is None
+    source = TableVersion(None, TableRef.at_path("orders", "/orders"), "s", 5)  # type: ignore[arg-type]
+    changes = SourceRead(source, VersionRange(3, 5), Nothing(), refusal="a gap")
+    continued = replace(run, changes=(changes,))
+    assert continued.continued_from == "went on from 3: a gap" and without_effect(continued) is None
     assert without_effect(replace(run, request=UserRequest())) is None

@@ -19,14 +19,14 @@ from lakehouse.read.decide import Reconcile, Refuse, decision_for_all, warning_o
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import FirstRead, InputFacts, ReadFeed, read_plan
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, History, source_of
+from tests.support.commits import FEED, History, run_of, source_of
 
 MERGES = Asset(
     "totals",
     Table(key="id"),
     TableRef.at_path("totals", "/totals"),
     past=PastRows.COMPUTED,
-    incremental=True,
+    read_options={"src": Read()},
     code_version="2",
 )
 FAILS = replace(MERGES, table=Table(key="id", on_gap="fail"))
@@ -215,7 +215,7 @@ def test_an_input_has_one_plan(
 ) -> None:
     """A position stands for the feed after it."""
     together = decision_for_all(asset, cursor, parts(asset, read), asked)
-    plan = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), together))
+    plan = read_plan(InputFacts(run_of(asset, cursor, together), read, found, cursor.reads.get("src")))
     match expected:
         case Position():
             assert isinstance(plan, ReadFeed) and plan.batch.position == expected
@@ -253,7 +253,7 @@ def coded(code: Code | None, version: str | None = None, **mark: object) -> Know
         pytest.param(replace(CODED, code=None), coded(OLD), Read(), False, None, id="no source"),
         pytest.param(MERGES, coded(OLD, "2"), Read(), False, None, id="a code version decides alone"),
         pytest.param(CODED, Fresh(), Read(), False, None, id="no position"),
-        pytest.param(replace(CODED, incremental=False), coded(OLD), Read(), False, None, id="no changes"),
+        pytest.param(replace(CODED, read_options={}), coded(OLD), Read(), False, None, id="no changes"),
         pytest.param(
             replace(CODED, past=PastRows.APPENDED), coded(OLD), Read(), False, "an Append keeps", id="an append"
         ),
@@ -279,7 +279,7 @@ def test_new_code_compares_or_warns(
     warning = warning_of_new_code(asset, cursor, definition, together)
     assert (warning is None) is (warns is None) and (warns or "") in (warning or "")
     position = cursor.reads.get("src")
-    plan = read_plan(InputFacts(asset, read, HERE, cursor, position, together))
+    plan = read_plan(InputFacts(run_of(asset, cursor, together), read, HERE, position))
     if together is None and position is not None:
         assert isinstance(plan, ReadFeed) and plan.batch.position == position
     else:
@@ -289,7 +289,7 @@ def test_new_code_compares_or_warns(
 
 
 def test_an_asset_that_reads_no_changes_is_never_compared_for_its_definition() -> None:
-    extract = replace(MERGES, incremental=False)
+    extract = replace(MERGES, read_options={})
     assert decision_for_all(extract, known(was=OTHER_KEY, code="1"), WHOLE, None) is None
 
 
@@ -337,11 +337,11 @@ def test_a_policy_says_whether_everything_is_compared(
     asset: Asset, cursor: Cursor, read: Read, found: Source, expected: type
 ) -> None:
     together = decision_for_all(asset, cursor, parts(asset, read), None)
-    plan = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), together))
+    plan = read_plan(InputFacts(run_of(asset, cursor, together), read, found, cursor.reads.get("src")))
     assert type(plan) is expected
     if isinstance(plan, Refuse):
         assert "refresh='strict'" in plan.remedy and "lakehouse/full_refresh=true" in plan.remedy
-    asked = read_plan(InputFacts(asset, read, found, cursor, cursor.reads.get("src"), ASKED))
+    asked = read_plan(InputFacts(run_of(asset, cursor, ASKED), read, found, cursor.reads.get("src")))
     assert asked == ASKED or asset.past is PastRows.APPENDED
 
 
@@ -385,7 +385,7 @@ def test_many_changes_are_dearer_than_all_rows(inserted: int, asset: Asset, read
     position = replace(AT, version=7)
     with in_force(Limits(changes_to_count=400)):
         plan = read_plan(
-            InputFacts(asset, read, source_of(history, "s"), known(position, was=parts(asset, read)), position)
+            InputFacts(run_of(asset, known(position, was=parts(asset, read))), read, source_of(history, "s"), position)
         )
     assert isinstance(plan, Reconcile) is is_dear
     assert not is_dear or "500 images of changed rows, and it has 1,000 rows" in str(plan)

@@ -17,10 +17,12 @@ from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of
 from tests.support.raises import raises_code
 
-APPENDS = Asset("kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, incremental=True)
+APPENDS = Asset(
+    "kept", Table(), TableRef.at_path("kept", "/kept"), past=PastRows.APPENDED, read_options={"src": Read()}
+)
 GONE = Refuse("its position is gone", "Decide where it goes on.")
 AT = Position(TABLE_ID, 2)
 
@@ -40,7 +42,7 @@ def read(
     source: Source, together: Refuse | None, at: Position | None, go_on_from: int | Literal["now"] | None
 ) -> SourceRead:
     cursor = Fresh() if at is None else cursor_at(at)
-    facts = InputFacts(APPENDS, Read(), source, cursor, at, together, go_on_from=go_on_from)
+    facts = InputFacts(run_of(APPENDS, cursor, together, go_on_from=go_on_from), Read(), source, at)
     return read_changes(read_plan(facts), facts, Feeds())
 
 

@@ -21,7 +21,7 @@ from lakehouse.read.forecast import Reading, forecast_input
 from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, ReadNothing, ReadPlan, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
-from tests.support.commits import FEED, TABLE_ID, History, cursor_at, source_of
+from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of
 from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
@@ -72,7 +72,7 @@ def pasts(draw: st.DrawFn, acts: tuple[str, ...]) -> Past:
 
 
 assets = st.builds(
-    lambda past, on_gap: Asset("asset", Table(key="id", on_gap=on_gap), REF, past=past, incremental=True),
+    lambda past, on_gap: Asset("asset", Table(key="id", on_gap=on_gap), REF, past=past, read_options={"src": Read()}),
     st.sampled_from([PastRows.COMPUTED, PastRows.APPENDED, PastRows.KEPT]),
     st.sampled_from(["reconcile", "fail"]),
 )
@@ -113,7 +113,7 @@ def inputs(draw: st.DrawFn, acts: tuple[str, ...] = ACTS) -> tuple[Past, InputFa
     cursor = cursor_at(position)
     asked = Asked(source, draw(st.integers(0, 10)))
     archive = None if read.archive is None else asked
-    return past, InputFacts(draw(assets), read, source, cursor, position, archive=archive), asked
+    return past, InputFacts(run_of(draw(assets), cursor), read, source, position, archive=archive), asked
 
 
 def batch_of(commits: list[Commit], read: Read) -> list[Commit]:
@@ -269,8 +269,8 @@ def test_a_feed_is_off_where_the_log_says_so(acts: list[str], after: int, *, off
         past.act(act)
     position = Position(TABLE_ID, after)
     cursor = cursor_at(position)
-    asset = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, incremental=True)
-    plan = read_plan(InputFacts(asset, Read(), source_of(past.history), cursor, position))
+    asset = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, read_options={"src": Read()})
+    plan = read_plan(InputFacts(run_of(asset, cursor), Read(), source_of(past.history), position))
     if off is None:
         assert isinstance(plan, Reconcile) and "changed its partitioning" in plan.reason
     elif off:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -11,7 +12,10 @@ from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import FileSchema, Head, Size, newest_first
+from lakehouse.read.asset import Asset, UserRequest
+from lakehouse.read.decide import Reconcile, Refuse
 from lakehouse.read.feed_trust import Source
+from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 TABLE_ID = "6b1c"
@@ -130,6 +134,11 @@ def source_of(history: History, table_id: str = TABLE_ID, mapped: str | None = N
     assert head is not None
     at = TableVersion(_no_session, TableRef.at_path("src", "/src"), table_id, head.version, mapped=mapped)
     return Source(at, history, replace(head, table_id=table_id))
+
+
+def run_of(asset: Asset, cursor: Cursor, together: Reconcile | Refuse | None = None, **request: Any) -> Run:
+    """A run of an asset whose table has read as far as a cursor says."""
+    return Run(asset, "run", cursor, together=together, request=UserRequest(**request))
 
 
 def cursor_at(position: Position) -> Known:

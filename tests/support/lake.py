@@ -152,7 +152,7 @@ class Lake:
             table=table,
             ref=self.ref(name),
             past=write_kind(name, kinds["return"]).past,
-            incremental=Changes in kinds.values(),
+            read_options=self._changes_of(asset, options.pop("reads", None)),
             inputs={name: name for name in kinds if name != "return"},
             code_version=options.pop("code_version", None),
             policy=table.policy,
@@ -212,7 +212,7 @@ class Lake:
         retry: Retry | None,
         options: Mapping[str, Any],
     ) -> Outcome:
-        step = self.begin(asset, table, reads=self._changes_of(asset, reads), **options)
+        step = self.begin(asset, table, reads=reads, **options)
         inputs = self.read(step, asset, reads)
         kind = get_annotations(asset, eval_str=True)["return"]
         foreseen = step.nothing_to_do(overwrites=kind in (Overwrite, DataFrame))

@@ -94,7 +94,7 @@ def test_a_range_that_is_read_twice_changes_nothing(lake: Lake) -> None:
     lake.materialize(tracked, KEYED)
     before = held(lake, "tracked")
     inputs = lake.read(stale, tracked)
-    run, write = complete(lambda: lake.spark, stale.pinned_run(), tracked(**inputs), ())
+    run, write = complete(lambda: lake.spark, stale.run, tracked(**inputs))
     again = plan(lake.spark, run, write, lake.source("tracked").head)
     assert again == MarkOnly() and before == expected(lake, tracked)
 

@@ -114,10 +114,10 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     known, log = step.run.cursor, rows.ref("sums").log(lambda: rows.spark)
     head = log.head()
     assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
-    assert _why_recomputed(log, head, step.pinned_run(), write.computation) is None
+    assert _why_recomputed(log, head, step.run, write.computation) is None
     read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
     assert (
-        _why_recomputed(log, head, replace(step.pinned_run(), cursor=replace(known, mark=read_on)), write.computation)
+        _why_recomputed(log, head, replace(step.run, cursor=replace(known, mark=read_on)), write.computation)
         is not None
     )
 

@@ -36,7 +36,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.view import View
-from lakehouse.writes.write import Pinned, Write
+from lakehouse.writes.write import Write
 
 _WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
@@ -72,7 +72,7 @@ def explain(
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
         inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
-        run, kind = step.pinned_run(), subject.table.kind
+        run, kind = step.run, subject.table.kind
         outcome, why = _verdict(run, kind, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
@@ -189,7 +189,6 @@ class _Subject:
             self.manager.describe(self.asset, table.key),
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
-            reads={table.inputs[name].to_user_string(): read for name, read in table.changes.items()},
             config=config,
         )
 
@@ -243,7 +242,7 @@ def _plan_sentence(subject: _Subject, step: Materialization, refs: Mapping[str, 
     if not isinstance(write, View):
         return planned
     computed = "" if step.run.view is None else f"; it computes {step.run.view}"
-    followed = write.explain(Pinned(subject.manager.session, step.pinned_run(), ()))
+    followed = write.explain(subject.manager.session, step.run)
     return "\n    ".join((f"{planned}{computed}.", *followed)).removesuffix(".")
 
 

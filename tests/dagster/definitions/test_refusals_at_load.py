@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.delta.table import Table
+from lakehouse.delta.table import Read, Table
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.changes import Changes
@@ -49,7 +49,7 @@ def keys_of_two() -> object:
 
 
 def appended(slice_: Slice) -> Materialization:
-    asset = Asset("landed", Table(partition_by="day"), NOWHERE, past=PastRows.APPENDED, incremental=True)
+    asset = Asset("landed", Table(partition_by="day"), NOWHERE, past=PastRows.APPENDED, read_options={"src": Read()})
     return begin(lambda: NO_SPARK, asset, "run", slice=slice_)
 
 

@@ -31,7 +31,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.read.changes import Changes
     from lakehouse.read.touched import Touched
     from lakehouse.server.settings import spark_settings
-    from lakehouse.views.touched_by import touched_by
+    from lakehouse.views.on_spark.touched_by import touched_by
     from lakehouse.writes.aggregate import Aggregate
     from lakehouse.writes.append import Append
     from lakehouse.writes.history import History
@@ -93,7 +93,7 @@ _HOMES = {
     "read.changes": ("Changes",),
     "read.touched": ("Touched",),
     "server.settings": ("spark_settings",),
-    "views.touched_by": ("touched_by",),
+    "views.on_spark.touched_by": ("touched_by",),
     "writes.aggregate": ("Aggregate",),
     "writes.append": ("Append",),
     "writes.history": ("History",),

@@ -147,7 +147,7 @@ class View(Write):
 
         bound = self._bound(spark, run)
         touch = bound.touch(_with_key(run, bound, self.text).table.key_columns)
-        return explain_query(bound.query, touch, tuple(bound.followed), bound.small)
+        return explain_query(bound.query, touch, tuple(bound.reads), bound.small)
 
     def _bound(self, spark: Callable[[], SparkSession], run: Run) -> "BoundText":
         """The text over the tables that the run has pinned."""

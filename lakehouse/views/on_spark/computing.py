@@ -107,7 +107,7 @@ class BoundText:
         return declared or tuple(output.name for output in self.query.outputs)
 
     @property
-    def followed(self) -> dict[str, SourceRead]:
+    def reads(self) -> dict[str, SourceRead]:
         """The tables whose changes are followed."""
         tables = self.execution.tables.items()
         return {name: table for name, table in tables if isinstance(table, SourceRead)}
@@ -115,9 +115,9 @@ class BoundText:
     @property
     def why_whole(self) -> str | None:
         """Why all rows are computed, as a clause, if what was read says so; else None."""
-        if not self.followed:
+        if not self.reads:
             return "it follows no source"
-        for table in self.followed.values():
+        for table in self.reads.values():
             match table.content:
                 case Everything(reason=None):
                     return f"'{table.name}' is read for the first time"
@@ -140,7 +140,7 @@ class BoundText:
         Raises:
             ViewError: The result has no such column, or no step can compute it.
         """
-        changed = [name for name, table in self.followed.items() if not table.is_empty]
+        changed = [name for name, table in self.reads.items() if not table.is_empty]
         return touched_plan(self.query, touch, changed, self.small)
 
     def touch(self, key: tuple[str, ...]) -> tuple[str, ...]:
@@ -268,7 +268,7 @@ def touched_keys(bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Loc
     names = tuple(field.name for field in fields)
     most = keys.rows if isinstance(keys, Local) else None
     some = SomeKeys(names, convert_keys(keys, columns, fields), most)
-    return Touched(names, some, None, tuple(bound.followed.values()))
+    return Touched(names, some, None, tuple(bound.reads.values()))
 
 
 def _types(frame: DataFrame) -> dict[str, str]:

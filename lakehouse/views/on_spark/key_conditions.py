@@ -48,14 +48,14 @@ def restrict(
     """
     if not any_of:
         return frame
-    alternatives = [_joined((_condition(frame, one, keys[one.step]) for one in each), " AND ") for each in any_of]
-    where = _joined(alternatives, " OR ")
+    alternatives = [_join((_condition(frame, one, keys[one.step]) for one in each), " AND ") for each in any_of]
+    where = _join(alternatives, " OR ")
     if all(isinstance(part, str) for part in where):
         return frame.where("".join(map(str, where)))
     return query(frame.sparkSession, ("SELECT * FROM ", frame, " WHERE ", *where), {})
 
 
-def _joined(conditions: Iterable[BoundSql], word: str) -> list[str | DataFrame]:
+def _join(conditions: Iterable[BoundSql], word: str) -> list[str | DataFrame]:
     parts = [part for condition in conditions for part in (word, "(", *condition, ")")]
     return parts[1:]
 

@@ -63,7 +63,7 @@ def _touched(
             return Touched(columns, none, None, tuple(reads.values()))
         case str():
             return Touched(columns, EveryKey(), None, tuple(reads.values()))
-        case found:
-            touched = touched_keys(bound, plan, bound.rows, found)
+        case of_step:
+            touched = touched_keys(bound, plan, bound.rows, of_step)
             assert touched is not None, "the query's own columns have the types of its keys"
             return touched

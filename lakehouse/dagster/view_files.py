@@ -23,7 +23,7 @@ from lakehouse.views.files.query_file import calling_file, path_beside
 from lakehouse.views.files.statement import Statement, query_of, read_statement, refuse_expectations
 from lakehouse.views.files.tokens import digest_of
 from lakehouse.views.input_refusals import refuse_other_parameters
-from lakehouse.views.reading import names_in
+from lakehouse.views.query import names_in
 from lakehouse.views.view_text import Origin, ViewText, view_error, with_place
 from lakehouse.writes.view import View
 

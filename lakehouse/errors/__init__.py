@@ -4,6 +4,7 @@ For users: docs/reference/errors.md.
 
 * LakehouseError
   x DefinitionError             the code location does not load
+    - ViewError
   x SetupError                  Spark cannot be started or used here as requested
   x SessionError                the session of a run has ended; the next try has a new session
   x ReadError                   a source cannot be read; nothing was written

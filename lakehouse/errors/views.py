@@ -44,8 +44,6 @@ class ViewError(DefinitionError):
         remedy: What to write instead, as sentences.
     """
 
-    code = "VIEW"
-
     def __init__(self, code: str, what: str, place: TextPlace | None, remedy: str) -> None:
         self.what, self.place, self.remedy = what, place, remedy
         vars(self)["code"] = code

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, substituted
+from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, substitute
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.relations import print_sql
 
@@ -52,7 +52,7 @@ def as_sums(query: Query) -> Added:
         raise _NotAddedError("The outermost part is no GROUP BY: HAVING, a window or another operation stands above.")
     source, computed, where = _rows_of(node.node)
     own: dict[str, Expression] = {name: exp.column(column, quoted=True) for name, column in source.names.items()}
-    rows = {name: substituted(e, own) for name, e in computed.items()} | own
+    rows = {name: substitute(e, own) for name, e in computed.items()} | own
     names = {output.column: output.name for output in query.outputs}
     if missing := [name for name in node.groups if name not in names]:
         raise _NotAddedError(f"The result lacks the group {missing[0]}.")
@@ -69,7 +69,7 @@ def as_sums(query: Query) -> Added:
             sums[output.name] = "1" if value is None else _sql(value)
     if count is None:
         raise _NotAddedError("No count(*) is in the result, which would tell when a group is empty.")
-    conditions = [_sql(substituted(each, rows)) for each in where]
+    conditions = [_sql(substitute(each, rows)) for each in where]
     return Added(source.table, by, count, sums, " AND ".join(conditions) or None)
 
 
@@ -80,13 +80,13 @@ def _rows_of(node: Node) -> tuple[Scan, dict[str, Expression], tuple[Expression,
             return node, {}, ()
         case Extend(node=below, new=new):
             source, computed, where = _rows_of(below)
-            return source, computed | {name: substituted(e, computed) for name, e in new.items()}, where
+            return source, computed | {name: substitute(e, computed) for name, e in new.items()}, where
         case Filter(node=below, where=more):
             source, computed, where = _rows_of(below)
-            return source, computed, (*where, *(substituted(each, computed) for each in more))
+            return source, computed, (*where, *(substitute(each, computed) for each in more))
         case Join(items=(item,), where=more):
             source, computed, where = _rows_of(item.node)
-            return source, computed, (*where, *(substituted(each, computed) for each in more))
+            return source, computed, (*where, *(substitute(each, computed) for each in more))
         case _:
             raise _NotAddedError("The rows that are grouped are not those of one table.")
 
@@ -115,7 +115,7 @@ def _value(
             raise _NotAddedError(f"{aggregate.sql('spark')} counts several expressions.")
         if isinstance(argument, exp.Star | exp.Literal):
             return None
-        is_null = exp.Is(this=substituted(argument, rows), expression=exp.null())
+        is_null = exp.Is(this=substitute(argument, rows), expression=exp.null())
         return exp.Case().when(is_null, exp.Literal.number(0)).else_(exp.Literal.number(1))
     if not _is_exact(query, argument):
         raise _NotAddedError(f"{aggregate.sql('spark')} may be a sum of something else than whole numbers or decimals.")
@@ -123,7 +123,7 @@ def _value(
         raise _NotAddedError(
             f"{aggregate.sql('spark')} is NULL if all values are; coalesce({aggregate.sql('spark')}, 0) is not."
         )
-    return substituted(argument, rows)
+    return substitute(argument, rows)
 
 
 def _is_exact(query: Query, expression: Expression) -> bool:

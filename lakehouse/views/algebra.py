@@ -88,7 +88,7 @@ class MarkUse(Enum):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Mark:
+class MarkJoin:
     """The rows of a node with one more column: whether a subquery has a matching row (EXISTS, IN, SEMI, ANTI).
 
     Args:
@@ -186,7 +186,7 @@ class SetOperation:
     names: tuple[Mapping[str, str], ...]
 
 
-Node: TypeAlias = Scan | Join | FullJoin | Mark | Filter | Extend | Generate | Aggregation | Windows | SetOperation
+Node: TypeAlias = Scan | Join | FullJoin | MarkJoin | Filter | Extend | Generate | Aggregation | Windows | SetOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return tuple(item.node for item in items)
         case FullJoin(left=left, right=right):
             return left, right
-        case Mark(node=below, sub=sub):
+        case MarkJoin(node=below, sub=sub):
             return below, sub
         case Filter(node=below) | Extend(node=below) | Generate(node=below):
             return (below,)
@@ -249,7 +249,7 @@ def columns(node: Node) -> frozenset[str]:
             return frozenset(names)
         case Join() | FullJoin():
             return frozenset[str]().union(*map(columns, children(node)))
-        case Mark(node=below, value=value):
+        case MarkJoin(node=below, value=value):
             return columns(below) | {value}
         case Filter(node=below):
             return columns(below)
@@ -274,7 +274,7 @@ def expressions(node: Node) -> tuple[Expression, ...]:
             return (*where, *(condition for item in items for condition in item.on))
         case FullJoin(on=on):
             return on
-        case Mark(on=on, sought=sought, among=among):
+        case MarkJoin(on=on, sought=sought, among=among):
             return (*on, *sought, *map(column, among))
         case Filter(where=where):
             return where
@@ -300,7 +300,7 @@ def columns_in(*of: Expression | None) -> frozenset[str]:
     return frozenset(each.name for one in of if one is not None for each in one.find_all(exp.Column))
 
 
-def substituted(expression: Expression, by: Mapping[str, Expression]) -> Expression:
+def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expression:
     """An expression in which expressions stand for some of its columns, in parentheses where they need some."""
 
     def replace(node: Expression) -> Expression:

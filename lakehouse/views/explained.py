@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from lakehouse.views.algebra import Query
-from lakehouse.views.plan import KeyFacts, Rows, RowsPlan, TouchedPlan
+from lakehouse.views.plan import KeyFacts, RowsPlan, SourceRows, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touched_plan import touched_plan
 
@@ -45,7 +45,7 @@ def _reach(table: str, plan: TouchedPlan) -> str:
 
 def _read_by(sql: tuple[object, ...]) -> str:
     """Which tables a step reads by which columns, in parentheses; nothing if it reads changes and keys alone."""
-    places = [place for place in sql if isinstance(place, Rows) and place.any_of]
+    places = [place for place in sql if isinstance(place, SourceRows) and place.any_of]
     read = dict.fromkeys(f"{place.table} by {_columns(place)}" for place in places)
     return f" ({', '.join(read)})" if read else ""
 
@@ -53,7 +53,7 @@ def _read_by(sql: tuple[object, ...]) -> str:
 def _reads(plan: RowsPlan, small: Collection[str]) -> list[str]:
     """What is read for the rows of touched keys."""
     steps = [f"For that, {step.why}{_read_by(step.sql)}." for step in plan.steps]
-    places = [place for place in plan.text if isinstance(place, Rows)]
+    places = [place for place in plan.text if isinstance(place, SourceRows)]
     by_keys = dict.fromkeys(f"{place.table} by {_columns(place)}" for place in places if place.any_of)
     whole = dict.fromkeys(
         f"{place.table} whole{', because it is small' if place.table in small else ''}"
@@ -63,7 +63,7 @@ def _reads(plan: RowsPlan, small: Collection[str]) -> list[str]:
     return [f"Rows of touched keys read {', '.join([*by_keys, *whole])}.", *steps]
 
 
-def _columns(place: Rows) -> str:
+def _columns(place: SourceRows) -> str:
     """The expressions by which rows are restricted; alternatives are parted by "or"."""
     alternatives = dict.fromkeys(
         " and ".join(dict.fromkeys(_plain(text) for each in alternative for text, _ in each.pairs))

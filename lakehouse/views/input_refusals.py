@@ -6,7 +6,7 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from lakehouse.errors.views import TextPlace, ViewError
-from lakehouse.views.reading import names_in
+from lakehouse.views.query import names_in
 from lakehouse.views.sql.parsing import Parsed, parse
 from lakehouse.views.view_text import ViewText, with_place
 

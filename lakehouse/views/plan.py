@@ -36,7 +36,7 @@ class Restriction:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SourceRows:
     """Rows of a source, under the source's own column names: a place in SQL.
 
     Args:
@@ -60,7 +60,7 @@ class Found:
     step: str
 
 
-Sql: TypeAlias = tuple[str | Rows | Found, ...]
+Sql: TypeAlias = tuple[str | SourceRows | Found, ...]
 """SQL text with places for relations."""
 
 

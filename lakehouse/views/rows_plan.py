@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Place, Query, Scan, column
-from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, Sql, TouchedPlan
+from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Sql, TouchedPlan
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.planning import QueryFacts, scans_of
 from lakehouse.views.steps.relations import text
@@ -35,7 +35,7 @@ def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:
     places: dict[Place, list[Scan]] = {}
     for scan in scans_of(query.root):
         places.setdefault(scan.place, []).append(scan)
-    parts: list[str | Rows] = []
+    parts: list[str | SourceRows] = []
     end = 0
     for place, scans in sorted(places.items(), key=lambda each: each[0].start):
         parts += [query.text[end : place.start], _rows_of_place(scans, restrictions)]
@@ -44,9 +44,9 @@ def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:
     return text(*(part if isinstance(part, str) else (part,) for part in (*parts, query.text[end:])))
 
 
-def _rows_of_place(scans: list[Scan], restrictions: Restrictions) -> Rows:
+def _rows_of_place(scans: list[Scan], restrictions: Restrictions) -> SourceRows:
     """The rows that any occurrence needs; all rows if one needs all."""
     of_scans = [rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans]
     any_of = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
     is_whole = any(not rows.any_of for rows in of_scans)
-    return Rows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else any_of)
+    return SourceRows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else any_of)

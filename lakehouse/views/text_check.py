@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
-from lakehouse.views.reading import read
+from lakehouse.views.query import read
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place

@@ -16,7 +16,7 @@ from lakehouse.views.algebra import (
     FullJoin,
     Generate,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Query,
     Scan,
@@ -28,7 +28,7 @@ from lakehouse.views.algebra import (
     nodes_of,
 )
 from lakehouse.views.equalities import Classes, equal_columns
-from lakehouse.views.plan import Image, KeyFacts, Rows, RowsPlan, TouchedPlan
+from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touched_plan
@@ -96,7 +96,7 @@ def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> in
     tables = {node.table for node in nodes_of(query.root) if isinstance(node, Scan)}
     plan = touched_plan(query, touch, tables, small)
     rows = rows_plan(query, plan, KeyFacts(plan.touched or "", frozenset(touch), lambda _, __: False), small)
-    places = [part for part in _parts(plan, rows) if isinstance(part, Rows) and part.image is Image.NOW]
+    places = [part for part in _parts(plan, rows) if isinstance(part, SourceRows) and part.image is Image.NOW]
     whole = sum(not part.any_of and part.table not in small for part in places)
     by_expression = sum(any(map(_is_no_column, part.any_of)) for part in places)
     cost = READ_WHOLE * whole + VALUES_BEFORE * len(plan.values_before) + BY_EXPRESSION * by_expression
@@ -131,7 +131,7 @@ def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | N
     match node:
         case Scan(names=names):
             yield from ((name,) for name in outputs if name in names)
-        case Extend(node=below) | Filter(node=below) | Mark(node=below) | Generate(node=below):
+        case Extend(node=below) | Filter(node=below) | MarkJoin(node=below) | Generate(node=below):
             yield from _lines(below, outputs)
         case Aggregation(groups=groups):
             yield groups or None
@@ -173,7 +173,7 @@ def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, .
 def _rows_of(node: Node) -> Iterator[Node]:
     """A node and those whose rows and columns it keeps."""
     yield node
-    if isinstance(node, Extend | Filter | Mark | Windows):
+    if isinstance(node, Extend | Filter | MarkJoin | Windows):
         yield from _rows_of(node.node)
 
 
@@ -188,7 +188,7 @@ def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str,
             return groups
         case Filter(node=Windows() as windows, where=where) if (first := _first_of(windows, where)) is not None:
             return first
-        case Filter(node=below) | Extend(node=below) | Mark(node=below) | Windows(node=below):
+        case Filter(node=below) | Extend(node=below) | MarkJoin(node=below) | Windows(node=below):
             return _key_of(below, keys, types)
         case Join():
             return _key_of_join(node, keys, types)

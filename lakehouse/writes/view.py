@@ -153,7 +153,7 @@ class View(Write):
         """The text over the tables that the run has pinned."""
         from lakehouse.views.input_refusals import refuse_other_inputs
         from lakehouse.views.on_spark.computing import BoundText
-        from lakehouse.views.reading import names_in
+        from lakehouse.views.query import names_in
 
         text = self.text
         inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
@@ -195,7 +195,7 @@ class View(Write):
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The result of the query over all rows of its tables."""
         from lakehouse.views.on_spark.computing import BoundText
-        from lakehouse.views.reading import names_in
+        from lakehouse.views.query import names_in
 
         tables = {name: inputs[self.text.input_of(name)] for name in names_in(self.text.text)}
         return BoundText.of(table.sparkSession, self.text, tables).rows, table

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from lakehouse import Changes, Table, View
-from lakehouse.views.reading import names_in
+from lakehouse.views.query import names_in
 from tests.support.lake import Lake
 
 TABLES = {

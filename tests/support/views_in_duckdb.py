@@ -15,7 +15,7 @@ import sqlglot
 from lakehouse.delta.text import quote
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Query
-from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, Rows, RowsPlan, Sql, Step, TouchedPlan
+from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, RowsPlan, SourceRows, Sql, Step, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch
 from lakehouse.views.touched_plan import touch_columns, touched_plan
@@ -232,13 +232,13 @@ class ViewTable:
     def text_of(self, sql: Sql) -> str:
         return "".join(self.place(part) for part in sql)
 
-    def place(self, part: str | Rows | Found) -> str:
+    def place(self, part: str | SourceRows | Found) -> str:
         match part:
             case str():
                 return part
             case Found(step=step):
                 return step
-            case Rows(image=Image.MOVED):
+            case SourceRows(image=Image.MOVED):
                 columns = ", ".join(map(quote, part.columns))
                 listed = f"{columns}, " if columns else ""
                 group = f" GROUP BY {columns}" if columns else ""
@@ -250,7 +250,7 @@ class ViewTable:
                     f"(SELECT {columns or '1 AS one_'} FROM ({' UNION ALL '.join(images)}){group}"
                     " HAVING SUM(sign__) <> 0)"
                 )
-            case Rows():
+            case SourceRows():
                 where = " OR ".join(
                     f"({' AND '.join(self.condition(one) for one in together)})" for together in part.any_of
                 )

@@ -15,7 +15,7 @@ from lakehouse.views.algebra import (
     Generate,
     Item,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Query,
     Scan,
@@ -74,7 +74,7 @@ class _Writer:
             case FullJoin(left=left, right=right, on=on):
                 names = ", ".join(sorted(columns(node)))
                 return f"SELECT {names} FROM {self.below(left)} FULL JOIN {self.below(right)} ON {self.all(on)}"
-            case Mark(node=below, sub=sub, on=on, value=value, sought=sought, among=among):
+            case MarkJoin(node=below, sub=sub, on=on, value=value, sought=sought, among=among):
                 inside = f"FROM {self.below(sub)} WHERE {self.all(on)}"
                 left = exp.Tuple(expressions=[each.copy() for each in sought]).sql(dialect=self.dialect)
                 is_in = f"{left} IN (SELECT {', '.join(among)} {inside})"

@@ -14,7 +14,7 @@ from lakehouse.views.algebra import (
     Generate,
     Item,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Query,
     Scan,
@@ -73,7 +73,7 @@ def _sql(node: Node) -> str:
             return (
                 f"SELECT {', '.join(sorted(columns(node)))} FROM {_below(left)} FULL JOIN {_below(right)} ON {_all(on)}"
             )
-        case Mark(node=below, sub=sub, on=on, value=value, sought=sought, among=among):
+        case MarkJoin(node=below, sub=sub, on=on, value=value, sought=sought, among=among):
             inside = f"FROM {_below(sub)} WHERE {_all(on)}"
             left = exp.Tuple(expressions=[each.copy() for each in sought]).sql(dialect="duckdb")
             matches = f"{left} IN (SELECT {', '.join(among)} {inside})" if sought else f"(SELECT count(*) {inside}) > 0"

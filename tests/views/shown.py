@@ -11,7 +11,7 @@ from lakehouse.views.algebra import (
     FullJoin,
     Generate,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Query,
     Scan,
@@ -47,7 +47,7 @@ def _lines(node: Node) -> Iterator[str]:
             return
         case FullJoin(on=on):
             yield f"full join on {_sql(on)}"
-        case Mark(on=on, value=value, sought=sought, among=among, use=use):
+        case MarkJoin(on=on, value=value, sought=sought, among=among, use=use):
             condition = f"({_sql(sought)}) in ({', '.join(among)}) " if sought else ""
             yield f"mark {value} {use.value} {condition}on {_sql(on)}".removesuffix(" on ")
         case Filter(where=where):
@@ -72,7 +72,7 @@ def _children(node: Node) -> tuple[Node, ...]:
             return ()
         case FullJoin(left=left, right=right):
             return left, right
-        case Mark(node=below, sub=sub):
+        case MarkJoin(node=below, sub=sub):
             return below, sub
         case Filter() | Extend() | Generate() | Aggregation() | Windows():
             return (node.node,)

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.reading import read
+from lakehouse.views.query import read
 from tests.views import queries, tpch
 from tests.views.algebra_sql import sql_of, text_in_duckdb
 

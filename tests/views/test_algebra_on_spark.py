@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from lakehouse.views.algebra import Mark, nodes_of
-from lakehouse.views.reading import read
+from lakehouse.views.algebra import MarkJoin, nodes_of
+from lakehouse.views.query import read
 from tests.views.algebra_sql import sql_of
 from tests.views.test_reading import READINGS
 
@@ -90,5 +90,5 @@ def test_spark_has_the_names_and_the_rows_of_the_algebra(tables: SparkSession, w
         name: query.types[o.column] for name, o in zip(named, query.outputs, strict=True) if o.column in query.types
     }
     assert {name: kinds[name] for name in known} == known
-    if not any(isinstance(node, Mark) for node in nodes_of(query.root)):  # Spark has IN and EXISTS in filters alone
+    if not any(isinstance(node, MarkJoin) for node in nodes_of(query.root)):  # Spark has IN and EXISTS in filters alone
         assert bag(frame) == bag(tables.sql(sql_of(query, "spark")))

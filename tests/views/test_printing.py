@@ -14,7 +14,7 @@ from lakehouse.views.functions import (
     WINDOW_FUNCTIONS,
 )
 from lakehouse.views.printing import PRINTABLE_FUNCTIONS, REWRITTEN_FUNCTIONS, SYNONYMS, is_printable
-from lakehouse.views.reading import read
+from lakehouse.views.query import read
 from lakehouse.views.sql.grouping import is_aggregate
 from lakehouse.views.sql.parsing import CALLED, parse
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lakehouse.views.algebra import Place, Query, Scan, nodes_of
-from lakehouse.views.reading import names_in, read
+from lakehouse.views.query import names_in, read
 from tests.views.shown import shown
 
 SCHEMAS = {

@@ -7,8 +7,7 @@ import pytest
 
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import TextPlace, ViewError
-from lakehouse.views import reading
-from lakehouse.views.reading import names_in, read
+from lakehouse.views.query import names_in, read
 
 SCHEMAS = {
     "o": {"id": "int", "cust": "int", "day": "date", "st": "string", "arr": "array<int>", "info": "struct<a:int>"},
@@ -221,8 +220,8 @@ def test_a_whole_name_of_a_table_qualifies_no_column():
 
 
 def test_each_code_of_the_reading_is_refused_above():
-    room = Path(reading.__file__).parent
-    files = [room / "reading.py", *(room / "sql").glob("*.py")]
+    room = Path(query.__file__).parent
+    files = [room / "query.py", *(room / "sql").glob("*.py")]
     codes = {code for file in files for code in re.findall(r"VIEW_[A-Z_]+", file.read_text())}
     refused = {code for _, code, _ in (*BY_THE_TEXT, *BY_THE_COLUMNS)} | {"VIEW_QUALIFIED_COLUMN"}
     assert codes - refused == {"VIEW_UNUSED_TABLE"}  # a table that the reading would have passed over

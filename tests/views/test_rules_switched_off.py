@@ -99,7 +99,7 @@ def switched_off(module: str, old: str, new: str) -> Iterator[ModuleType]:
 
 def is_right(duck: ModuleType, name: str, seed: int, rounds: int) -> bool:
     """Whether a table follows a query through some rounds."""
-    reading = resolve_name("lakehouse.views.reading")
+    reading = resolve_name("lakehouse.views.query")
     random = Random(f"{seed}{name}")
     tables, new_row = duck.Tables(queries.TABLES), duck.NewRow(queries.TABLES, random)
     for table in queries.TABLES:
@@ -128,7 +128,7 @@ R3 = "if other.side is Side.INNER or (not pair.null_safe and rejects_null(pair.e
 def test_a_missing_row_asks_for_what_its_null_becomes(rule: str):
     """R3: an order without a customer needs the nation 1, which no customer of the touched orders names."""
     with switched_off("restrictions", R3, rule) as duck:
-        reading = resolve_name("lakehouse.views.reading")
+        reading = resolve_name("lakehouse.views.query")
         tables = duck.Tables(queries.TABLES)
         for table in queries.TABLES:
             tables.fill(table, [])

@@ -12,7 +12,7 @@ from lakehouse.read.content import Feed, SourceRead
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.views.on_spark.key_conditions import restrict
 from lakehouse.views.on_spark.running import Execution
-from lakehouse.views.plan import Found, Image, Restriction, Rows, Step
+from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Step
 from tests.support.lake import Lake
 
 COLUMNS = "id int, k string, v double, at timestamp"
@@ -52,7 +52,7 @@ def read(lake: Lake) -> SourceRead:
 
 def moved(read: SourceRead, *columns: str) -> list[str]:
     execution = Execution(read.source.sparkSession, {"src": read}, {})
-    return rows(execution.frame(("SELECT * FROM ", Rows("src", Image.MOVED, columns))))
+    return rows(execution.frame(("SELECT * FROM ", SourceRows("src", Image.MOVED, columns))))
 
 
 def lazily(read: SourceRead) -> SourceRead:
@@ -99,9 +99,9 @@ def test_structs_and_arrays_are_netted_by_their_parts(lake: Lake) -> None:
 
 def test_steps_follow_each_other_and_braces_of_a_text_are_its_own(read: SourceRead, lake: Lake) -> None:
     execution = Execution(lake.spark, {"src": read, "same": read.source}, {"least": 3})
-    gone, came = (Rows("src", image, ("id", "k", "v")) for image in (Image.GONE, Image.CAME))
+    gone, came = (SourceRows("src", image, ("id", "k", "v")) for image in (Image.GONE, Image.CAME))
     execution.run([Step("s1", ("SELECT DISTINCT id AS x, '{}' AS b FROM ", gone), ("x", "b"), "gone")])
-    now = Rows("same", Image.NOW, ("id",), ((Restriction("s1", (("`id`", "x"),)),),))
+    now = SourceRows("same", Image.NOW, ("id",), ((Restriction("s1", (("`id`", "x"),)),),))
     execution.run([Step("s2", ("SELECT id FROM ", now, " WHERE id >= :least"), ("id",), "still there")])
     assert rows(execution.frame(("SELECT * FROM ", Found("s1")))) == [f"({i}, '{{}}')" for i in (0, 1, 2, 3)]
     assert rows(execution.frame(("SELECT * FROM ", Found("s2")))) == ["(3,)"]

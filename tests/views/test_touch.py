@@ -4,8 +4,8 @@ import pytest
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.adding import as_sums, why_not_added
-from lakehouse.views.plan import Image, KeyFacts, Restriction, Rows, TouchedPlan
-from lakehouse.views.reading import read
+from lakehouse.views.plan import Image, KeyFacts, Restriction, SourceRows, TouchedPlan
+from lakehouse.views.query import read
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
@@ -51,13 +51,13 @@ def test_changes_of_all_tables_take_one_step_for_each_edge_of_the_join(number: i
 def test_a_change_that_has_the_key_needs_no_other_table():
     steps = plan("SELECT o.cust, c.seg FROM o JOIN c ON o.cust = c.id", "cust", changed={"c"}).steps
 
-    assert {part.image for step in steps for part in step.sql if isinstance(part, Rows)} == {Image.MOVED}
+    assert {part.image for step in steps for part in step.sql if isinstance(part, SourceRows)} == {Image.MOVED}
 
 
 def test_a_column_that_is_not_used_is_not_looked_at():
     moved = plan("SELECT cust, sum(amt) AS s FROM o GROUP BY cust", "cust").steps[0].sql[1]
 
-    assert moved == Rows("o", Image.MOVED, ("amt", "cust"))
+    assert moved == SourceRows("o", Image.MOVED, ("amt", "cust"))
 
 
 def test_a_table_without_a_link_is_read_whole_and_said():
@@ -103,8 +103,8 @@ def test_a_use_without_limits_makes_a_table_whole():
     touched = touched_plan(query, ("id",), {"o"})
     rows = rows_plan(query, touched, KeyFacts(str(touched.touched), frozenset({"id"}), lambda _, __: False))
 
-    assert [part for part in rows.text if isinstance(part, Rows)] == [
-        Rows("o", Image.NOW, ("id", "cust", "day", "amt", "st"))
+    assert [part for part in rows.text if isinstance(part, SourceRows)] == [
+        SourceRows("o", Image.NOW, ("id", "cust", "day", "amt", "st"))
     ]
     assert "".join(part for part in rows.text if isinstance(part, str)) == text.replace("FROM o", "FROM  AS `o`")
 
@@ -112,12 +112,12 @@ def test_a_use_without_limits_makes_a_table_whole():
 def test_an_update_of_a_left_item_does_not_touch_the_rows_without_it():
     """Whether it is there goes by the columns of its ON alone; what came or went is looked for in the other table."""
     steps = plan(queries.QUERIES["left_coalesce"], "seg", changed={"c"}).steps
-    rows = [part for step in steps for part in step.sql if isinstance(part, Rows)]
+    rows = [part for step in steps for part in step.sql if isinstance(part, SourceRows)]
 
     assert rows == [
-        Rows("c", Image.MOVED, ("id", "seg")),
-        Rows("c", Image.MOVED, ("id",)),
-        Rows("o", Image.NOW, ("cust",), ((Restriction("touched_3", (("`cust`", "id_6"),), null_safe=False),),)),
+        SourceRows("c", Image.MOVED, ("id", "seg")),
+        SourceRows("c", Image.MOVED, ("id",)),
+        SourceRows("o", Image.NOW, ("cust",), ((Restriction("touched_3", (("`cust`", "id_6"),), null_safe=False),),)),
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_condition_of_a_left_item_that_is_not_written_again_still_counts():
         LEFT JOIN (SELECT id, seg, array_size(split(seg, 'x')) AS size FROM c) t ON o.cust = t.id AND t.size > 1"""
     steps = plan(text, "seg", changed={"c"}).steps
 
-    assert Rows("c", Image.MOVED, ("id", "seg")) in [part for step in steps for part in step.sql]
+    assert SourceRows("c", Image.MOVED, ("id", "seg")) in [part for step in steps for part in step.sql]
     assert "split" not in "".join(part for step in steps for part in step.sql if isinstance(part, str)).lower()
 
 

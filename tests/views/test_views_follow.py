@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse.views.reading import read
+from lakehouse.views.query import read
 from tests.support import random_queries
 from tests.support.views_in_duckdb import NewRow, NewRowOfWarehouse, Searching, Tables, ViewTable, follow
 from tests.views import queries, tpch

@@ -18,8 +18,8 @@ from lakehouse.views.algebra import Query, Scan, nodes_of
 from lakehouse.views.on_spark.inexact import why_every_key
 from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart, with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
-from lakehouse.views.plan import Image, KeyFacts, Rows, Sql, TouchedPlan
-from lakehouse.views.reading import read
+from lakehouse.views.plan import Image, KeyFacts, SourceRows, Sql, TouchedPlan
+from lakehouse.views.query import read
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
@@ -279,11 +279,11 @@ def _types(frame: DataFrame) -> dict[str, str]:
 def _whole_text(query: Query) -> Sql:
     """The text with a place for each table, of which all rows are needed."""
     scans = {node.place: node for node in nodes_of(query.root) if isinstance(node, Scan)}
-    parts: list[str | Rows] = []
+    parts: list[str | SourceRows] = []
     end = 0
     for place, scan in sorted(scans.items(), key=lambda each: each[0].start):
         alias = "" if place.has_alias else f" AS {quote(scan.alias)}"
-        rows = Rows(scan.table, Image.NOW, tuple(scan.names.values()))
+        rows = SourceRows(scan.table, Image.NOW, tuple(scan.names.values()))
         parts += [query.text[end : place.start], rows, f"{alias}"]
         end = place.end
     return (*parts, query.text[end:])

@@ -11,7 +11,7 @@ from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.exactness import are_exact, may_be_exact
 from lakehouse.views.algebra import Query, Scan, nodes_of
 from lakehouse.views.on_spark.running import PinnedTable
-from lakehouse.views.plan import Image, Rows, TouchedPlan
+from lakehouse.views.plan import Image, SourceRows, TouchedPlan
 
 _LIST = re.compile(r"SELECT (?:DISTINCT )?\w+(?:, \w+)* FROM")
 """Columns that are handed on from one relation to the next."""
@@ -36,7 +36,7 @@ def why_every_key(query: Query, plan: TouchedPlan, tables: Mapping[str, PinnedTa
 
 def _columns_of_changes(plan: TouchedPlan, table: str) -> frozenset[str]:
     """The columns of a table's changes that the steps take, in lower case."""
-    places = (place for step in plan.steps for place in step.sql if isinstance(place, Rows))
+    places = (place for step in plan.steps for place in step.sql if isinstance(place, SourceRows))
     of_changes = (place for place in places if place.table == table and place.image is not Image.NOW)
     return fold(column for place in of_changes for column in place.columns)
 
@@ -55,7 +55,7 @@ def _decides(query: Query, plan: TouchedPlan, table: str, column: str) -> bool:
     uniques = {unique for scan in scans for unique, own in scan.names.items() if own.lower() == column.lower()}
     own_name = re.compile(rf"\b{re.escape(column)}\b", re.IGNORECASE)
     for step in plan.steps:
-        places = [place for place in step.sql if isinstance(place, Rows) and place.table == table]
+        places = [place for place in step.sql if isinstance(place, SourceRows) and place.table == table]
         pairs = (pair for place in places for each in place.any_of for one in each for pair in one.pairs)
         if any(own_name.search(expression) for expression, _ in pairs):
             return True

@@ -11,7 +11,7 @@ from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NA
 from lakehouse.spark.driver_rows import Local, compute_once
 from lakehouse.views.on_spark.key_conditions import query, restrict
 from lakehouse.views.on_spark.netting import moved_rows
-from lakehouse.views.plan import Found, Image, Rows, Sql, Step
+from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 
 PinnedTable: TypeAlias = SourceRead | DataFrame
 """A table of a text: one whose changes are followed, or the rows of a snapshot, which has none."""
@@ -31,7 +31,7 @@ class Execution:
     tables: Mapping[str, PinnedTable]
     args: Mapping[str, Any]
     _keys: dict[str, Local | DataFrame] = field(default_factory=dict[str, Local | DataFrame], init=False)
-    _frames: dict[Rows, DataFrame] = field(default_factory=dict[Rows, DataFrame], init=False)
+    _frames: dict[SourceRows, DataFrame] = field(default_factory=dict[SourceRows, DataFrame], init=False)
 
     def run(self, steps: Sequence[Step]) -> None:
         """Computes steps one after the other. The rows of each come to the driver if they are few.
@@ -57,19 +57,19 @@ class Execution:
             case rows:
                 return rows
 
-    def _place(self, place: str | Rows | Found) -> str | DataFrame:
+    def _place(self, place: str | SourceRows | Found) -> str | DataFrame:
         match place:
             case str():
                 return place
             case Found(step=step):
                 keys = self._keys[step]
                 return keys.frame if isinstance(keys, Local) else keys
-            case Rows():
+            case SourceRows():
                 if place not in self._frames:
                     self._frames[place] = restrict(self._image(place), place.any_of, self._keys)
                 return self._frames[place]
 
-    def _image(self, rows: Rows) -> DataFrame:
+    def _image(self, rows: SourceRows) -> DataFrame:
         table = self.tables[rows.table]
         if isinstance(table, DataFrame):
             return table if rows.image is Image.NOW else table.limit(0)
@@ -90,7 +90,7 @@ class Execution:
         keys = (self._keys[step] for step in _steps_in(sql))
         return all(isinstance(each, Local) for each in keys) and all(map(self._is_at_driver, _images_in(sql)))
 
-    def _is_at_driver(self, rows: Rows) -> bool:
+    def _is_at_driver(self, rows: SourceRows) -> bool:
         table = self.tables[rows.table]
         return isinstance(table, DataFrame) or table.read_no_feed
 
@@ -103,13 +103,13 @@ def _steps_in(sql: Sql) -> Iterator[str]:
                 pass
             case Found(step=step):
                 yield step
-            case Rows(any_of=any_of):
+            case SourceRows(any_of=any_of):
                 yield from (restriction.step for alternative in any_of for restriction in alternative)
 
 
-def _images_in(sql: Sql) -> Iterator[Rows]:
+def _images_in(sql: Sql) -> Iterator[SourceRows]:
     """The places of a query that hold changed rows."""
-    return (place for place in sql if isinstance(place, Rows) and place.image is not Image.NOW)
+    return (place for place in sql if isinstance(place, SourceRows) and place.image is not Image.NOW)
 
 
 def _images(read: SourceRead, *changes: str) -> DataFrame:

@@ -47,7 +47,7 @@ def _touched(
 ) -> Touched:
     from lakehouse.views.input_refusals import refuse_other_inputs
     from lakehouse.views.on_spark.computing import BoundText, find_keys, touched_keys
-    from lakehouse.views.reading import names_in
+    from lakehouse.views.query import names_in
 
     refuse_other_inputs(text, {**reads, **snapshots}, "touched_by")
     every: dict[str, PinnedTable] = {**reads, **snapshots}

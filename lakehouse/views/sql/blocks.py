@@ -17,7 +17,7 @@ from lakehouse.views.algebra import (
     Output,
     column,
     columns,
-    substituted,
+    substitute,
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, over_windows
@@ -295,7 +295,7 @@ def _outputs(state: _State) -> tuple[Node, tuple[Output, ...], Mapping[str, Expr
 def _of_none(state: _State, new: Mapping[str, Expression], name: str) -> Expression:
     """What a column of an aggregate of all rows is if there are none."""
     of_none = state.of_none or {}
-    return substituted(new[name], of_none) if name in new else of_none.get(name, exp.Null())
+    return substitute(new[name], of_none) if name in new else of_none.get(name, exp.Null())
 
 
 def _own_side(state: _State, condition: Expression, node: Node) -> str:

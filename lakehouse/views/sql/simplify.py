@@ -12,7 +12,7 @@ from lakehouse.views.algebra import (
     Generate,
     Item,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Scan,
     SetOperation,
@@ -33,7 +33,7 @@ def simplify(node: Node) -> Node:
             return _flat(harden(Join(items, node.where)))
         case FullJoin(left=left, right=right):
             return replace(node, left=simplify(left), right=simplify(right))
-        case Mark(node=below, sub=sub):
+        case MarkJoin(node=below, sub=sub):
             return replace(node, node=simplify(below), sub=simplify(sub))
         case Filter(node=below, where=where):
             return _filter(simplify(below), where)
@@ -60,7 +60,7 @@ def _filter(node: Node, where: tuple[Expression, ...]) -> Node:
             return _flat(harden(Join(node.items, (*node.where, *where))))
         case Filter(node=below):
             return Filter(below, (*node.where, *where))
-        case Scan() | FullJoin() | Mark() | Extend() | Generate() | Aggregation() | Windows() | SetOperation():
+        case Scan() | FullJoin() | MarkJoin() | Extend() | Generate() | Aggregation() | Windows() | SetOperation():
             return Filter(node, where)
 
 

@@ -11,7 +11,7 @@ from lakehouse.views.algebra import (
     Aggregation,
     Extend,
     Item,
-    Mark,
+    MarkJoin,
     MarkUse,
     Node,
     Side,
@@ -38,9 +38,9 @@ class Sought:
     sought: tuple[Expression, ...] = ()
     among: tuple[str, ...] = ()
 
-    def over(self, node: Node, use: MarkUse = MarkUse.ANY) -> Mark:
+    def over(self, node: Node, use: MarkUse = MarkUse.ANY) -> MarkJoin:
         """The mark of the rows of a node."""
-        return Mark(node, self.sub, self.on, self.value, self.sought, self.among, use)
+        return MarkJoin(node, self.sub, self.on, self.value, self.sought, self.among, use)
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from lakehouse.views.algebra import (
     Generate,
     Item,
     Join,
-    Mark,
+    MarkJoin,
     MarkUse,
     Node,
     Scan,
@@ -64,7 +64,7 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
             if want & node.windows.keys():
                 return _moved_values(planning, node, node.partition, want)
             return _rows_of_partitions(planning, node, want)
-        case Mark():
+        case MarkJoin():
             return unite(_of_mark(planning, node, want))
         case SetOperation():
             return unite(_of_branches(planning, node, want))
@@ -154,7 +154,7 @@ def _rows_of_partitions(planning: Planning, node: Windows, want: frozenset[str])
     return select(rows, want, [*map(holds, limits)] or [flag(step)])
 
 
-def _of_mark(planning: Planning, node: Mark, want: frozenset[str]) -> list[Relation]:
+def _of_mark(planning: Planning, node: MarkJoin, want: frozenset[str]) -> list[Relation]:
     """The changed rows, and the rows of which a change of the subquery may move the mark.
 
     IN is NULL, not false, if what is sought or one of the values is NULL.

@@ -18,7 +18,7 @@ from lakehouse.views.algebra import (
     FullJoin,
     Generate,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Scan,
     SetKind,
@@ -63,7 +63,7 @@ class ExactRows:
                 return generate_columns(node, frozenset((*rows.columns, *node.new)), rows)
             case Filter():
                 return self._of_filter(node)
-            case Mark():
+            case MarkJoin():
                 base, marks = self._marks(node)
                 return _with_sql(base, marks)
             case Aggregation():
@@ -102,7 +102,7 @@ class ExactRows:
 
     def _of_filter(self, node: Filter) -> Relation:
         """EXISTS and IN are written where conditions have them: NOT IN is more than the negation of a value."""
-        if not isinstance(node.node, Mark):
+        if not isinstance(node.node, MarkJoin):
             rows = self.of(node.node)
             return select(rows, rows.columns, [print_sql(each) for each in node.where])
         base, marks = self._marks(node.node)
@@ -110,9 +110,9 @@ class ExactRows:
         conditions = [_with_marks(print_sql(replace_columns(each, shown)), marks) for each in node.where]
         return select(base, base.columns, conditions)
 
-    def _marks(self, node: Mark) -> tuple[Relation, dict[str, Sql]]:
+    def _marks(self, node: MarkJoin) -> tuple[Relation, dict[str, Sql]]:
         """The rows below marks that stand right above each other, and the SQL of each mark."""
-        if isinstance(node.node, Mark):
+        if isinstance(node.node, MarkJoin):
             base, marks = self._marks(node.node)
         else:
             base, marks = self.of(node.node), {}

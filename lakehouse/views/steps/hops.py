@@ -11,7 +11,7 @@ from enum import Enum
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, column, columns, columns_in, substituted
+from lakehouse.views.algebra import Join, column, columns, columns_in, substitute
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
@@ -237,7 +237,7 @@ class _Walk:
         graph, planning, node = self._graph, self._planning, self._graph.join.items[item].node
         primes = {name: column(_of_on(name)) for name in graph.columns[source]}
         conditions = [
-            (substituted(each.expression, primes) if each.on == source else each.expression, each.on)
+            (substitute(each.expression, primes) if each.on == source else each.expression, each.on)
             for each in graph.between(source, item)
             if not (each.on == source and arrival.match is Match.MISSING)
         ]
@@ -259,7 +259,7 @@ class _Walk:
             ]
             if not any(rejects_null(each, graph.columns[item]) for each in of_where):
                 nulls: dict[str, Expression] = {name: exp.null() for name in graph.columns[item]}
-                lacking = select(given, carried, [print_sql(substituted(each, nulls)) for each in of_where])
+                lacking = select(given, carried, [print_sql(substitute(each, nulls)) for each in of_where])
                 computed = {name: planning.facts.null(name) for name in self._linking(item, on=False)}
                 for name, own in self._tree.provides.get(item, {}).items():
                     computed[_at(name)] = planning.facts.null(own)

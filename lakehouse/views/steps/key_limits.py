@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, Scan, Side, column, columns, columns_in, substituted
+from lakehouse.views.algebra import Join, Scan, Side, column, columns, columns_in, substitute
 from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
-from lakehouse.views.plan import Found, Image, Restriction, Rows, Sql
+from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Sql
 from lakehouse.views.steps.relations import print_sql, replace_columns, text
 
 _SOUGHT = "sought__"
@@ -47,7 +47,7 @@ def limits_over(limits: Iterable[KeyLimit], columns: Collection[str]) -> tuple[K
 def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple[KeyLimit, ...]:
     """Limits with expressions in the place of columns; some may have no column left."""
     return tuple(
-        KeyLimit(limit.step, tuple((substituted(e, by), key) for e, key in limit.pairs), limit.null_safe)
+        KeyLimit(limit.step, tuple((substitute(e, by), key) for e, key in limit.pairs), limit.null_safe)
         for limit in limits
     )
 
@@ -77,7 +77,7 @@ def of_join_item(
                 names[name] = of_on.get(classes.of(name))
         equal = {name: column(one) for name, one in names.items() if one is not None}
         if equal and len(equal) == len(names):
-            pairs.append((substituted(expression, equal), key))
+            pairs.append((substitute(expression, equal), key))
     return KeyLimit(limit.step, tuple(pairs), limit.null_safe) if pairs else None
 
 
@@ -96,12 +96,12 @@ def flag(step: str) -> Sql:
     return text("EXISTS (SELECT 1 FROM ", (Found(step),), ")")
 
 
-def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> Rows:
+def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> SourceRows:
     """The place of an occurrence's rows, with limits said of the table's own columns."""
     own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
     alternatives = dict.fromkeys(tuple(_restriction(limit, own) for limit in limits) for limits in any_of)
     columns = tuple(dict.fromkeys(scan.names[name] for name in names))
-    return Rows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
+    return SourceRows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
 
 
 def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction:

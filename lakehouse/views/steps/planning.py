@@ -13,7 +13,7 @@ from lakehouse.views.algebra import (
     Extend,
     Filter,
     Generate,
-    Mark,
+    MarkJoin,
     Node,
     Query,
     Scan,
@@ -213,7 +213,7 @@ def _unprintable(node: Node) -> frozenset[str]:
             return below | {name for name, e in new.items() if not is_printable(e) or columns_in(e) & below}
         case Generate(generator=generator, new=new):
             return below if is_printable(generator) and not columns_in(generator) & below else below | set(new)
-        case Mark(value=value):
+        case MarkJoin(value=value):
             return below | {value}
         case Aggregation(aggregates=computed) | Windows(windows=computed):
             return below if can_be_written(node) else below | computed.keys()

@@ -20,7 +20,7 @@ from lakehouse.views.algebra import (
     Generate,
     Item,
     Join,
-    Mark,
+    MarkJoin,
     MarkUse,
     Node,
     Scan,
@@ -30,7 +30,7 @@ from lakehouse.views.algebra import (
     column,
     columns,
     columns_in,
-    substituted,
+    substitute,
 )
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
 from lakehouse.views.plan import Image, KeyFacts
@@ -76,7 +76,7 @@ class Restrictions:
                 self.limit(below, limits_over(limits, groups))
             case Windows():
                 self._limit_partitions(node, limits)
-            case Mark():
+            case MarkJoin():
                 self._limit_mark(node, limits)
             case SetOperation(nodes=nodes, names=names):
                 for branch, of_branch in zip(nodes, names, strict=True):
@@ -99,7 +99,7 @@ class Restrictions:
             direct = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),)
         self.limit(node.node, direct)
 
-    def _limit_mark(self, node: Mark, limits: tuple[KeyLimit, ...]) -> None:
+    def _limit_mark(self, node: MarkJoin, limits: tuple[KeyLimit, ...]) -> None:
         """The rows, and of the subquery the rows that these ask for."""
         of_rows = limits_over(limits, columns(node.node))
         self.limit(node.node, of_rows)
@@ -270,18 +270,18 @@ def _without(join: Join, index: int) -> Node:
     item = join.items[index]
     nulls: dict[str, Expression] = {name: exp.null() for name in columns(item.node)}
     others = tuple(
-        Item(one.node, one.side, tuple(substituted(each, nulls) for each in one.on))
+        Item(one.node, one.side, tuple(substitute(each, nulls) for each in one.on))
         for one in join.items
         if one is not item
     )
     return _rows_without_partner(
-        Join(others, tuple(substituted(each, nulls) for each in join.where)), item.node, item.on
+        Join(others, tuple(substitute(each, nulls) for each in join.where)), item.node, item.on
     )
 
 
 def _rows_without_partner(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:
     """The rows of a node that no row of another one matches."""
-    return Mark(node, other, on, "unmatched__", use=MarkUse.NEGATIVE)
+    return MarkJoin(node, other, on, "unmatched__", use=MarkUse.NEGATIVE)
 
 
 def _without_null(constant: Expression) -> Expression:

@@ -13,7 +13,7 @@ from lakehouse.views.algebra import (
     Generate,
     Item,
     Join,
-    Mark,
+    MarkJoin,
     Node,
     Scan,
     SetKind,
@@ -23,7 +23,7 @@ from lakehouse.views.algebra import (
     column,
     columns,
     columns_in,
-    substituted,
+    substitute,
 )
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.hops import Entry, reach
@@ -61,7 +61,7 @@ def superset(
             if not want & node.windows.keys():
                 return planning.superset(node.node, want, limits_over(limits, columns(node.node)), images)
             return _values(planning, node, want, limits, images)
-        case Mark():
+        case MarkJoin():
             return planning.superset(node.node, want, limits_over(limits, columns(node.node)), images)
         case SetOperation():
             return _of_branches(planning, node, want, limits, images)
@@ -188,11 +188,11 @@ def _without_item(
     if any(not limit.null_safe and any(isinstance(e, exp.Null) for e, _ in limit.pairs) for limit in beside):
         return []
     items = tuple(
-        Item(item.node, item.side, tuple(substituted(each, nulls) for each in item.on))
+        Item(item.node, item.side, tuple(substitute(each, nulls) for each in item.on))
         for k, item in enumerate(join.items)
         if k != start
     )
-    others = Join(items, tuple(substituted(each, nulls) for each in join.where))
+    others = Join(items, tuple(substitute(each, nulls) for each in join.where))
     needed = frozenset[str]().union(*(limit.columns for limit in beside))
     rows = planning.superset(others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
     return [pad(planning.facts, rows, want, beside)]

@@ -8,7 +8,7 @@ from sqlglot.expressions.core import Expr
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
-    Mark,
+    MarkJoin,
     Node,
     Output,
     Query,
@@ -164,7 +164,7 @@ def _require_whole(reading: TextReading, root: Node) -> None:
             raise ViewError("VIEW_UNUSED_TABLE", what, reading.parsed.of_place(place), "Take it out.")
     for node in nodes_of(root):
         within = frozenset[str]().union(*map(columns, children(node)))
-        if isinstance(node, Mark | Scan):
+        if isinstance(node, MarkJoin | Scan):
             within |= columns(node)
         if columns_in(*expressions(node)) - within:
             raise correlation(reading, reading.parsed.tree)

@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.views import query
 from lakehouse.views.query import names_in, read
 
 SCHEMAS = {

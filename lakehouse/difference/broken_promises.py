@@ -96,7 +96,9 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> WriteError
                 "Declare a wider type in the head of the statement, or leave such rows out in the query.",
             )
         case Breach.EVENT:
-            return WriteError.bad_event(asset, details["rule"], details["key"], details["at"], details["columns"])
+            return WriteError.bad_event(
+                asset, details["rule"], details["key"], details["at"], tuple(details["columns"])
+            )
         case _:
             assert_never(breach)
 

@@ -15,6 +15,7 @@ from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
 from tests.support.slow import slow
 
+pytestmark = pytest.mark.anywhere
 KEY = ("name", "k")
 PAIRS = "SELECT dim.name, k, src.v FROM src JOIN dim USING (k)"
 

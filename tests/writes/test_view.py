@@ -20,6 +20,7 @@ from tests.support.model import DIM, SRC
 from tests.support.slow import slow
 from tests.support.views import Kept, Shop, asset_of
 
+pytestmark = pytest.mark.anywhere
 TOTALS = "SELECT k, count(*) AS n, sum(v) AS v FROM src GROUP BY k"
 
 

@@ -25,14 +25,14 @@ KEYS: dict[str, tuple[str, ...]] = {
 SIZES = {
     "region": 3,
     "nation": 8,
-    "supplier": 24,
+    "supplier": 40,
     "customer": 60,
     "part": 60,
-    "partsupp": 160,
+    "partsupp": 200,
     "orders": 220,
     "lineitem": 900,
 }
-WEIGHTS = {"partsupp": 3, "customer": 2, "orders": 5, "lineitem": 15}
+WEIGHTS = {"partsupp": 3, "customer": 5, "orders": 5, "lineitem": 15}
 """How many rows of a table an edit changes for one of the others."""
 VALUES: dict[str, Sequence[Any]] = {
     "r_name": ("ASIA", "EUROPE", "AMERICA"),
@@ -41,7 +41,7 @@ VALUES: dict[str, Sequence[Any]] = {
     "c_mktsegment": ("BUILDING", "MACHINERY", "FURNITURE"),
     "c_phone": ("13-1", "31-2", "23-3", "29-4", "30-5", "18-6", "17-7", "11-8"),
     "c_acctbal": (-10, 100, 300, 900),
-    "p_name": ("forest green", "green apple", "red lace"),
+    "p_name": ("forest green", "forest red", "green apple", "red lace"),
     "p_brand": ("Brand#12", "Brand#23", "Brand#23", "Brand#34", "Brand#45"),
     "p_type": ("SMALL BRASS", "LARGE BRASS", "ECONOMY ANODIZED STEEL", "PROMO TIN", "MEDIUM POLISHED TIN"),
     "p_container": ("SM CASE", "MED BOX", "LG BOX"),
@@ -99,7 +99,9 @@ class Warehouse:
         """Other values in one to three columns that are no part of the key: groups, joins, filters, sums."""
         key, new = self._one(table), self._row(table)
         columns = [name for name in SCHEMAS[table] if name not in KEYS[table]]
-        changed = {name: new[name] for name in self.random.sample(columns, self.random.randint(1, min(3, len(columns))))}
+        changed = {
+            name: new[name] for name in self.random.sample(columns, self.random.randint(1, min(3, len(columns))))
+        }
         self.rows[table][key] = {**self.rows[table][key], **changed}
 
     def move(self, table: str) -> None:
@@ -139,7 +141,7 @@ class Warehouse:
             case "supplier" | "customer":
                 return {f"{table[0]}_nationkey": one(1, 8)}
             case "partsupp":
-                return {"ps_partkey": one(1, 64), "ps_suppkey": one(1, 26)}
+                return {"ps_partkey": one(1, 64), "ps_suppkey": one(1, 42)}
             case "orders":  # a third of the customers has none
                 return {"o_custkey": 3 * one(0, 21) + one(1, 2)}
             case "lineitem":

@@ -6,6 +6,7 @@ By keys in every step: no statistics say how many rows a table holds, so most ke
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -107,7 +108,7 @@ def test_the_table_of_a_query_follows_every_round(
     assert first.endswith("because there is no table yet."), first
     how = "the result is of all rows." if number in ONE_ROW else "the rows of touched keys"
     assert steps and all(how in said for said in steps), steps
-    assert any(before != after for before, after in zip(held, held[1:], strict=False)), "no edit moved a row"
+    assert any(before != after for before, after in pairwise(held)), "no edit moved a row"
 
 
 def recomputed(lake: Lake, view: Kept) -> list[tuple[Any, ...]]:

@@ -30,7 +30,11 @@ def explain_query(
     if every.touched is not None and touch:
         facts = KeyFacts(every.touched, frozenset(), lambda _column, _constant: True)
         lines += _reads(rows_plan(query, every, facts, small), small)
-    lines += [f"Every change needs all of {table}: {reason}." for table, reason in every.read_whole]
+    lines += [
+        f"A change of {table} needs all of {whole}: {reason}."
+        for table, plan in plans.items()
+        for whole, reason in plan.read_whole
+    ]
     lines += [f"Old values are computed too: {sentence}." for sentence in every.values_before]
     return (*lines, *query.notes)
 

@@ -10,7 +10,7 @@ from benchmarks.harness import data, log_files
 from benchmarks.harness.data import Pair
 from benchmarks.harness.log_files import Files
 from benchmarks.harness.meter import Cost, Meter
-from lakehouse import Changes, Overwrite, Read
+from lakehouse import Changes, Overwrite, Read, Table, View
 from lakehouse.commit.outcome import Committed, Unchanged
 from tests.support.lake import Lake
 from tests.support.slow import slow
@@ -125,3 +125,25 @@ def test_many_pending_versions_cost_no_more_jobs_than_one(meter: Meter, pair: Pa
     assert many.jobs <= one.jobs + 2
     # Key 1 is in the file of the first step by now, the other keys where they always were.
     assert (files.added, files.removed) == (3, 2), "the rows' new file, and two old ones with deletion vectors"
+
+
+def joined(source: Changes, target: Changes) -> View:
+    return View(
+        "SELECT s.id, s.value, t.value AS other FROM source s JOIN target t ON s.id = t.id WHERE s.id % 100 = 0"
+    )
+
+
+def test_a_views_step_of_one_row_reads_the_files_of_its_keys_by_literals(meter: Meter, pair: Pair) -> None:
+    lake, table = Lake(meter.spark, pair.root), Table(key="id")
+    lake.materialize(joined, table)
+    for key in (ROWS_PER_FILE, 3 * ROWS_PER_FILE):  # the first step loads what later ones find in memory
+        data.change(meter.spark, pair.source, data.neighbours(key))
+        outcome, lap = meter.measure("step", lambda: lake.materialize(joined, table))
+    assert isinstance(outcome, Committed)
+    assert lake.said[-1] == "joined computes the rows of touched keys (id)."
+    # The page of the key in each of the two tables, which have 8 files each; the rest is Delta's log.
+    assert lap.cost.input_rows < ROWS_PER_FILE
+    assert lap.cost.jobs <= 25
+    outcome, lap = meter.measure("step without changes", lambda: lake.materialize(joined, table))
+    assert isinstance(outcome, Unchanged)
+    assert lap.cost.jobs == 0

@@ -4,6 +4,7 @@ import pytest
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.adding import as_sums, why_not_added
+from lakehouse.views.explained import explain_query
 from lakehouse.views.plan import Image, KeyFacts, Restriction, SourceRows, TouchedPlan
 from lakehouse.views.query import read
 from lakehouse.views.rows_plan import rows_plan
@@ -65,6 +66,13 @@ def test_a_table_without_a_link_is_read_whole_and_said():
 
     assert plan(text, "id").read_whole == (("o", "no equality links it to n"),)
     assert plan(text, "id", small=("o",)).read_whole == ()
+
+
+def test_explain_says_which_change_needs_a_whole_table():
+    lines = explain_query(read(tpch.QUERIES[22], tpch.SCHEMAS), ("cntrycode",), ("customer", "orders"))
+    whole = [line for line in lines if "needs all of" in line]
+
+    assert whole == ["A change of customer needs all of customer: no equality links it to customer."]
 
 
 def test_a_value_of_many_rows_that_decides_keys_is_said():

@@ -9,6 +9,8 @@ from tests.support.lake import Lake
 from tests.support.slow import slow
 from tests.support.views import VIEWS, Shop
 
+pytestmark = pytest.mark.anywhere
+
 WAYS = {
     "by keys": Limits(whole_rows=0),
     "small tables whole": Limits(),

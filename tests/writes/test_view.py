@@ -10,16 +10,20 @@ from pyspark.sql import DataFrame
 from lakehouse import Changes, Policy, Read, Table, View
 from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.errors import WriteError
+from lakehouse.errors import StaleInputsError, WriteError
 from lakehouse.errors.views import ViewError
 from lakehouse.read.changes import read_of
 from lakehouse.spark.driver_rows import bag_difference, is_empty
 from lakehouse.views.view_text import OutputColumn, ViewText
-from tests.support.lake import Lake
+from tests.support.interleave import before, rivals
+from tests.support.lake import NO_WAIT, Lake
 from tests.support.model import DIM, SRC
+from tests.support.ready_runs import committed, ready
 from tests.support.slow import slow
 from tests.support.views import Kept, Shop, asset_of
 
+pytestmark = pytest.mark.anywhere
+BY_K = Table(key="k")
 TOTALS = "SELECT k, count(*) AS n, sum(v) AS v FROM src GROUP BY k"
 
 
@@ -298,6 +302,57 @@ def test_a_recompute_compares_the_query_over_what_was_read(lake: Lake) -> None:
     assert is_empty(bag_difference(rows, table))
     lake.sql("UPDATE {totals} SET n = 9 WHERE k = 'g1'")
     assert not is_empty(bag_difference(*View(TOTALS).rows_to_compare(lake.frame("totals"), inputs)))
+
+
+def test_rows_that_a_rival_writes_after_the_comparison_do_not_stay(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, BY_K)
+    lake.sql("UPDATE {src} SET v = 100 WHERE id = 3")
+    step, write = ready(lake, totals, BY_K)
+    with before("execute", lambda: lake.sql("UPDATE {totals} SET n = 9 WHERE k = 'g3'")):
+        committed(step.commit(write, lake.retry, NO_WAIT))
+    assert lake.rows("totals") == sums(lake)
+
+
+def test_changes_of_a_source_between_comparison_and_commit_are_those_of_the_next_run(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, BY_K)
+    lake.sql("UPDATE {src} SET v = 100 WHERE id = 3")
+    planned = sums(lake)
+    step, write = ready(lake, totals, BY_K)
+    with before("execute", lambda: lake.sql("UPDATE {src} SET k = 'g4' WHERE id = 3")):
+        committed(step.commit(write, lake.retry, NO_WAIT))
+    assert lake.rows("totals") == planned
+    lake.materialize(totals, BY_K)
+    assert lake.said[-1] == "totals computes the rows of touched keys (k)."
+    assert lake.rows("totals") == sums(lake) != planned
+
+
+@pytest.mark.race
+def test_a_commit_that_a_rival_wins_is_computed_over_the_rows_of_the_rival(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, BY_K)
+    lake.sql("UPDATE {src} SET v = 100 WHERE id = 3")
+    step, write = ready(lake, totals, BY_K)
+    with rivals(lake.spark, lambda: lake.sql("UPDATE {totals} SET n = 9 WHERE k = 'g3'")):
+        assert committed(step.commit(write, lake.retry, NO_WAIT)).lost
+    assert lake.rows("totals") == sums(lake)
+
+
+@pytest.mark.race
+def test_a_run_that_read_less_than_its_rival_leaves_the_rows_of_the_rival(lake: Lake) -> None:
+    fill(lake)
+    lake.materialize(totals, BY_K)
+    lake.sql("UPDATE {src} SET v = 100 WHERE id = 3")
+    shorter, less = ready(lake, totals, BY_K)
+    lake.sql("UPDATE {src} SET k = 'g4' WHERE id = 3")
+    longer, more = ready(lake, totals, BY_K)
+    with (
+        rivals(lake.spark, lambda: longer.commit(more, lake.retry, NO_WAIT)),
+        pytest.raises(StaleInputsError),
+    ):
+        shorter.commit(less, lake.retry, NO_WAIT)
+    assert lake.rows("totals") == sums(lake)
 
 
 @pytest.mark.parametrize("seed", [1, slow(2), slow(3)])

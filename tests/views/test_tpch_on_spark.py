@@ -1,0 +1,121 @@
+"""The queries of TPC-H as views on Delta: after edits of all tables at once, each table is what its query says.
+
+By keys in every step: no statistics say how many rows a table holds, so most keys touched is not a reason to compute all.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakehouse.delta.limits import Limits, in_force
+from tests.support.lake import Lake
+from tests.support.views import Kept
+from tests.support.warehouse import KEYS, Warehouse
+from tests.views import tpch
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+ROUNDS, SEED = 3, 21
+STATISTICS = "spark.databricks.delta.stats.collect"
+
+ONE_ROW = frozenset({6, 14, 17, 19})
+DECLARED = {2: ("p_partkey", "s_name"), 20: ("s_name",)}
+"""The key of a table where it does not follow from the text."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The directories of the tables after each round of edits, and as they were in the beginning."""
+
+    directories: tuple[Path, ...]
+
+    def bring(self, number: int, lake: Lake) -> None:
+        """Brings the tables of a lake to a round: commits are copied, as if the edits had been made there."""
+        shutil.copytree(self.directories[number], lake.root, dirs_exist_ok=True)
+
+
+@pytest.fixture(scope="module")
+def rounds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
+    root = tmp_path_factory.mktemp("warehouse")
+    lake = Lake(spark, root / "now")
+    warehouse, directories = Warehouse(Random(SEED)), list[Path]()
+    for number in range(ROUNDS + 1):
+        before = {table: dict(rows) for table, rows in warehouse.rows.items()}
+        if number == 0:
+            create(lake, warehouse)
+        else:
+            warehouse.edit(2)
+            commit(lake, warehouse, before)
+        directories.append(root / str(number))
+        shutil.copytree(lake.root, directories[-1])
+    return Rounds(tuple(directories))
+
+
+def create(lake: Lake, warehouse: Warehouse) -> None:
+    for table, rows in warehouse.rows.items():
+        lake.create(table, [tuple(row.values()) for row in rows.values()], ddl(table))
+
+
+def commit(lake: Lake, warehouse: Warehouse, before: dict[str, dict[Any, Any]]) -> None:
+    """One commit for each table that differs: rows updated, deleted and inserted."""
+    for table, was in before.items():
+        now = warehouse.rows[table]
+        gone = [(*row.values(), True) for key, row in was.items() if key not in now]
+        came = [(*row.values(), False) for key, row in now.items() if was.get(key) != row]
+        if not gone + came:
+            continue
+        lake.values(gone + came, f"{ddl(table)}, gone boolean").createOrReplaceTempView("edits")
+        same = " AND ".join(f"t.{name} = e.{name}" for name in KEYS[table])
+        lake.sql(
+            f"MERGE INTO {{{table}}} t USING edits e ON {same} WHEN MATCHED AND e.gone THEN DELETE "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+    lake.spark.catalog.dropTempView("edits")
+
+
+def ddl(table: str) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in tpch.SCHEMAS[table].items())
+
+
+@pytest.fixture
+def without_statistics(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set(STATISTICS, "false")
+    yield
+    spark.conf.unset(STATISTICS)
+
+
+@pytest.mark.parametrize("number", tpch.QUERIES)
+def test_the_table_of_a_query_follows_every_round(
+    lake: Lake, rounds: Rounds, without_statistics: None, number: int
+) -> None:
+    lake.keys = KEYS
+    rounds.bring(0, lake)
+    view = Kept(f"q{number}", tpch.QUERIES[number], DECLARED.get(number, ()))
+    held = list[list[tuple[Any, ...]]]()
+    for each in range(ROUNDS + 1):
+        rounds.bring(each, lake)
+        with in_force(Limits(whole_rows=0)):
+            lake.materialize(view.asset, view.table)
+        held.append(lake.rows(view.name))
+        assert held[-1] == recomputed(lake, view), (number, each)
+    first, *steps = lake.said
+    assert first.endswith("because there is no table yet."), first
+    how = "the result is of all rows." if number in ONE_ROW else "the rows of touched keys"
+    assert steps and all(how in said for said in steps), steps
+    assert any(before != after for before, after in pairwise(held)), "no edit moved a row"
+
+
+def recomputed(lake: Lake, view: Kept) -> list[tuple[Any, ...]]:
+    """The result of the query over the tables as they are, by views of the session."""
+    for table in view.tables:
+        lake.frame(table).createOrReplaceTempView(table)
+    rows = [tuple(row) for row in lake.spark.sql(view.sql).collect()]
+    for table in view.tables:
+        lake.spark.catalog.dropTempView(table)
+    return sorted(rows, key=repr)

@@ -33,7 +33,7 @@ def in_order(found: list[Any]) -> list[Any]:
     return sorted(found, key=repr)
 
 
-@pytest.mark.parametrize("word", ["auto", "full", slow("incremental"), slow("strict")])
+@pytest.mark.parametrize("word", ["auto", slow("full"), slow("incremental"), slow("strict")])
 def test_under_each_word_the_table_is_what_a_recompute_gives(lake: Lake, model: Model, word: Any) -> None:
     tables = [(case, replace(case.table, policy=Policy(refresh=word))) for case in ALIKE]
     with in_force(EVERY_CHANGE_IS_MANY):
@@ -84,6 +84,7 @@ def test_a_strict_table_is_compared_on_request_alone(lake: Lake, model: Model) -
     assert lake.rows("copy") == in_order(list(model.src.values()))
 
 
+@pytest.mark.slow
 def test_the_sums_of_a_strict_table_are_recomputed_on_request_alone(lake: Lake, model: Model) -> None:
     table = Table(key="k", policy=Policy(refresh="strict"))
     lake.materialize(sums, table)

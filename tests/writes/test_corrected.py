@@ -51,7 +51,7 @@ FIRST = Delivery(1, {1: row("x"), 7: row("y"), 8: row("y")})
 
 
 @pytest.mark.parametrize("by_name", [True, slow(False)], ids=["the columns", "the values"])
-@pytest.mark.parametrize("write", [history, current])
+@pytest.mark.parametrize("write", [history, slow(current)], ids=["history", "current"])
 def test_a_key_of_another_country_that_a_file_had_by_mistake_keeps_its_row(
     lake: Lake, write: Callable[..., Any], *, by_name: bool
 ) -> None:

@@ -247,7 +247,8 @@ def test_a_snapshot_that_means_nothing_cannot_be_built(options: Any, error: type
         Snapshot(UNREAD_ROWS, **options)
 
 
-@pytest.mark.parametrize("past", [slow(False), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("past", [False, True])
 def test_a_scope_that_the_table_pads_and_the_extract_does_not_is_refused(lake: Lake, *, past: bool) -> None:
     """Joined by it no row would be in scope, and rows that the extract lacks would stay."""
     lake.sql(f"CREATE TABLE {lake.ref('files').identifier} (id INT, c CHAR(4)) USING delta")

@@ -19,7 +19,6 @@ from tests.support.interleave import before, rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.model import DIM, SRC
 from tests.support.ready_runs import committed, ready
-from tests.support.slow import slow
 from tests.support.views import Kept, Shop, asset_of
 
 pytestmark = pytest.mark.anywhere
@@ -54,6 +53,7 @@ def test_null_is_a_key_and_a_key_that_follows_from_the_text_need_not_be_declared
     assert lake.rows("totals") == sums(lake)
 
 
+@pytest.mark.slow
 def test_everything_is_computed_at_first_under_new_code_and_where_most_keys_are_touched(lake: Lake) -> None:
     fill(lake)
     lake.materialize(totals, code_version="1")
@@ -68,6 +68,7 @@ def test_everything_is_computed_at_first_under_new_code_and_where_most_keys_are_
     assert lake.rows("totals") == sums(lake)
 
 
+@pytest.mark.slow
 def test_only_auto_computes_all_rows_because_most_keys_are_touched(lake: Lake) -> None:
     fill(lake)
     words = ("auto", "incremental", "strict")
@@ -118,6 +119,7 @@ def test_a_run_that_needs_all_rows_is_refused_by_strict_and_warned_of_by_increme
     assert lake.rows("one_row") == [(23, 5001)]
 
 
+@pytest.mark.slow
 def test_all_rows_of_an_empty_table_are_computed_under_strict(lake: Lake) -> None:
     def no_key(src: Changes) -> View:
         return View("SELECT k, v FROM src WHERE v >= 100")
@@ -134,6 +136,7 @@ def test_all_rows_of_an_empty_table_are_computed_under_strict(lake: Lake) -> Non
         lake.materialize(no_key, strict)
 
 
+@pytest.mark.slow
 def test_a_source_that_every_change_reads_whole_is_refused_by_strict_and_warned_of_by_incremental(lake: Lake) -> None:
     def ranges(src: Changes, dim: Changes) -> View:
         return View("SELECT s.id, d.k FROM src s JOIN dim d ON s.v > d.w")
@@ -215,6 +218,7 @@ def test_a_snapshot_is_read_as_of_the_run_and_not_followed(lake: Lake) -> None:
     assert lake.rows("named") == [(0, "new"), (1, "B"), (2, "A"), (3, "B"), (4, "A"), (5, "B")]
 
 
+@pytest.mark.slow
 def test_only_snapshots_are_computed_whole_in_each_run(lake: Lake) -> None:
     def copied(src: DataFrame) -> View:
         return View("SELECT id, v FROM src WHERE v >= :least", args={"least": 2})
@@ -268,6 +272,7 @@ def test_declared_columns_name_by_position_cast_and_refuse_null(lake: Lake) -> N
         lake.materialize(declared, Table(key="Group"))
 
 
+@pytest.mark.slow
 def test_a_map_is_a_value_like_any_other_unless_keys_are_computed_of_it(lake: Lake) -> None:
     def plain(src: Changes) -> View:
         return View("SELECT id, m FROM src")
@@ -314,6 +319,7 @@ def test_rows_that_a_rival_writes_after_the_comparison_do_not_stay(lake: Lake) -
     assert lake.rows("totals") == sums(lake)
 
 
+@pytest.mark.slow
 def test_changes_of_a_source_between_comparison_and_commit_are_those_of_the_next_run(lake: Lake) -> None:
     fill(lake)
     lake.materialize(totals, BY_K)
@@ -355,7 +361,8 @@ def test_a_run_that_read_less_than_its_rival_leaves_the_rows_of_the_rival(lake: 
     assert lake.rows("totals") == sums(lake)
 
 
-@pytest.mark.parametrize("seed", [1, slow(2), slow(3)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_ranges_cut_at_random_come_to_the_same(lake: Lake, seed: int) -> None:
     random = Random(seed)
     shop = Shop(lake, random)
